@@ -1,0 +1,6 @@
+"""The model without a head, and the published sizes."""
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone.architectures import architecture
+
+__all__ = ["AlbertBackbone", "architecture"]

@@ -1,0 +1,263 @@
+"""The ALBERT model without a head."""
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+import keras_hub
+
+from keras_albert.backbone.architectures import architecture
+from keras_albert.layers.activations import serialize_activation
+from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.initializers import albert_initializer, derive_seeds
+from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
+from keras_albert.presets.builtin import BUILTIN_PRESETS
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.types import Activation, DType, ModelInputs, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
+    """ALBERT: token ids in, one vector a token and one vector a text out.
+
+    A functional Keras model from a dict of `token_ids`, `segment_ids` and
+    `padding_mask` (each int32 `(batch, length)`, any length up to
+    `max_sequence_length`) to a dict of `sequence_output`
+    `(batch, length, hidden_dim)` and `pooled_output` `(batch, hidden_dim)`. The
+    same weights give the same numbers as KerasHub's and transformers' ALBERT.
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942).
+
+    Args:
+        vocabulary_size: int. Number of tokens.
+        num_layers: int. Virtual layers: how often the shared blocks run.
+        num_heads: int. Attention heads; must divide `hidden_dim`.
+        embedding_dim: int. Width of the embeddings.
+        hidden_dim: int. Width of the encoder and of the outputs.
+        intermediate_dim: int. Width inside the feed-forward nets.
+        num_groups: int. Groups of layers that share weights. Defaults to `1`.
+        num_inner_repetitions: int. Blocks in a group. Defaults to `1`.
+        dropout: float. Rate after embeddings, attention and feed-forward nets.
+            Defaults to `0.0`, as the v2 models were trained.
+        attention_dropout: float. Rate on attention probabilities. Defaults to `0.0`.
+        max_sequence_length: int. The longest sequence. Defaults to `512`.
+        num_segments: int. Kinds of segments. Defaults to `2`.
+        activation: string or callable. Defaults to `"gelu_approximate"`, the tanh
+            form that the reference runs; `"gelu"` is the erf form of transformers'
+            v1 files, `"relu"` that of the Chinese models.
+        layer_norm_epsilon: float. Defaults to `1e-12`.
+        use_embedding_projection: bool or `None`. See `FactorizedEmbedding`.
+        remat: bool. Recompute each virtual layer in the backward pass: less memory,
+            about a third more work. Defaults to `False`.
+        unroll: bool or `None`. See `SharedTransformerEncoder`.
+        seed: int or `None`. Makes the initial weights and the dropout masks
+            reproducible. Defaults to `None`.
+        dtype: string or `keras.DTypePolicy`. For instance `"mixed_bfloat16"`;
+            LayerNorm and softmax stay in float32.
+        **kwargs: `name` and `trainable`, as on any Keras model.
+
+    Raises:
+        ValueError: If `num_heads` does not divide `hidden_dim`, a count is below 1
+            or a sequence is too long.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert import AlbertBackbone
+        >>> backbone = AlbertBackbone(
+        ...     vocabulary_size=100, num_layers=2, num_heads=2, embedding_dim=4,
+        ...     hidden_dim=8, intermediate_dim=16)
+        >>> outputs = backbone({
+        ...     "token_ids": np.array([[2, 7, 9, 3, 0]]),
+        ...     "segment_ids": np.array([[0, 0, 0, 0, 0]]),
+        ...     "padding_mask": np.array([[1, 1, 1, 1, 0]])})
+        >>> tuple(outputs["sequence_output"].shape)
+        (1, 5, 8)
+        >>> tuple(outputs["pooled_output"].shape)
+        (1, 8)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        embedding_dim: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_groups: int = 1,
+        num_inner_repetitions: int = 1,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        max_sequence_length: int = 512,
+        num_segments: int = 2,
+        activation: Activation = "gelu_approximate",
+        layer_norm_epsilon: float = 1e-12,
+        use_embedding_projection: bool | None = None,
+        remat: bool = False,
+        unroll: bool | None = None,
+        seed: int | None = None,
+        dtype: DType = None,
+        **kwargs: Any,
+    ) -> None:
+        if hidden_dim % num_heads:
+            msg = (
+                "`hidden_dim` must be a multiple of `num_heads`. Received: "
+                f"hidden_dim={hidden_dim}, num_heads={num_heads}"
+            )
+            raise ValueError(msg)
+        # === Layers ===
+        seeds = derive_seeds(seed, 3)
+        self.embedding = FactorizedEmbedding(
+            vocabulary_size=vocabulary_size,
+            embedding_dim=embedding_dim,
+            hidden_dim=hidden_dim,
+            max_sequence_length=max_sequence_length,
+            num_segments=num_segments,
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            use_projection=use_embedding_projection,
+            seed=next(seeds),
+            dtype=dtype,
+            name="embedding",
+        )
+        self.encoder = SharedTransformerEncoder(
+            num_layers=num_layers,
+            num_heads=num_heads,
+            intermediate_dim=intermediate_dim,
+            num_groups=num_groups,
+            num_inner_repetitions=num_inner_repetitions,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            activation=activation,
+            layer_norm_epsilon=layer_norm_epsilon,
+            remat=remat,
+            unroll=unroll,
+            seed=next(seeds),
+            dtype=dtype,
+            name="encoder",
+        )
+        self.pooler = keras.layers.Dense(
+            hidden_dim,
+            activation="tanh",
+            kernel_initializer=albert_initializer(next(seeds)),
+            dtype=dtype,
+            name="pooler",
+        )
+
+        # === Functional model ===
+        inputs = {
+            name: keras.Input(shape=(None,), dtype="int32", name=name)
+            for name in ("token_ids", "segment_ids", "padding_mask")
+        }
+        x = self.embedding(inputs["token_ids"], segment_ids=inputs["segment_ids"])
+        x = self.encoder(x, padding_mask=inputs["padding_mask"])
+        outputs = {
+            "sequence_output": x,
+            "pooled_output": self.pooler(x[:, self.cls_token_index, :]),
+        }
+        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+        # === Config ===
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.embedding_dim = embedding_dim
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.num_groups = num_groups
+        self.num_inner_repetitions = num_inner_repetitions
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.max_sequence_length = max_sequence_length
+        self.num_segments = num_segments
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.use_embedding_projection = use_embedding_projection
+        self.remat = remat
+        self.unroll = unroll
+        self.seed = seed
+
+    # Where `[CLS]` stands, whose vector the pooler reads.
+    cls_token_index = 0
+
+    @classmethod
+    def from_preset(
+        cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        """Load from a built-in name, a local directory or a model hub.
+
+        See `PresetMixin.from_preset`. With `load_weights=False`, built-in names
+        need no network: the published sizes are known here.
+        """
+        if preset in BUILTIN_PRESETS and not load_weights:
+            builtin = BUILTIN_PRESETS[str(preset)]
+            return cls(**(architecture(builtin.size, builtin.version) | kwargs))
+        return super().from_preset(preset, load_weights=load_weights, **kwargs)
+
+    @classmethod
+    def _from_checkpoint(
+        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
+    ) -> Self:
+        backbone: Self = checkpoint_format.load_backbone(directory, **kwargs)
+        return backbone
+
+    @classmethod
+    def _accepts_dtype(cls) -> bool:
+        return True
+
+    @property
+    def token_embedding(self) -> keras.layers.Layer:
+        """The token embeddings, a `keras.layers.ReversibleEmbedding`."""
+        return self.embedding.token_embedding
+
+    def all_outputs(self, inputs: ModelInputs) -> dict[str, Tensor | list[Tensor]]:
+        """Run the model and also return what happens inside.
+
+        Args:
+            inputs: The dict that the model takes.
+
+        Returns:
+            The model's outputs plus `hidden_states`, a list of `num_layers + 1`
+            tensors `(batch, length, hidden_dim)`, and `attention_scores`, a list of
+            `num_layers * num_inner_repetitions` tensors
+            `(batch, num_heads, length, length)`.
+        """
+        x = self.embedding(inputs["token_ids"], segment_ids=inputs["segment_ids"])
+        x, hidden_states, attention_scores = self.encoder(
+            x,
+            padding_mask=inputs["padding_mask"],
+            return_hidden_states=True,
+            return_attention_scores=True,
+        )
+        return {
+            "sequence_output": x,
+            "pooled_output": self.pooler(x[:, self.cls_token_index, :]),
+            "hidden_states": hidden_states,
+            "attention_scores": attention_scores,
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            vocabulary_size=self.vocabulary_size,
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            embedding_dim=self.embedding_dim,
+            hidden_dim=self.hidden_dim,
+            intermediate_dim=self.intermediate_dim,
+            num_groups=self.num_groups,
+            num_inner_repetitions=self.num_inner_repetitions,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            max_sequence_length=self.max_sequence_length,
+            num_segments=self.num_segments,
+            activation=serialize_activation(self.activation),
+            layer_norm_epsilon=self.layer_norm_epsilon,
+            use_embedding_projection=self.use_embedding_projection,
+            remat=self.remat,
+            unroll=self.unroll,
+            seed=self.seed,
+        )
+        return config

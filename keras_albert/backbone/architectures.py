@@ -1,0 +1,54 @@
+"""The published sizes of ALBERT, as data."""
+
+from typing import Any
+
+# (layers, hidden width, heads); the feed-forward net is four times as wide.
+# Paper, table 1, as released: xlarge has 16 heads of 128.
+_SIZES = {
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+    "xlarge": (24, 2048, 16),
+    "xxlarge": (12, 4096, 64),
+}
+
+
+def architecture(size: str, version: int = 2) -> dict[str, Any]:
+    """Give the arguments that build a published model.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 1, and the
+    released configurations.
+
+    Args:
+        size: "base", "large", "xlarge" or "xxlarge".
+        version: int. 1 or 2. Version 1 of all but xxlarge trained with a dropout of
+            0.1; version 2 with none. Defaults to `2`.
+
+    Returns:
+        Keyword arguments for `AlbertBackbone`.
+
+    Raises:
+        ValueError: If there is no such size or version.
+
+    Example:
+        >>> from keras_albert.backbone import architecture
+        >>> architecture("base")["hidden_dim"]
+        768
+    """
+    if size not in _SIZES or version not in (1, 2):
+        msg = (
+            f"ALBERT was published as {', '.join(_SIZES)}, in versions 1 and 2. "
+            f"Received: size={size!r}, version={version!r}"
+        )
+        raise ValueError(msg)
+    num_layers, hidden_dim, num_heads = _SIZES[size]
+    dropout = 0.1 if version == 1 and size != "xxlarge" else 0.0
+    return {
+        "vocabulary_size": 30_000,
+        "num_layers": num_layers,
+        "num_heads": num_heads,
+        "embedding_dim": 128,
+        "hidden_dim": hidden_dim,
+        "intermediate_dim": 4 * hidden_dim,
+        "dropout": dropout,
+        "attention_dropout": dropout,
+    }

@@ -1,0 +1,7 @@
+"""The layers that ALBERT is made of."""
+
+from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
+from keras_albert.layers.transformer_block import TransformerBlock
+
+__all__ = ["FactorizedEmbedding", "SharedTransformerEncoder", "TransformerBlock"]

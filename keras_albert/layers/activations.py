@@ -1,0 +1,69 @@
+"""The activations that released ALBERT checkpoints use."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from keras_albert.types import Activation, Tensor
+
+# google-research/albert computes the tanh form and calls it "gelu"; transformers
+# calls the tanh form "gelu_new" or "gelu_pytorch_tanh"; Keras' own "gelu" is the
+# erf form. "gelu_approximate" is the name that cannot be misread.
+_TANH_GELU_NAMES = frozenset({"gelu_approximate", "gelu_new", "gelu_pytorch_tanh"})
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+def gelu_approximate(x: Tensor) -> Tensor:
+    """Apply the tanh form of the Gaussian error linear unit.
+
+    Source: [Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415).
+
+    Args:
+        x: A floating point tensor of any shape.
+
+    Returns:
+        A tensor of the shape and dtype of `x`.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.layers.activations import gelu_approximate
+        >>> float(np.round(gelu_approximate(np.float32(1.0)), 4))
+        0.8412
+    """
+    return keras.activations.gelu(x, approximate=True)
+
+
+def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """Find the function that an activation name stands for.
+
+    Args:
+        activation: "gelu_approximate" (or transformers' "gelu_new"), any name that
+            Keras knows ("gelu" is the erf form, "relu", ...), or a callable.
+
+    Returns:
+        The activation function.
+
+    Raises:
+        ValueError: If no activation has that name.
+    """
+    if isinstance(activation, str) and activation in _TANH_GELU_NAMES:
+        function: Callable[[Tensor], Tensor] = gelu_approximate
+        return function
+    try:
+        found: Callable[[Tensor], Tensor] = keras.activations.get(activation)
+    except ValueError as error:
+        msg = (
+            f"No activation is called {activation!r}. Use 'gelu_approximate' (the "
+            "tanh form, ALBERT's own), 'gelu' (the erf form), 'relu', another Keras "
+            "activation name, or a function."
+        )
+        raise ValueError(msg) from error
+    return found
+
+
+def serialize_activation(activation: Activation) -> Any:
+    """Turn an activation into what a config file can hold."""
+    if isinstance(activation, str):
+        return activation
+    return keras.activations.serialize(activation)

@@ -1,0 +1,48 @@
+"""Running one step many times: as a loop of the compiled program, or written out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.types import Tensor
+
+Step = Callable[[Any, Tensor], Tensor]
+
+
+def loop_is_faster() -> bool:
+    """Say whether depth is a loop by default on this backend."""
+    return bool(keras.config.backend() == "jax")
+
+
+def repeat(step: Step, x: Tensor, first: int, count: int, *, unroll: bool) -> Tensor:
+    """Apply `x = step(i, x)` for `i` from `first`, `count` times.
+
+    Args:
+        step: Callable of a layer's number (an int, or a scalar tensor inside a
+            loop) and a tensor; returns a tensor of the same shape and dtype.
+        x: Float tensor, the first input.
+        first: int. The first layer's number.
+        count: int. How often to apply the step.
+        unroll: bool. Whether to write every application into the program.
+
+    Returns:
+        The last output.
+    """
+    backend = keras.config.backend()
+    if unroll or count == 1 or backend == "torch":
+        for layer in range(first, first + count):
+            x = step(layer, x)
+        return x
+    if backend == "jax":
+        # A trip count known at trace time becomes a scan, which has a gradient.
+        return ops.fori_loop(first, first + count, step, x)
+    # TensorFlow: XLA sizes the stack of the backward pass by the maximum.
+    _, x = ops.while_loop(
+        lambda layer, _: layer < first + count,
+        lambda layer, x: (layer + 1, step(layer, x)),
+        (ops.convert_to_tensor(first, dtype="int32"), x),
+        maximum_iterations=count,
+    )
+    return x

@@ -1,0 +1,205 @@
+"""ALBERT's embedding, factorized into V x E and E x H."""
+
+from typing import Any
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_albert.layers.initializers import albert_initializer, derive_seeds
+from keras_albert.types import DType, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class FactorizedEmbedding(keras.layers.Layer):
+    """Token, position and segment embeddings of width E, projected to width H.
+
+    The sum of the three passes LayerNorm, dropout and the projection. Called with
+    `reverse=True`, it maps vectors of width E back to scores for each token of the
+    vocabulary with the same token embeddings, as the masked-LM head needs.
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
+
+    Args:
+        vocabulary_size: int. Number of tokens, V.
+        embedding_dim: int. Width of the embeddings, E.
+        hidden_dim: int. Width of the output, H.
+        max_sequence_length: int. Positions that have an embedding. Defaults to
+            `512`.
+        num_segments: int. Kinds of segments. Defaults to `2`.
+        dropout: float. Rate after the LayerNorm. Defaults to `0.0`.
+        layer_norm_epsilon: float. Defaults to `1e-12`.
+        use_projection: bool or `None`. Whether to project E to H. Defaults to
+            `None`: only where the widths differ, as in the reference; transformers
+            always projects.
+        seed: int or `None`. Seed of the initial weights and of the dropout masks.
+            Defaults to `None`.
+        dtype: string or `keras.DTypePolicy`.
+        **kwargs: `name` and `trainable`, as on any Keras layer.
+
+    Raises:
+        ValueError: If the widths differ and `use_projection` is `False`, or if a
+            sequence is longer than `max_sequence_length`.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.layers import FactorizedEmbedding
+        >>> embedding = FactorizedEmbedding(100, embedding_dim=4, hidden_dim=8)
+        >>> tuple(embedding(np.array([[2, 7, 3]])).shape)
+        (1, 3, 8)
+        >>> tuple(embedding(np.zeros((1, 3, 4), "float32"), reverse=True).shape)
+        (1, 3, 100)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_dim: int,
+        hidden_dim: int,
+        max_sequence_length: int = 512,
+        num_segments: int = 2,
+        dropout: float = 0.0,
+        layer_norm_epsilon: float = 1e-12,
+        use_projection: bool | None = None,
+        seed: int | None = None,
+        dtype: DType = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dtype=dtype, **kwargs)
+        if use_projection is None:
+            use_projection = embedding_dim != hidden_dim
+        if not use_projection and embedding_dim != hidden_dim:
+            msg = (
+                "Embeddings can only go without a projection where `embedding_dim` "
+                f"is `hidden_dim`. Received: embedding_dim={embedding_dim}, "
+                f"hidden_dim={hidden_dim}, use_projection=False"
+            )
+            raise ValueError(msg)
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.hidden_dim = hidden_dim
+        self.max_sequence_length = max_sequence_length
+        self.num_segments = num_segments
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.use_projection = use_projection
+        self.seed = seed
+        seeds = derive_seeds(seed, 5)
+        self.token_embedding = keras.layers.ReversibleEmbedding(
+            vocabulary_size,
+            embedding_dim,
+            embeddings_initializer=albert_initializer(next(seeds)),
+            dtype=self.dtype_policy,
+            name="token_embedding",
+        )
+        self.position_embedding = keras_hub.layers.PositionEmbedding(
+            max_sequence_length,
+            initializer=albert_initializer(next(seeds)),
+            dtype=self.dtype_policy,
+            name="position_embedding",
+        )
+        self.segment_embedding = keras.layers.Embedding(
+            num_segments,
+            embedding_dim,
+            embeddings_initializer=albert_initializer(next(seeds)),
+            dtype=self.dtype_policy,
+            name="segment_embedding",
+        )
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+        self.dropout_layer = keras.layers.Dropout(
+            dropout, seed=next(seeds), dtype=self.dtype_policy, name="dropout"
+        )
+        self.projection = None
+        if use_projection:
+            self.projection = keras.layers.Dense(
+                hidden_dim,
+                kernel_initializer=albert_initializer(next(seeds)),
+                dtype=self.dtype_policy,
+                name="projection",
+            )
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for token ids `(batch, length)`."""
+        ids_shape = tuple(input_shape[:2])
+        embedded_shape = (*ids_shape, self.embedding_dim)
+        self.token_embedding.build(ids_shape)
+        self.position_embedding.build(embedded_shape)
+        self.segment_embedding.build(ids_shape)
+        self.layer_norm.build(embedded_shape)
+        if self.projection is not None:
+            self.projection.build(embedded_shape)
+        self.built = True
+
+    def call(
+        self,
+        inputs: Tensor,
+        segment_ids: Tensor | None = None,
+        training: bool | None = None,
+        reverse: bool = False,
+    ) -> Tensor:
+        """Embed token ids, or score the vocabulary.
+
+        Args:
+            inputs: Integer tensor `(batch, length)`; with `reverse`, float tensor
+                `(..., embedding_dim)`.
+            segment_ids: Integer tensor `(batch, length)`. Defaults to `None`, which
+                puts every token into segment 0.
+            training: bool. Whether dropout is on.
+            reverse: bool. Map embeddings to token scores instead. Defaults to
+                `False`.
+
+        Returns:
+            Float tensor `(batch, length, hidden_dim)`; with `reverse`,
+            `(..., vocabulary_size)`.
+        """
+        if reverse:
+            return self.token_embedding(inputs, reverse=True)
+        self._check_length(inputs.shape[1])
+        x = self.token_embedding(inputs)
+        if segment_ids is None:
+            segment_ids = ops.zeros_like(inputs)
+        x = x + self.position_embedding(x) + self.segment_embedding(segment_ids)
+        x = self.dropout_layer(self.layer_norm(x), training=training)
+        return x if self.projection is None else self.projection(x)
+
+    def _check_length(self, length: int | None) -> None:
+        if length is not None and length > self.max_sequence_length:
+            msg = (
+                f"The input has {length} tokens a row, but there are position "
+                f"embeddings for {self.max_sequence_length}. Truncate the input (the "
+                "preprocessor's `sequence_length`), or build the model with "
+                f"`max_sequence_length={length}` or more."
+            )
+            raise ValueError(msg)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        segment_ids: Tensor | None = None,
+        training: bool | None = None,
+        reverse: bool = False,
+    ) -> Any:
+        """Describe the output of either direction."""
+        if reverse:
+            shape = (*inputs.shape[:-1], self.vocabulary_size)
+        else:
+            self._check_length(inputs.shape[1])
+            shape = (*inputs.shape, self.hidden_dim)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            vocabulary_size=self.vocabulary_size,
+            embedding_dim=self.embedding_dim,
+            hidden_dim=self.hidden_dim,
+            max_sequence_length=self.max_sequence_length,
+            num_segments=self.num_segments,
+            dropout=self.dropout,
+            layer_norm_epsilon=self.layer_norm_epsilon,
+            use_projection=self.use_projection,
+            seed=self.seed,
+        )
+        return config

@@ -1,0 +1,313 @@
+"""ALBERT's encoder: few blocks, run many times."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.layers.activations import serialize_activation
+from keras_albert.layers.depth_loop import loop_is_faster, repeat
+from keras_albert.layers.initializers import derive_seeds
+from keras_albert.layers.layer_seed import StepSeed
+from keras_albert.layers.transformer_block import TransformerBlock
+from keras_albert.types import Activation, DType, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class SharedTransformerEncoder(keras.layers.Layer):
+    """A transformer encoder whose layers share their weights.
+
+    `num_layers` virtual layers are spread over `num_groups` groups; each group
+    holds `num_inner_repetitions` blocks with weights of their own. Virtual layer
+    `i` runs group `i * num_groups // num_layers`, in integers: the float formulas
+    of the reference and of transformers differ from each other for some depths,
+    though for no released model.
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
+
+    Args:
+        num_layers: int. How often the input passes through a group.
+        num_heads: int. Attention heads of a block; must divide the input's width.
+        intermediate_dim: int. Width of a block's feed-forward net.
+        num_groups: int. Groups of blocks, at most `num_layers`. Defaults to `1`.
+        num_inner_repetitions: int. Blocks in a group. Defaults to `1`.
+        dropout: float. Rate after attention and feed-forward net; a new mask for
+            each virtual layer. Defaults to `0.0`.
+        attention_dropout: float. Rate on attention probabilities. Defaults to `0.0`.
+        activation: string or callable. Defaults to `"gelu_approximate"`.
+        layer_norm_epsilon: float. Defaults to `1e-12`.
+        remat: bool. Recompute a virtual layer in the backward pass instead of
+            keeping what it computed: less memory, about a third more work.
+            Defaults to `False`.
+        unroll: bool or `None`. `True` writes every virtual layer into the program,
+            `False` runs one as a compiled loop, so that tracing, compilation and a
+            saved graph do not grow with depth. Defaults to `None`: what measured
+            faster on the backend; PyTorch runs eagerly and is always unrolled.
+        seed: int or `None`. Seed of the initial weights and of the dropout masks.
+            Defaults to `None`.
+        dtype: string or `keras.DTypePolicy`.
+        **kwargs: `name` and `trainable`, as on any Keras layer.
+
+    Raises:
+        ValueError: If a count is below 1, or `num_groups` exceeds `num_layers`.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.layers import SharedTransformerEncoder
+        >>> encoder = SharedTransformerEncoder(12, num_heads=2, intermediate_dim=16)
+        >>> x = np.zeros((1, 3, 8), "float32")
+        >>> tuple(encoder(x, padding_mask=np.array([[1, 1, 0]])).shape)
+        (1, 3, 8)
+        >>> outputs, hidden_states = encoder(x, return_hidden_states=True)
+        >>> len(hidden_states)  # the input, and after each virtual layer
+        13
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_heads: int,
+        intermediate_dim: int,
+        num_groups: int = 1,
+        num_inner_repetitions: int = 1,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation: Activation = "gelu_approximate",
+        layer_norm_epsilon: float = 1e-12,
+        remat: bool = False,
+        unroll: bool | None = None,
+        seed: int | None = None,
+        dtype: DType = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dtype=dtype, **kwargs)
+        for name, count in (
+            ("num_layers", num_layers),
+            ("num_groups", num_groups),
+            ("num_inner_repetitions", num_inner_repetitions),
+        ):
+            if count < 1:
+                msg = f"`{name}` must be at least 1. Received: {name}={count}"
+                raise ValueError(msg)
+        if num_groups > num_layers:
+            msg = (
+                f"{num_groups} groups need at least {num_groups} layers, or some "
+                f"would never run. Received: num_layers={num_layers}, "
+                f"num_groups={num_groups}"
+            )
+            raise ValueError(msg)
+        self.num_layers = num_layers
+        self.num_groups = num_groups
+        self.num_inner_repetitions = num_inner_repetitions
+        self.remat = remat
+        self.unroll = unroll
+        self.seed = seed
+        self._block_arguments: dict[str, Any] = {
+            "num_heads": num_heads,
+            "intermediate_dim": intermediate_dim,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "activation": activation,
+            "layer_norm_epsilon": layer_norm_epsilon,
+        }
+        seeds = derive_seeds(seed, num_groups * num_inner_repetitions + 1)
+        # One flat list, so that Keras tracks, saves and quantizes every block.
+        self.blocks = [
+            TransformerBlock(
+                **self._block_arguments,
+                seed=next(seeds),
+                dtype=self.dtype_policy,
+                name=f"group_{group}_block_{inner}",
+            )
+            for group in range(num_groups)
+            for inner in range(num_inner_repetitions)
+        ]
+        self.seed_generator = None
+        if dropout or attention_dropout:
+            self.seed_generator = keras.random.SeedGenerator(next(seeds))
+        self.supports_masking = True
+
+    def group_of(self, layer: int) -> int:
+        """Give the group that a virtual layer runs.
+
+        Args:
+            layer: int. The virtual layer, counted from 0.
+
+        Returns:
+            The group's number, counted from 0.
+        """
+        return layer * self.num_groups // self.num_layers
+
+    def group_blocks(self, group: int) -> list[TransformerBlock]:
+        """Give the blocks of a group, in the order they run.
+
+        Args:
+            group: int. The group, counted from 0.
+
+        Returns:
+            `num_inner_repetitions` blocks.
+        """
+        first = group * self.num_inner_repetitions
+        blocks: list[TransformerBlock] = self.blocks[
+            first : first + self.num_inner_repetitions
+        ]
+        return blocks
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for inputs `(batch, length, width)`."""
+        for block in self.blocks:
+            block.build(input_shape)
+        self.built = True
+
+    def call(
+        self,
+        inputs: Tensor,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+        return_hidden_states: bool = False,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Run all virtual layers.
+
+        Args:
+            inputs: Float tensor `(batch, length, width)`.
+            padding_mask: Integer or boolean tensor `(batch, length)`; zero at
+                padding, which no position attends to.
+            attention_mask: Integer or boolean tensor `(batch, length, length)` or
+                `(batch, heads or 1, length, length)`; nonzero where a query (third
+                axis from the end counts as rows) may look at a key.
+            training: bool. Whether dropout is on.
+            return_hidden_states: bool. Also return the list of the input and each
+                virtual layer's output. Defaults to `False`.
+            return_attention_scores: bool. Also return the list of each block's
+                attention probabilities. Defaults to `False`.
+
+        Returns:
+            The last hidden state `(batch, length, width)`, followed by each list
+            that was asked for.
+        """
+        mask = _merge_masks(padding_mask, attention_mask)
+        seed = None
+        if training and self.seed_generator is not None:
+            seed = StepSeed(self.seed_generator)
+        if return_hidden_states or return_attention_scores:
+            return self._run_openly(
+                inputs,
+                mask,
+                seed,
+                training,
+                return_hidden_states,
+                return_attention_scores,
+            )
+        unroll = not loop_is_faster() if self.unroll is None else self.unroll
+        x, first = inputs, 0
+        for group in range(self.num_groups):
+            layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
+            step = self._group_step(group, mask, seed, training)
+            x = repeat(step, x, first, len(layers), unroll=unroll)
+            first += len(layers)
+        return x
+
+    def _group_step(
+        self,
+        group: int,
+        mask: Tensor | None,
+        seed: StepSeed | None,
+        training: bool | None,
+    ) -> Any:
+        """One virtual layer, as a function of its number and its input alone.
+
+        The weights are read here, once: under mixed precision this is also where
+        they are cast, so that a loop carries one low-precision copy instead of
+        making one an iteration and keeping all of them for the backward pass.
+        """
+        blocks = self.group_blocks(group)
+        variables = [v for block in blocks for v in block.variables]
+
+        def step(values: list[Tensor], x: Tensor, layer: Any) -> Tensor:
+            scope = keras.StatelessScope()
+            for variable, value in zip(variables, values, strict=True):
+                # Not through the constructor, which would cast back to float32.
+                scope.add_update((variable, value))
+            with scope:
+                for inner, block in enumerate(blocks):
+                    number = layer * self.num_inner_repetitions + inner
+                    x = block(
+                        x,
+                        attention_mask=mask,
+                        seed=seed and seed.block(number),
+                        training=training,
+                    )
+            return x
+
+        if self.remat and training:
+            step = keras.remat(step)
+        values = [v.value for v in variables]
+        return lambda layer, x: step(values, x, layer)
+
+    def _run_openly(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        seed: StepSeed | None,
+        training: bool | None,
+        return_hidden_states: bool,
+        return_attention_scores: bool,
+    ) -> tuple[Any, ...]:
+        """Run layer by layer and keep what passes."""
+        hidden_states, scores = [x], []
+        for layer in range(self.num_layers):
+            for inner, block in enumerate(self.group_blocks(self.group_of(layer))):
+                number = layer * self.num_inner_repetitions + inner
+                x, block_scores = block(
+                    x,
+                    attention_mask=mask,
+                    seed=seed and seed.block(number),
+                    training=training,
+                    return_attention_scores=True,
+                )
+                scores.append(block_scores)
+            hidden_states.append(x)
+        outputs: tuple[Any, ...] = (x,)
+        if return_hidden_states:
+            outputs += (hidden_states,)
+        if return_attention_scores:
+            outputs += (scores,)
+        return outputs
+
+    def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Describe the output without running `num_layers` layers to find out."""
+        if kwargs.get("return_hidden_states") or kwargs.get("return_attention_scores"):
+            return super().compute_output_spec(inputs, *args, **kwargs)
+        return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            self._block_arguments,
+            activation=serialize_activation(self._block_arguments["activation"]),
+            num_layers=self.num_layers,
+            num_groups=self.num_groups,
+            num_inner_repetitions=self.num_inner_repetitions,
+            remat=self.remat,
+            unroll=self.unroll,
+            seed=self.seed,
+        )
+        return config
+
+
+def _merge_masks(
+    padding_mask: Tensor | None, attention_mask: Tensor | None
+) -> Tensor | None:
+    """Make one mask `(batch, heads or 1, length or 1, length)` for all layers."""
+    masks = []
+    if padding_mask is not None:
+        mask = ops.cast(padding_mask, "bool")
+        masks.append(ops.expand_dims(mask, (1, 2)))
+    if attention_mask is not None:
+        mask = ops.cast(attention_mask, "bool")
+        masks.append(ops.expand_dims(mask, 1) if len(mask.shape) == 3 else mask)
+    if len(masks) == 2:
+        return ops.logical_and(*masks)
+    return masks[0] if masks else None

@@ -1,0 +1,216 @@
+"""One post-layer-norm transformer block."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.layers.activations import get_activation, serialize_activation
+from keras_albert.layers.initializers import albert_initializer, derive_seeds
+from keras_albert.layers.layer_seed import BlockSeed
+from keras_albert.types import Activation, DType, Tensor
+
+# Dropouts in a block: attention probabilities, attention output, feed-forward.
+DROPOUTS_PER_BLOCK = 3
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class TransformerBlock(keras.layers.Layer):
+    """Self-attention and a feed-forward net, each followed by add and LayerNorm.
+
+    The layer keeps no random state: what drops is decided by the `seed` that the
+    caller passes, so the block can run inside a compiled loop.
+    Source: [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), in the
+    arrangement of [Lan et al., 2020](https://arxiv.org/abs/1909.11942).
+
+    Args:
+        num_heads: int. Attention heads; must divide the width of the input.
+        intermediate_dim: int. Width of the feed-forward net's inner layer.
+        dropout: float. Rate after the attention and after the feed-forward net.
+            Defaults to `0.0`.
+        attention_dropout: float. Rate on the attention probabilities. Defaults to
+            `0.0`; above that, training cannot use a fused attention kernel.
+        activation: string or callable. Defaults to `"gelu_approximate"`.
+        layer_norm_epsilon: float. Defaults to `1e-12`.
+        seed: int or `None`. Seed of the initial weights. Defaults to `None`.
+        dtype: string or `keras.DTypePolicy`. LayerNorm and softmax compute in
+            float32 whatever it says.
+        **kwargs: `name` and `trainable`, as on any Keras layer.
+
+    Raises:
+        ValueError: If `num_heads` does not divide the width of the input.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.layers import TransformerBlock
+        >>> block = TransformerBlock(num_heads=2, intermediate_dim=16)
+        >>> tuple(block(np.zeros((1, 3, 8), "float32")).shape)
+        (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        intermediate_dim: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation: Activation = "gelu_approximate",
+        layer_norm_epsilon: float = 1e-12,
+        seed: int | None = None,
+        dtype: DType = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dtype=dtype, **kwargs)
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.seed = seed
+        self._seeds = derive_seeds(seed, 6)
+        self._activate = get_activation(activation)
+        self.supports_masking = True
+
+    def _dense(self, units: int, name: str) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            kernel_initializer=albert_initializer(next(self._seeds)),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _layer_norm(self, name: str) -> keras.layers.LayerNormalization:
+        return keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for inputs `(batch, length, width)`."""
+        width = input_shape[-1]
+        if width is None or width % self.num_heads:
+            msg = (
+                f"The width {width} cannot be shared among `num_heads="
+                f"{self.num_heads}` heads. Choose a `hidden_dim` that is a multiple "
+                "of `num_heads`."
+            )
+            raise ValueError(msg)
+        self.query = self._dense(width, "query")
+        self.key = self._dense(width, "key")
+        self.value = self._dense(width, "value")
+        self.attention_output = self._dense(width, "attention_output")
+        self.attention_layer_norm = self._layer_norm("attention_layer_norm")
+        self.feedforward_intermediate = self._dense(
+            self.intermediate_dim, "feedforward_intermediate"
+        )
+        self.feedforward_output = self._dense(width, "feedforward_output")
+        self.feedforward_layer_norm = self._layer_norm("feedforward_layer_norm")
+        inner_shape = (*input_shape[:-1], self.intermediate_dim)
+        for layer in (self.query, self.key, self.value, self.attention_output):
+            layer.build(input_shape)
+        self.attention_layer_norm.build(input_shape)
+        self.feedforward_intermediate.build(input_shape)
+        self.feedforward_output.build(inner_shape)
+        self.feedforward_layer_norm.build(input_shape)
+        self.built = True
+
+    def call(
+        self,
+        inputs: Tensor,
+        attention_mask: Tensor | None = None,
+        seed: BlockSeed | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Run the block.
+
+        Args:
+            inputs: Float tensor `(batch, length, width)`.
+            attention_mask: Boolean tensor that broadcasts to
+                `(batch, heads, length, length)`; True where a query may look.
+            seed: `BlockSeed`. The step's randomness for this block. Needed only
+                where something drops.
+            training: bool. Whether dropout is on.
+            return_attention_scores: bool. Also return the probabilities,
+                `(batch, heads, length, length)`. Defaults to `False`.
+
+        Returns:
+            The output, or `(output, probabilities)`.
+        """
+        drop = _Dropout(seed) if training else None
+        shape = (*ops.shape(inputs)[:2], self.num_heads, -1)
+        query = ops.reshape(self.query(inputs), shape)
+        key = ops.reshape(self.key(inputs), shape)
+        value = ops.reshape(self.value(inputs), shape)
+        scores = None
+        if return_attention_scores or (drop and self.attention_dropout):
+            x, scores = self._attend(query, key, value, attention_mask, drop)
+        else:
+            x = ops.dot_product_attention(query, key, value, mask=attention_mask)
+        x = self.attention_output(ops.reshape(x, ops.shape(inputs)))
+        x = drop(x, self.dropout, site=1) if drop else x
+        attended = self.attention_layer_norm(ops.add(inputs, x))
+        x = self._activate(self.feedforward_intermediate(attended))
+        x = self.feedforward_output(x)
+        x = drop(x, self.dropout, site=2) if drop else x
+        x = self.feedforward_layer_norm(ops.add(attended, x))
+        return (x, scores) if return_attention_scores else x
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        drop: "_Dropout | None",
+    ) -> tuple[Tensor, Tensor]:
+        """Attention in the open: fused kernels neither drop nor show scores."""
+        logits = ops.einsum("bthd,bshd->bhts", query, key)
+        logits = ops.cast(logits, "float32") / math.sqrt(query.shape[-1])
+        if mask is not None:
+            # Finite, so a row that is all padding gives no NaN.
+            logits = ops.where(mask, logits, -1e30)
+        scores = ops.softmax(logits, axis=-1)
+        kept = drop(scores, self.attention_dropout, site=0) if drop else scores
+        kept = ops.cast(kept, self.compute_dtype)
+        return ops.einsum("bhts,bshd->bthd", kept, value), scores
+
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        """Give the shape of the output, which is the input's."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            num_heads=self.num_heads,
+            intermediate_dim=self.intermediate_dim,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            activation=serialize_activation(self.activation),
+            layer_norm_epsilon=self.layer_norm_epsilon,
+            seed=self.seed,
+        )
+        return config
+
+
+class _Dropout:
+    """Dropout whose mask is decided by the step, the block and the site."""
+
+    def __init__(self, seed: BlockSeed | None) -> None:
+        self.seed = seed
+
+    def __call__(self, x: Tensor, rate: float, site: int) -> Tensor:
+        if not rate:
+            return x
+        if self.seed is None:
+            msg = (
+                "A `TransformerBlock` with dropout needs a `seed` to train. Call it "
+                "through `SharedTransformerEncoder`, which draws one each step."
+            )
+            raise ValueError(msg)
+        seed = self.seed.site(site, DROPOUTS_PER_BLOCK)
+        return keras.random.dropout(x, rate, seed=seed)

@@ -1,0 +1,120 @@
+"""From what a user passes to `from_preset` to a directory on this machine."""
+
+import difflib
+import os
+import socket
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from keras_albert.presets.builtin import BUILTIN_PRESETS
+
+_CONNECT_SECONDS = 5
+# Everything a checkpoint consists of, and nothing that would need unpickling.
+_CHECKPOINT_FILES = ("*.json", "*.safetensors", "*.model", "*.spm", "*.h5", "*.txt")
+
+
+def local_directory(handle: str | os.PathLike[str]) -> Path | None:
+    """Find or download the directory that a handle stands for.
+
+    Args:
+        handle: string or path. A built-in name, a local directory, or
+            `hf://user/model`, `kaggle://user/model/keras/variation`. Downloads go
+            through the hub's own library and its cache.
+
+    Returns:
+        The directory; `None` for a scheme that KerasHub resolves file by file
+        (`gs://`, `modelscope://`).
+
+    Raises:
+        ValueError: If the handle is none of these.
+        ConnectionError: If the files are not in the cache and the hub cannot be
+            reached.
+    """
+    if Path(handle).is_dir():
+        return Path(handle)
+    name = os.fspath(handle)
+    origin = name
+    if name in BUILTIN_PRESETS:
+        preset = BUILTIN_PRESETS[name]
+        if preset.handle is None:
+            msg = f"No weights have been released for {name!r}."
+            raise ValueError(msg)
+        origin = preset.handle
+    scheme, _, rest = origin.partition("://")
+    if scheme == "hf":
+        return _fetch(name, origin, _hugging_face_host(), lambda: _from_hf(rest))
+    if scheme == "kaggle":
+        return _fetch(name, origin, "www.kaggle.com", lambda: _from_kaggle(rest))
+    if rest:
+        return None
+    close = difflib.get_close_matches(name, BUILTIN_PRESETS, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    msg = (
+        f"{name!r} is neither a directory here nor a built-in name.{hint} Pass a local "
+        "directory, 'hf://user/model', 'kaggle://user/model/keras/variation', or one "
+        f"of: {', '.join(BUILTIN_PRESETS)}."
+    )
+    raise ValueError(msg)
+
+
+def _from_hf(repository: str) -> Callable[[bool], str]:
+    import huggingface_hub  # noqa: PLC0415  (slow to import, and seldom needed)
+
+    def download(cached_only: bool) -> str:
+        return huggingface_hub.snapshot_download(
+            repository,
+            allow_patterns=list(_CHECKPOINT_FILES),
+            local_files_only=cached_only,
+        )
+
+    return download
+
+
+def _from_kaggle(model: str) -> Callable[[bool], str]:
+    import kagglehub  # noqa: PLC0415
+
+    def download(cached_only: bool) -> str:
+        if cached_only:
+            # kagglehub reads its cache by itself, once it has asked the server.
+            raise FileNotFoundError(model)
+        path: str = kagglehub.model_download(model)
+        return path
+
+    return download
+
+
+def _fetch(
+    name: str, origin: str, host: str, prepare: Callable[[], Callable[[bool], str]]
+) -> Path:
+    download = prepare()
+    try:
+        return Path(download(True))
+    except Exception:  # noqa: S110  (not in the cache, whatever they call it)
+        pass
+    try:
+        # The hubs' libraries retry for half a minute before they give up.
+        _check_reachable(host)
+        return Path(download(False))
+    except Exception as error:
+        msg = (
+            f"Could not load {name!r}: it is not in the local cache, and {origin} "
+            f"could not be downloaded from {host} ({type(error).__name__}: {error}). "
+            "Check the connection and the handle; or, on a machine with a network, "
+            "download the files, copy the directory here and pass its path: "
+            "from_preset('path/to/directory')."
+        )
+        raise ConnectionError(msg) from error
+
+
+def _check_reachable(host: str) -> None:
+    """Fail within seconds where there is no network."""
+    if "https" in urllib.request.getproxies():
+        return  # Only the proxy can tell.
+    socket.create_connection((host, 443), timeout=_CONNECT_SECONDS).close()
+
+
+def _hugging_face_host() -> str:
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    return urllib.parse.urlparse(endpoint).hostname or "huggingface.co"

@@ -1,0 +1,121 @@
+"""SentencePiece model files: read, checked against ALBERT's ids, written."""
+
+import contextlib
+import os
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2
+
+__all__ = ["SPECIAL_TOKENS", "check_vocabulary", "parse_vocabulary", "write_vocabulary"]
+
+# Every released checkpoint has its special tokens at these ids.
+SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+
+_PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+
+
+def parse_vocabulary(proto: bytes) -> Any:
+    """Parse the bytes of a SentencePiece model.
+
+    Args:
+        proto: bytes. The contents of a `spiece.model` file.
+
+    Returns:
+        A `sentencepiece_model_pb2.ModelProto`.
+
+    Raises:
+        ValueError: The bytes are no whole SentencePiece model.
+    """
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(proto)
+    except DecodeError:
+        problem = "cannot be parsed"
+    else:
+        # A file cut between two fields parses; what comes last is then missing.
+        missing = [
+            part
+            for part in ("trainer_spec", "normalizer_spec")
+            if not model.HasField(part)
+        ]
+        if model.pieces and not missing:
+            return model
+        problem = f"has {len(model.pieces)} pieces and no {' or '.join(missing)}"
+    raise ValueError(
+        f"The vocabulary is not a whole SentencePiece model: its {len(proto)} bytes "
+        f"{problem}. The file is likely cut short, a Git LFS pointer, or of another "
+        "kind; fetch `spiece.model` (or `30k-clean.model`) again and compare its size."
+    )
+
+
+def check_vocabulary(proto: bytes) -> bytes:
+    """Check that a model has ALBERT's special tokens, and guard them.
+
+    A special token that is a user-defined symbol, or a piece like any other,
+    would be found in the text of a user, who could so close a segment or place
+    a mask; such a piece becomes a control symbol, which no text gives.
+
+    Args:
+        proto: bytes. A SentencePiece model.
+
+    Returns:
+        The model, the very same bytes where nothing had to be guarded.
+
+    Raises:
+        ValueError: The bytes are no SentencePiece model, or a special token is
+            missing or stands at another id.
+    """
+    model = parse_vocabulary(proto)
+    changed = False
+    for token_id, token in enumerate(SPECIAL_TOKENS):
+        found = model.pieces[token_id].piece if token_id < len(model.pieces) else None
+        if found != token:
+            raise ValueError(_misplaced(model, token_id, token, found))
+        piece = model.pieces[token_id]
+        if token_id != 1 and piece.type != _PIECE.CONTROL:
+            piece.type = _PIECE.CONTROL
+            changed = True
+    if model.pieces[1].type != _PIECE.UNKNOWN:
+        raise ValueError(
+            "The vocabulary's `<unk>` at id 1 is not its unknown token. Train it with "
+            "`unk_id=1`, as `keras_albert.text.train_vocabulary` does."
+        )
+    return bytes(model.SerializeToString()) if changed else proto
+
+
+def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
+    """Say where a special token was looked for and where it is."""
+    ids = [index for index, piece in enumerate(model.pieces) if piece.piece == token]
+    where = f"stands at id {ids[0]}" if ids else "is missing"
+    return (
+        f"The special token `{token}` must stand at id {token_id} of the vocabulary; "
+        f"it {where}, and id {token_id} is {found!r}. This is not an ALBERT "
+        "vocabulary; use the checkpoint's own `spiece.model`, or train one with "
+        "`keras_albert.text.train_vocabulary`."
+    )
+
+
+def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
+    """Write a model file whole or not at all.
+
+    Args:
+        path: Where to. Its folder is created; a file that is there is replaced.
+        proto: bytes. A SentencePiece model.
+
+    Returns:
+        The path as a str.
+    """
+    path = os.fspath(path)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    # In the same folder, since a rename is atomic within one file system only.
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(proto)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    return path

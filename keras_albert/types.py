@@ -1,0 +1,30 @@
+"""The types that the public signatures are written in."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+# A tensor of whichever backend Keras runs on, or of `keras.Input`.
+Tensor: TypeAlias = Any
+
+# What `keras.dtype_policies.get` understands: "float32", "mixed_bfloat16", ...
+DType: TypeAlias = Any
+
+# A Keras activation name, "gelu_approximate" (alias "gelu_new"), or a callable.
+Activation: TypeAlias = str | Callable[[Tensor], Tensor]
+
+
+# `token_ids`, `segment_ids` and `padding_mask`, each (batch, length), int32.
+ModelInputs: TypeAlias = Mapping[str, Tensor]
+
+# One text, many texts, or a pair of either; see `text.text_columns`.
+Texts: TypeAlias = Any
+
+# How a pair that is too long is cut; KerasHub's two words.
+Truncation: TypeAlias = Literal["round_robin", "waterfall"]
+
+IntArray: TypeAlias = npt.NDArray[np.int32]
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+Lengths: TypeAlias = Sequence[int]
