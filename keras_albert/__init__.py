@@ -1,5 +1,15 @@
 """ALBERT on Keras 3: the same on TensorFlow, JAX and PyTorch."""
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.tasks import AlbertClassifier, AlbertTextClassifier
+from keras_albert.text import AlbertClassifierPreprocessor, AlbertTokenizer
 
-__all__ = ["AlbertBackbone"]
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "AlbertBackbone",
+    "AlbertClassifier",
+    "AlbertClassifierPreprocessor",
+    "AlbertTextClassifier",
+    "AlbertTokenizer",
+]

@@ -177,6 +177,8 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
         self.remat = remat
         self.unroll = unroll
         self.seed = seed
+        # Whether the weights were loaded: what trains it next should step softly.
+        self.pretrained = False
 
     # Where `[CLS]` stands, whose vector the pooler reads.
     cls_token_index = 0
@@ -194,6 +196,11 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
             builtin = BUILTIN_PRESETS[str(preset)]
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))
         return super().from_preset(preset, load_weights=load_weights, **kwargs)
+
+    def load_weights(self, *args: Any, **kwargs: Any) -> None:
+        """Load weights from a file; see `keras.Model.load_weights`."""
+        super().load_weights(*args, **kwargs)
+        self.pretrained = True
 
     @classmethod
     def _from_checkpoint(

@@ -1,0 +1,16 @@
+"""Texts to ids: the vocabulary, its rules, and what packs ids into inputs."""
+
+from keras_albert.text.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
+from keras_albert.text.text_rules import TextRules, add_text_rules
+from keras_albert.text.token_rows import TokenRows
+from keras_albert.text.train_vocabulary import train_vocabulary
+
+__all__ = [
+    "AlbertClassifierPreprocessor",
+    "AlbertTokenizer",
+    "TextRules",
+    "TokenRows",
+    "add_text_rules",
+    "train_vocabulary",
+]

@@ -9,7 +9,7 @@ __all__ = ["to_text_rows"]
 
 
 def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
-    """Read one text, or many, into a list of `str`.
+    r"""Read one text, or many, into a list of `str`.
 
     TensorFlow is not imported: its string tensors are read through `.numpy()`.
 
@@ -28,12 +28,12 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
         ValueError: a row is missing, is no text, or cannot be encoded as UTF-8.
 
     Example:
-
     >>> to_text_rows("one")
     (['one'], False)
-    >>> to_text_rows([b"caf\\xc3\\xa9", "two"])
+    >>> to_text_rows([b"caf\xc3\xa9", "two"])
     (['café', 'two'], True)
     """
+    rows: list[Any]
     if isinstance(inputs, str | bytes):
         rows, batched = [inputs], False
     elif isinstance(inputs, list | tuple):

@@ -10,6 +10,7 @@ at the speed of C++ and with offsets into the text as it was given.
 
 import functools
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,7 +19,14 @@ from sentencepiece import sentencepiece_model_pb2
 
 from keras_albert.text.vocabulary_file import parse_vocabulary
 
-__all__ = ["TextRules", "add_text_rules", "default_text_rules", "rule_name"]
+__all__ = [
+    "TextRules",
+    "add_text_rules",
+    "default_text_rules",
+    "read_text_rules",
+    "retire_digit_comma_pieces",
+    "rule_name",
+]
 
 _PREFIX = "keras_albert"
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
@@ -37,10 +45,10 @@ class TextRules:
     Whitespace of every kind (as `str.isspace` has it) becomes one space under
     any rules. The rules of the released uncased models are `TextRules()`.
 
-    Differences from the Python code of google-research/albert, which looks at
-    the whole text where a table sees a few characters: a capital sigma at the
-    end of a word becomes σ, not ς, and a number before a comma may be cut in
-    another place (1 of 52,000 paragraphs measured).
+    The Python code of google-research/albert looks at the whole text where a
+    table sees a few characters. So two things differ: a capital sigma at the
+    end of a word becomes the plain small one, not the final one, and a number
+    before a comma may be cut in another place (1 of 52,000 paragraphs).
 
     Args:
         lowercase: bool. Lower every letter. Defaults to `True`.
@@ -52,7 +60,6 @@ class TextRules:
             comma, so that `2011,` is `2011` and `,`. Defaults to `True`.
 
     Example:
-
     >>> TextRules(lowercase=False)
     TextRules(lowercase=False, strip_accents=True, quotes=False, split_digit_comma=True)
     """
@@ -73,12 +80,37 @@ def rule_name(rules: TextRules) -> str:
         What stands in the model's `normalizer_spec.name`.
 
     Example:
-
     >>> rule_name(TextRules(split_digit_comma=False))
     'keras_albert_lowercase_strip_accents'
     """
     chosen = [field.name for field in fields(rules) if getattr(rules, field.name)]
     return "_".join([_PREFIX, *chosen])
+
+
+def read_text_rules(text_rules: Any) -> str | TextRules:
+    """Read a tokenizer's `text_rules` argument.
+
+    Args:
+        text_rules: `"auto"`, `"keep"`, a `TextRules`, or the dict of one, which
+            is what a saved config holds.
+
+    Returns:
+        The str, or the `TextRules`.
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    if isinstance(text_rules, Mapping):
+        return TextRules(**text_rules)
+    if isinstance(text_rules, TextRules):
+        return text_rules
+    if isinstance(text_rules, str) and text_rules in ("auto", "keep"):
+        return text_rules
+    raise ValueError(
+        '`text_rules` must be "auto", "keep" or a `TextRules`. '
+        f"Received: {text_rules!r}. Pass `TextRules(lowercase=False)` for a cased "
+        'vocabulary, or leave "auto".'
+    )
 
 
 def default_text_rules(proto: bytes) -> TextRules | None:

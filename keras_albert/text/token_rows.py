@@ -21,7 +21,6 @@ class TokenRows(NamedTuple):
         lengths: int64 array `(rows,)`. How many of them belong to each row.
 
     Example:
-
     >>> rows = TokenRows.from_lists([[5, 6, 7], [], [8]])
     >>> rows.starts
     array([0, 3, 3])

@@ -1,5 +1,7 @@
 """SentencePiece model files: read, checked against ALBERT's ids, written."""
 
+import base64
+import binascii
 import contextlib
 import os
 from typing import Any
@@ -7,7 +9,13 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-__all__ = ["SPECIAL_TOKENS", "check_vocabulary", "parse_vocabulary", "write_vocabulary"]
+__all__ = [
+    "SPECIAL_TOKENS",
+    "check_vocabulary",
+    "parse_vocabulary",
+    "read_vocabulary",
+    "write_vocabulary",
+]
 
 # Every released checkpoint has its special tokens at these ids.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
@@ -94,6 +102,27 @@ def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
         "vocabulary; use the checkpoint's own `spiece.model`, or train one with "
         "`keras_albert.text.train_vocabulary`."
     )
+
+
+def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
+    """Read a model from a path, or from the base64 form of its bytes.
+
+    Args:
+        source: A path, or base64, by KerasHub's rule: a str of more than 2,048
+            characters, all of them base64's, is no path.
+
+    Returns:
+        The model's bytes.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    source = os.fspath(source)
+    if len(source) > 2048:
+        with contextlib.suppress(binascii.Error, ValueError):
+            return base64.b64decode(source, validate=True)
+    with open(source, "rb") as file:
+        return file.read()
 
 
 def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:

@@ -1,0 +1,275 @@
+"""Classification and regression of texts and pairs of texts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.initializers import albert_initializer
+from keras_albert.tasks.labels import class_names, encode_classes, encode_scores
+from keras_albert.tasks.task import AlbertTask
+from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
+from keras_albert.text.text_columns import text_columns
+from keras_albert.types import Activation, Texts
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
+    """Assign texts, or pairs of texts, to classes, or give them a score.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.4.
+
+    Args:
+        backbone: An `AlbertBackbone`.
+        num_classes: int or `None`. Number of classes; `1` is a regression. Defaults
+            to `None`, the number of `labels`.
+        preprocessor: An `AlbertClassifierPreprocessor`, or `None` if inputs are
+            preprocessed already. Defaults to `None`.
+        labels: Sequence of string or `None`. The names of the classes, in the order
+            of their numbers. Defaults to `None`: taken, sorted, from the first `fit`
+            whose targets are names; "0", "1", ... until then.
+        activation: string or callable. Applied to the outputs. Defaults to `None`,
+            which gives logits.
+        dropout: float. Rate before the last layer. Defaults to `0.1`.
+        **kwargs: `name`, as on any Keras model.
+
+    Raises:
+        ValueError: If labels and `num_classes` disagree, or the preprocessor makes
+            inputs that the backbone cannot read.
+
+    Example:
+        >>> from keras_albert import (
+        ...     AlbertBackbone, AlbertClassifier, AlbertClassifierPreprocessor,
+        ...     AlbertTokenizer)
+        >>> from keras_albert.text import train_vocabulary
+        >>> texts = ["a fine film", "a dull film", "fine acting", "dull acting"] * 4
+        >>> labels = ["good", "bad", "good", "bad"] * 4
+        >>> vocabulary = train_vocabulary(texts, vocabulary_size=32)
+        >>> classifier = AlbertClassifier(
+        ...     AlbertBackbone(
+        ...         vocabulary_size=32, num_layers=2, num_heads=2, embedding_dim=8,
+        ...         hidden_dim=16, intermediate_dim=32),
+        ...     num_classes=2,
+        ...     preprocessor=AlbertClassifierPreprocessor(AlbertTokenizer(vocabulary)))
+        >>> history = classifier.fit(texts, labels, verbose=0)
+        >>> classifier.classify("a fine film")["label"] in ("good", "bad")
+        True
+        >>> classifier.predict(texts, verbose=0).shape
+        (16, 2)
+    """
+
+    preprocessor_cls = AlbertClassifierPreprocessor
+
+    def __init__(
+        self,
+        backbone: AlbertBackbone,
+        num_classes: int | None = None,
+        preprocessor: AlbertClassifierPreprocessor | None = None,
+        labels: Sequence[str] | None = None,
+        activation: Activation | None = None,
+        dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        num_classes = _count_classes(num_classes, labels)
+        _check_fit(backbone, preprocessor)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.output_dropout = keras.layers.Dropout(
+            dropout, dtype=backbone.dtype_policy, name="output_dropout"
+        )
+        # In float32 under any policy: softmax and loss lose little, and classes that
+        # are close stay apart.
+        self.output_dense = keras.layers.Dense(
+            num_classes,
+            activation=activation,
+            kernel_initializer=albert_initializer(),
+            dtype="float32",
+            name="logits",
+        )
+
+        # === Functional model ===
+        inputs = backbone.input
+        x = self.output_dropout(backbone(inputs)["pooled_output"])
+        # Known to `compile`, which the constructor calls.
+        self.num_classes = num_classes
+        self.activation = keras.activations.get(activation)
+        super().__init__(inputs=inputs, outputs=self.output_dense(x), **kwargs)
+
+        # === Config ===
+        self.labels = None if labels is None else tuple(labels)
+        self.dropout = dropout
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the model gives scores instead of classes."""
+        return bool(self.num_classes == 1)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, or their numbers as strings."""
+        if self.labels is None:
+            return tuple(str(number) for number in range(self.num_classes))
+        return tuple(self.labels)
+
+    def default_loss(self) -> keras.losses.Loss:
+        """Give cross-entropy for classes, squared error for scores."""
+        if self.is_regression:
+            return keras.losses.MeanSquaredError()
+        from_logits = self.activation is not keras.activations.softmax
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+
+    def default_metrics(self) -> list[keras.metrics.Metric]:
+        """Give accuracy for classes, the root of the squared error for scores."""
+        if self.is_regression:
+            return [keras.metrics.RootMeanSquaredError(name="rmse")]
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def encode_targets(self, y: Any) -> npt.NDArray[Any]:
+        """Turn class names, class numbers or scores into arrays, and check them.
+
+        Args:
+            y: One target for each example.
+
+        Returns:
+            int32 class numbers `(examples,)`, or float32 scores `(examples, 1)`.
+
+        Raises:
+            ValueError: If a target is wrong; the message names its row.
+        """
+        if self.is_regression:
+            return encode_scores(y)
+        if self.labels is None and (names := class_names(y)):
+            if len(names) != self.num_classes:
+                msg = (
+                    f"The targets have {len(names)} names ({', '.join(names[:9])}), "
+                    f"and the model has {self.num_classes} classes. Pass "
+                    "`labels=[...]` to the model, or correct the targets."
+                )
+                raise ValueError(msg)
+            self.labels = names
+        return encode_classes(y, self.num_classes, self.labels)
+
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """Train; see `AlbertTask.fit`. `class_weight` takes names as well."""
+        weights = kwargs.get("class_weight")
+        if weights and any(isinstance(key, str) for key in weights):
+            names = self.labels or class_names(kwargs.get("y", args[1:2] and args[1]))
+            numbers = encode_classes(list(weights), self.num_classes, names)
+            weighed = zip(numbers.tolist(), weights.values(), strict=True)
+            kwargs["class_weight"] = dict(weighed)
+        return super().fit(*args, **kwargs)
+
+    def classify(
+        self, texts: Texts, top_k: int = 1, batch_size: int | None = None
+    ) -> Any:
+        """Classify texts for a person to read.
+
+        Args:
+            texts: A text or a pair, or many.
+            top_k: int. How many classes to name for each. Defaults to `1`.
+            batch_size: int. Defaults to `None`, 32.
+
+        Returns:
+            For one text a dict of `label` and `score`, a probability (of a regression
+            `score` alone); for many a list of them; with `top_k` above 1 a list of
+            dicts, the likeliest first, in place of each.
+
+        Raises:
+            ValueError: If the model has no preprocessor.
+        """
+        if self.preprocessor is None:
+            msg = (
+                "`classify` reads texts, and this model has no preprocessor. Build it "
+                "with one, or call `predict` on ids."
+            )
+            raise ValueError(msg)
+        columns, batched = text_columns(texts)
+        rows = columns if len(columns) > 1 else columns[0]
+        outputs = self.predict(rows, batch_size, verbose=0)
+        if self.is_regression:
+            answers: list[Any] = [{"score": float(score)} for score in outputs[:, 0]]
+        else:
+            answers = self._name_classes(self.probabilities(outputs), top_k)
+        return answers if batched else answers[0]
+
+    def probabilities(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+        """Turn what `predict` gave into probabilities.
+
+        Args:
+            outputs: float32 array `(examples, num_classes)`.
+
+        Returns:
+            An array of that shape, whose rows sum to 1.
+        """
+        if self.activation is keras.activations.softmax:
+            return outputs
+        raised = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+    def _name_classes(self, scores: npt.NDArray[Any], top_k: int) -> list[Any]:
+        best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
+        names = self.class_names
+        ranked = [
+            [{"label": names[i], "score": float(row[i])} for i in order]
+            for row, order in zip(scores, best, strict=True)
+        ]
+        return ranked if top_k > 1 else [answers[0] for answers in ranked]
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            num_classes=self.num_classes,
+            labels=None if self.labels is None else list(self.labels),
+            activation=keras.activations.serialize(self.activation),
+            dropout=self.dropout,
+        )
+        return config
+
+
+def _count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
+    if labels is not None and len(set(labels)) != len(labels):
+        msg = f"Each class needs a name of its own. Received: labels={list(labels)}"
+        raise ValueError(msg)
+    count = len(labels) if num_classes is None and labels is not None else num_classes
+    if count is None or count < 1 or (labels is not None and len(labels) != count):
+        msg = (
+            "Pass the number of classes (1 for a regression), their names, or as many "
+            f"names as classes. Received: num_classes={num_classes}, labels={labels}"
+        )
+        raise ValueError(msg)
+    return count
+
+
+def _check_fit(
+    backbone: AlbertBackbone, preprocessor: AlbertClassifierPreprocessor | None
+) -> None:
+    """Find a preprocessor whose output the backbone cannot read."""
+    if preprocessor is None:
+        return
+    if preprocessor.max_length > backbone.max_sequence_length:
+        msg = (
+            f"The preprocessor makes rows of up to {preprocessor.max_length} tokens, "
+            f"and the backbone reads {backbone.max_sequence_length}. Build the "
+            f"preprocessor with max_sequence_length={backbone.max_sequence_length}."
+        )
+        raise ValueError(msg)
+    if preprocessor.tokenizer.proto is None:
+        return
+    size = preprocessor.tokenizer.vocabulary_size()
+    if size > backbone.vocabulary_size:
+        msg = (
+            f"The vocabulary has {size} tokens, and the backbone embeds "
+            f"{backbone.vocabulary_size}. Use the vocabulary that the backbone was "
+            "made with."
+        )
+        raise ValueError(msg)
+
+
+# KerasHub's name for the same thing.
+AlbertTextClassifier = AlbertClassifier

@@ -1,0 +1,122 @@
+"""What users pass to `fit`, as what `keras.Model.fit` takes on each backend."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import keras
+import numpy as np
+
+# Preprocesses one element of a data set: `x`, `(x, y)` or `(x, y, sample_weight)`.
+Preprocess = Callable[[Any], tuple[Any, ...]]
+
+
+def is_dataset(x: Any) -> bool:
+    """Whether `x` gives batches by itself: anything but arrays and texts."""
+    if isinstance(x, str | bytes | list | tuple | Mapping) or hasattr(x, "__array__"):
+        return False
+    return isinstance(x, keras.utils.PyDataset) or hasattr(x, "__iter__")
+
+
+def is_tf_dataset(x: Any) -> bool:
+    """Whether `x` is a `tf.data.Dataset`, without importing TensorFlow."""
+    return any(
+        base.__name__ == "DatasetV2" and base.__module__.startswith("tensorflow")
+        for base in type(x).__mro__
+    )
+
+
+def map_dataset(dataset: Any, preprocess: Preprocess) -> Any:
+    """Preprocess a data set's batches one by one.
+
+    Args:
+        dataset: A `keras.utils.PyDataset`, or any iterable of batches; with a
+            length, it may be iterated again each epoch.
+        preprocess: Callable of one element.
+
+    Returns:
+        A data set that Keras takes on the backend in use.
+    """
+    if isinstance(dataset, keras.utils.PyDataset) or (
+        hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    ):
+        return backend_dataset(_MappedBatches(dataset, preprocess))
+    elements = (preprocess(element) for element in dataset)
+    if keras.config.backend() != "tensorflow":
+        return elements
+    first = next(elements, None)
+    if first is None:
+        return iter(())
+    remaining = chain([first], elements)
+    return _tf_dataset(lambda: remaining, first)
+
+
+def backend_dataset(batches: keras.utils.PyDataset) -> Any:
+    """Hand over indexed batches whose widths differ.
+
+    Args:
+        batches: A `keras.utils.PyDataset` of tuples.
+
+    Returns:
+        The same on JAX and PyTorch; on TensorFlow a `tf.data.Dataset`.
+    """
+    if keras.config.backend() != "tensorflow" or not len(batches):
+        return batches
+
+    def epoch() -> Iterator[tuple[Any, ...]]:
+        yield from (batches[index] for index in range(len(batches)))
+        batches.on_epoch_end()
+
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    dataset = _tf_dataset(epoch, batches[0])
+    return dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
+
+
+def _tf_dataset(
+    epoch: Callable[[], Iterable[tuple[Any, ...]]], first: tuple[Any, ...]
+) -> Any:
+    """Make a `tf.data.Dataset` that expects another width in each batch.
+
+    Left to itself Keras takes the shapes of the first two batches for those of all.
+    """
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    def any_width(array: Any) -> Any:
+        array = np.asarray(array)
+        return tf.TensorSpec((None, None), array.dtype)
+
+    def any_count(array: Any) -> Any:
+        array = np.asarray(array)
+        return tf.TensorSpec((None, *array.shape[1:]), array.dtype)
+
+    inputs, *targets = first
+    signature = (
+        {name: any_width(array) for name, array in inputs.items()},
+        *(any_count(array) for array in targets),
+    )
+    dataset = tf.data.Dataset.from_generator(epoch, output_signature=signature)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+class _MappedBatches(keras.utils.PyDataset):
+    """Somebody's indexed batches, preprocessed."""
+
+    def __init__(self, source: Any, preprocess: Preprocess) -> None:
+        super().__init__()
+        self.source = source
+        self.preprocess = preprocess
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return self.preprocess(self.source[index])
+
+    def on_epoch_begin(self) -> None:
+        if hasattr(self.source, "on_epoch_begin"):
+            self.source.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        if hasattr(self.source, "on_epoch_end"):
+            self.source.on_epoch_end()

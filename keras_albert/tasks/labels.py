@@ -1,0 +1,138 @@
+"""Labels as people have them, as the numbers that a loss takes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def encode_classes(
+    y: Any, num_classes: int, labels: Sequence[str] | None
+) -> npt.NDArray[np.int32]:
+    """Turn class names or numbers into class numbers.
+
+    Args:
+        y: `(examples,)` or `(examples, 1)`: names out of `labels`, or integers.
+        num_classes: int. How many classes there are.
+        labels: The names of the classes, or `None`.
+
+    Returns:
+        int32 array `(examples,)`.
+
+    Raises:
+        ValueError: If a label is missing, unknown, out of range or no class; the
+            message names its row.
+
+    Example:
+        >>> encode_classes(["no", "yes"], 2, labels=("no", "yes")).tolist()
+        [0, 1]
+    """
+    values = _flat(y)
+    if values.dtype.kind in "USO":
+        return _encode_names(values.tolist(), labels)
+    if values.dtype.kind == "f":
+        _refuse(values, ~np.isfinite(values), "is no label; drop the row or label it")
+        _refuse(values, values % 1 != 0, "is no class number; classes are integers")
+    elif values.dtype.kind not in "iub":
+        msg = (
+            f"Labels of dtype {values.dtype} are neither class numbers nor names. Pass "
+            "integers or strings."
+        )
+        raise ValueError(msg)
+    outside = (values < 0) | (values >= num_classes)
+    _refuse(
+        values,
+        outside,
+        f"is out of range: the model has {num_classes} classes, 0 to "
+        f"{num_classes - 1}. Correct the label, or build the model with more classes",
+    )
+    return values.astype(np.int32)
+
+
+def encode_scores(y: Any) -> npt.NDArray[np.float32]:
+    """Turn the targets of a regression into float32.
+
+    Args:
+        y: Numbers `(examples,)` or `(examples, 1)`.
+
+    Returns:
+        float32 array `(examples, 1)`.
+
+    Raises:
+        ValueError: If a target is missing, infinite or no number; the message names
+            its row.
+
+    Example:
+        >>> encode_scores([0.5, 2]).tolist()
+        [[0.5], [2.0]]
+    """
+    values = _flat(y)
+    if values.dtype.kind not in "iubf":
+        for row, value in enumerate(values.tolist()):
+            if not isinstance(value, int | float):
+                msg = (
+                    f"Row {row} has the target {value!r}, and a regression "
+                    "(`num_classes=1`) learns numbers. Convert it, or drop the row."
+                )
+                raise ValueError(msg)
+    scores = values.astype(np.float32)
+    _refuse(scores, ~np.isfinite(scores), "is no target; drop the row or correct it")
+    return scores[:, None]
+
+
+def class_names(y: Any) -> tuple[str, ...]:
+    """List the distinct names among labels, sorted; empty if they are no names."""
+    values = _flat(y)
+    if values.dtype.kind not in "USO":
+        return ()
+    names = {_name(value) for value in values.tolist()}
+    return tuple(sorted(name for name in names if name is not None))
+
+
+def _flat(y: Any) -> npt.NDArray[Any]:
+    if hasattr(y, "detach"):
+        y = y.detach().cpu()
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        msg = (
+            "Labels are one number or name for each text. Received an array of shape "
+            f"{values.shape}. For one-hot labels pass `y.argmax(axis=-1)`."
+        )
+        raise ValueError(msg)
+    return values
+
+
+def _name(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    return value if isinstance(value, str) else None
+
+
+def _encode_names(
+    values: list[Any], labels: Sequence[str] | None
+) -> npt.NDArray[np.int32]:
+    numbers = {name: number for number, name in enumerate(labels or ())}
+    encoded = np.empty(len(values), np.int32)
+    for row, value in enumerate(values):
+        name = _name(value)
+        if name not in numbers:
+            known = ", ".join(map(repr, numbers)) or "none: pass `labels=[...]`"
+            msg = (
+                f"Row {row} has the label {value!r}, which is no class of the model. "
+                f"Its classes are: {known}. Correct the label or drop the row."
+            )
+            raise ValueError(msg)
+        encoded[row] = numbers[name]
+    return encoded
+
+
+def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        more = int(wrong.sum()) - 1
+        others = f" ({more} more rows like it.)" if more else ""
+        msg = f"Row {row} has the label {values[row]}, which {why}.{others}"
+        raise ValueError(msg)

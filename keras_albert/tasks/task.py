@@ -1,0 +1,282 @@
+"""What all tasks share: raw strings in, batches by length, saving and export."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.tasks.datasets import is_dataset
+from keras_albert.tasks.default_optimizer import (
+    default_learning_rate,
+    default_optimizer,
+)
+from keras_albert.tasks.export_formats import export_writer
+from keras_albert.tasks.model_input import read_model_input
+from keras_albert.tasks.validation_split import split_validation
+
+if TYPE_CHECKING:
+    from keras_hub.models import Task as _Task
+else:
+    # KerasHub's class joins in the subclass: Keras rewrites the bases of functional
+    # models, and finds a cycle where one base is reached on two ways.
+    _Task = object
+
+
+class AlbertTask(PresetMixin, _Task):
+    """The part of a task that does not depend on what it predicts.
+
+    Stands before one of KerasHub's task classes in the list of bases. A subclass
+    says how targets become arrays (`encode_targets`), and what its default loss and
+    metrics are (`default_loss`, `default_metrics`).
+    """
+
+    backbone_cls = AlbertBackbone
+
+    def encode_targets(self, y: Any) -> npt.NDArray[Any]:
+        """Turn targets into an array, and check them."""
+        raise NotImplementedError
+
+    def default_loss(self) -> Any:
+        """Give the loss that `compile` uses if none is named."""
+        raise NotImplementedError
+
+    def default_metrics(self) -> Any:
+        """Give the metrics that `compile` uses if none are named."""
+        raise NotImplementedError
+
+    def compile(
+        self,
+        optimizer: Any = "auto",
+        loss: Any = "auto",
+        *,
+        metrics: Any = "auto",
+        learning_rate: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Configure training; the constructor calls this without arguments.
+
+        Args:
+            optimizer: string or `keras.optimizers.Optimizer`. Defaults to `"auto"`:
+                AdamW whose rate warms up over the first tenth of the steps of each
+                call of `fit`, and decays to zero over the others.
+            loss: string or `keras.losses.Loss`. Defaults to `"auto"`, the task's own.
+            metrics: A list. Defaults to `"auto"`, the task's own.
+            learning_rate: float. The highest rate of the optimizer `"auto"`. Defaults
+                to `None`: chosen by the model's width, and by whether its weights
+                were loaded.
+            **kwargs: Whatever else `keras.Model.compile` takes.
+
+        Raises:
+            ValueError: If `learning_rate` is given along with an optimizer.
+        """
+        automatic = isinstance(optimizer, str) and optimizer == "auto"
+        if learning_rate is not None and not automatic:
+            msg = (
+                "`learning_rate` belongs to the optimizer 'auto'. Give it to your own "
+                f"optimizer instead. Received: optimizer={optimizer}, "
+                f"learning_rate={learning_rate}"
+            )
+            raise ValueError(msg)
+        if isinstance(loss, str) and loss == "auto":
+            loss = self.default_loss()
+        if isinstance(metrics, str) and metrics == "auto":
+            metrics = self.default_metrics()
+        self._automatic_rate = learning_rate
+        self._automatic = None
+        if automatic:
+            # What `fit` completes, once it knows the steps and the weights.
+            self._automatic = {"loss": loss, "metrics": metrics, **kwargs}
+            optimizer = self._automatic_optimizer(None)
+        super().compile(optimizer, loss, metrics=metrics, **kwargs)
+
+    def _automatic_optimizer(self, total_steps: int | None) -> Any:
+        rate = self._automatic_rate or default_learning_rate(
+            self.backbone.hidden_dim, self.backbone.pretrained
+        )
+        return default_optimizer(rate, total_steps)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compile as the saved model was, the optimizer's state to be filled in."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        *,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        validation_batch_size: int | None = None,
+        sample_weight: Any = None,
+        shuffle: bool = True,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Train on raw texts, or on what the preprocessor made of them.
+
+        Texts are tokenized at once; batches hold texts of like length and are padded
+        no further than they need (`preprocessor.sequence_length` fixes one length
+        instead). A `tf.data.Dataset`, a `keras.utils.PyDataset` or an iterator keeps
+        its own batches.
+
+        Args:
+            x: Texts or pairs (see `keras_albert.text.text_columns`); a dict of
+                `token_ids`, `segment_ids` and `padding_mask`; or a data set of
+                batches `(x, y)` or `(x, y, sample_weight)`.
+            y: Targets, unless `x` is a data set.
+            batch_size: int. Defaults to `None`, 32.
+            epochs: int. Defaults to `1`.
+            validation_split: float. Part of the data, from its end, that is held out.
+                Defaults to `0.0`.
+            validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set.
+            validation_batch_size: int. Defaults to `None`, `batch_size`.
+            sample_weight: One weight for each example. Defaults to `None`.
+            shuffle: bool. Whether each epoch has another order. Defaults to `True`.
+            **kwargs: Whatever else `keras.Model.fit` takes: `verbose`, `callbacks`,
+                `class_weight`, `initial_epoch`, `steps_per_epoch`, ...
+
+        Returns:
+            Keras' history of losses and metrics.
+
+        Raises:
+            TypeError: If `x` is nothing that can be trained on.
+            ValueError: If a text or a target is wrong, with its row; if there are
+                none, or not as many of one as of the other.
+        """
+        if validation_split and validation_data is None:
+            train, validation_data = split_validation(
+                x, y, sample_weight, validation_split
+            )
+            x, y, sample_weight = train
+        data = read_model_input(self, x, y, sample_weight, batch_size, shuffle)
+        if validation_data is not None:
+            if is_dataset(validation_data):
+                validation_data = (validation_data,)
+            held_x, held_y, weight = keras.utils.unpack_x_y_sample_weight(
+                tuple(validation_data)
+            )
+            held_out = read_model_input(
+                self, held_x, held_y, weight, validation_batch_size or batch_size
+            )
+            kwargs["validation_data"] = held_out.validation_data()
+            kwargs["validation_batch_size"] = held_out.batch_size
+        if self._automatic is not None and not kwargs.get("initial_epoch"):
+            steps = kwargs.get("steps_per_epoch") or data.num_steps()
+            optimizer = self._automatic_optimizer(steps and steps * epochs)
+            super().compile(optimizer, **self._automatic)
+        if data.batch_size is not None:
+            kwargs["shuffle"] = shuffle
+        return keras.Model.fit(self, **data.arguments(), epochs=epochs, **kwargs)
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        *,
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the loss and the metrics.
+
+        Args:
+            x: As in `fit`.
+            y: As in `fit`.
+            batch_size: int. Defaults to `None`, 32.
+            sample_weight: One weight for each example. Defaults to `None`.
+            **kwargs: Whatever else `keras.Model.evaluate` takes, for instance
+                `return_dict=True`.
+
+        Returns:
+            The loss and the metrics, as Keras gives them.
+        """
+        if kwargs.get("_use_cached_eval_dataset"):
+            # Within `fit`, which has read the validation data already.
+            return keras.Model.evaluate(
+                self, x, y, batch_size, sample_weight=sample_weight, **kwargs
+            )
+        data = read_model_input(self, x, y, sample_weight, batch_size)
+        return keras.Model.evaluate(self, **data.arguments(), **kwargs)
+
+    def predict(
+        self, x: Any, batch_size: int | None = None, **kwargs: Any
+    ) -> npt.NDArray[np.float32]:
+        """Compute the model's outputs, in the order of the inputs.
+
+        Args:
+            x: As in `fit`.
+            batch_size: int. Defaults to `None`, 32.
+            **kwargs: Whatever else `keras.Model.predict` takes.
+
+        Returns:
+            An array `(examples, ...)`.
+        """
+        data = read_model_input(self, x, batch_size=batch_size, needs_targets=False)
+        if data.batches is not None and not len(data.batches):
+            return np.zeros((0, *self.output_shape[1:]), np.float32)
+        arguments = {"x": data.x, "batch_size": data.batch_size}
+        outputs: npt.NDArray[np.float32] = keras.Model.predict(
+            self, **arguments, **kwargs
+        )
+        return outputs if data.batches is None else data.batches.restore_order(outputs)
+
+    def quantize(self, mode: Any = None, **kwargs: Any) -> None:
+        """Quantize the backbone; the head, few of the weights, stays float.
+
+        Args:
+            mode: string. `"int8"`, or another mode that Keras knows.
+            **kwargs: Whatever else `keras.Model.quantize` takes.
+        """
+        self.backbone.quantize(mode, **kwargs)
+        # What was compiled would run the old weights.
+        self.train_function = self.test_function = self.predict_function = None
+
+    @classmethod
+    def _from_checkpoint(
+        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
+    ) -> Self:
+        loading = {
+            key: kwargs.pop(key) for key in ("load_weights", "dtype") if key in kwargs
+        }
+        if "backbone" not in kwargs:
+            kwargs["backbone"] = checkpoint_format.load_backbone(directory, **loading)
+        if "preprocessor" not in kwargs:
+            length = kwargs["backbone"].max_sequence_length
+            kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(
+                directory, max_sequence_length=length
+            )
+        return cls(**kwargs)
+
+    @classmethod
+    def _accepts_dtype(cls) -> bool:
+        return True
+
+    def export(
+        self,
+        filepath: str | os.PathLike[str],
+        format: str = "tf_saved_model",  # noqa: A002  (Keras' own name)
+        **kwargs: Any,
+    ) -> Path:
+        """Write the model for a server: strings in, answers out.
+
+        Args:
+            filepath: string or path. What to write.
+            format: string. Defaults to `"tf_saved_model"`.
+            **kwargs: Options of the format.
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: If there is no such format, or the task has no preprocessor.
+        """
+        path: Path = export_writer(format)(self, Path(filepath), **kwargs)
+        return path

@@ -1,0 +1,94 @@
+"""Where a piece stands in the text as it was given, in characters.
+
+A piece owns the whitespace before it; its offsets here do not, so that
+`text[start:end]` is the word or part of it that a person sees.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["graph_tokens_with_offsets", "trim_blanks"]
+
+# What the vocabulary reads as a space: Python's whitespace, and characters of
+# no width, such as the joiner within an emoji.
+_BLANKS = frozenset(
+    [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+    + list("\u200b\u200c\u200d\u200e\u200f\ufeff")
+)
+
+
+def trim_blanks(
+    text: str, spans: list[tuple[int, int]]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Move each start past the blanks that its piece begins with.
+
+    Args:
+        text: str. The text as given.
+        spans: Start and end of each piece, in characters of `text`.
+
+    Returns:
+        Starts and ends, int32 arrays. A piece of blanks alone gets an empty span.
+    """
+    starts = []
+    for start, end in spans:
+        first = start
+        while first < end and text[first] in _BLANKS:
+            first += 1
+        starts.append(first)
+    return np.array(starts, np.int32), np.array([end for _, end in spans], np.int32)
+
+
+def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, Any, Any]:
+    """Cut the texts of a TensorFlow graph, with offsets as `trim_blanks` has them.
+
+    Args:
+        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
+        inputs: string tensor `()` or `(rows,)`, UTF-8.
+
+    Returns:
+        Ids, starts and ends: ragged tensors, int32 for offsets; dense ones for
+        one text.
+    """
+    # Only a TensorFlow graph comes here; nobody else has to have it.
+    import tensorflow as tf  # noqa: PLC0415
+
+    with tf.device("cpu"):  # strings live there
+        texts = tf.convert_to_tensor(inputs)
+        scalar = texts.shape.rank == 0
+        if scalar:
+            texts = tf.expand_dims(texts, 0)
+        ids, starts, ends = sentence_piece.tokenize_with_offsets(texts)
+        starts, ends = _graph_character_offsets(tf, texts, starts, ends)
+    return (ids.values, starts.values, ends.values) if scalar else (ids, starts, ends)
+
+
+def _graph_character_offsets(
+    tf: Any, texts: Any, starts: Any, ends: Any
+) -> tuple[Any, Any]:
+    """Turn tensorflow-text's byte offsets into ours, by core TensorFlow ops."""
+    codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+    # All rows end to end, so that one sorted search serves every piece.
+    row_bytes = tf.math.cumsum(
+        tf.cast(tf.strings.length(texts), "int64"), exclusive=True
+    )
+    first_bytes = first_bytes.values + tf.gather(row_bytes, first_bytes.value_rowids())
+    row_of_piece = starts.value_rowids()
+    base = tf.gather(row_bytes, row_of_piece)
+    start = tf.searchsorted(first_bytes, starts.values + base, out_type="int64")
+    end = tf.searchsorted(first_bytes, ends.values + base, out_type="int64")
+    blanks = tf.constant(sorted(map(ord, _BLANKS)), "int32")
+    nearest = tf.minimum(tf.searchsorted(blanks, codes.values), len(_BLANKS) - 1)
+    inked = tf.where(tf.gather(blanks, nearest) != codes.values)[:, 0]
+    # The first inked character at or after each start; none is left where the
+    # texts end in blanks, and then the end of the piece is nearer anyway.
+    inked = tf.concat([inked, [tf.size(codes.values, out_type="int64")]], axis=0)
+    start = tf.gather(inked, tf.searchsorted(inked, start))
+    start = tf.minimum(start, end)
+    row_characters = tf.gather(codes.row_splits, row_of_piece)
+    return tuple(
+        starts.with_values(tf.cast(position - row_characters, "int32"))
+        for position in (start, end)
+    )

@@ -1,0 +1,44 @@
+"""Fixtures that tests of several folders share."""
+
+import os
+import pathlib
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> pathlib.Path:
+    """The real data beside a developer's checkout; a test that asks is skipped
+    where it is absent."""
+    folder = os.environ.get("KERAS_ALBERT_SHARED_DATA")
+    path = pathlib.Path(folder) if folder else _ROOT.parent / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip(f"no shared data at {path}; set KERAS_ALBERT_SHARED_DATA")
+    return path
+
+
+# A little of everything: years before commas, quotes, accents, symbols.
+_SENTENCES = (
+    "In 2011, the old café on the corner opened again, and it was full by noon.",
+    "She paid £12, he paid €15, and nobody asked for the change (as usual).",
+    'The captain said "not today" - and the crew, all 24, went back to work.',
+    "The river runs north–south through the town of São Bento.",  # noqa: RUF001
+    "A naïve reader may well ask why the letters in the attic were never sent.",
+    "It rained in 2011, it rained in 2012, and it rained for most of 2013, too.",
+    "The children of the village learned to read in the small red school.",
+    "He wrote that the answer is in the question; she wrote that it is not.",
+    "Every morning the baker carried ten loaves up the hill and sold eleven.",
+    "What do you hear when the wind comes in from the sea and the lamps go out?",
+    "The committee met on 3, 4 and 5 May and agreed on nothing but the lunch.",
+    "There are more stars than we can count, and fewer words than we should like.",
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_proto() -> bytes:
+    """The bytes of a small uncased ALBERT vocabulary, trained here and now."""
+    from keras_albert.text.train_vocabulary import train_vocabulary
+
+    return train_vocabulary(_SENTENCES * 4, vocabulary_size=130)
