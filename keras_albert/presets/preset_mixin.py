@@ -2,10 +2,12 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from keras_albert.presets.atomic_directory import atomic_directory
+from keras_albert.presets.builtin import BUILTIN_PRESETS
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
 from keras_albert.presets.handles import local_directory
 
@@ -17,6 +19,11 @@ class PresetMixin:
     whole or not at all, and quantized models that come back quantized. Stands
     before KerasHub's class in the list of bases.
     """
+
+    # For KerasHub's users, who list built-in names with `cls.presets`.
+    presets: ClassVar[dict[str, Any]] = {
+        name: {"metadata": asdict(preset)} for name, preset in BUILTIN_PRESETS.items()
+    }
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:

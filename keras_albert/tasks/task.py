@@ -239,6 +239,18 @@ class AlbertTask(PresetMixin, _Task):
         # What was compiled would run the old weights.
         self.train_function = self.test_function = self.predict_function = None
 
+    def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Save the weights that are not the backbone's; see KerasHub's `Task`."""
+        keras.saving.save_weights(self, filepath, objects_to_skip=self._not_head())
+
+    def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Load the weights that are not the backbone's; see KerasHub's `Task`."""
+        keras.saving.load_weights(self, filepath, objects_to_skip=self._not_head())
+
+    def _not_head(self) -> list[Any]:
+        # KerasHub forgets the optimizer, whose state is twice the model's size.
+        return [*self.backbone._flatten_layers(), self.optimizer]
+
     @classmethod
     def _from_checkpoint(
         cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any

@@ -3,13 +3,16 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import keras
 import keras_hub
 import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.character_offsets import graph_tokens_with_offsets, trim_blanks
 from keras_albert.text.id_rows import to_id_rows
 from keras_albert.text.text_rows import to_text_rows
@@ -30,7 +33,9 @@ __all__ = ["AlbertTokenizer"]
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenizer(TransformersCalls, keras_hub.tokenizers.SentencePieceTokenizer):
+class AlbertTokenizer(
+    PresetMixin, TransformersCalls, keras_hub.tokenizers.SentencePieceTokenizer
+):
     """Texts to ALBERT's token ids and back.
 
     The same ids come out of Python, where TensorFlow is not needed, and of a
@@ -58,13 +63,13 @@ class AlbertTokenizer(TransformersCalls, keras_hub.tokenizers.SentencePieceToken
         - [Kudo and Richardson, 2018](https://arxiv.org/abs/1808.06226)
 
     Example:
-    >>> from keras_albert.text.train_vocabulary import train_vocabulary
-    >>> proto = train_vocabulary(["Crème brûlée, in 2011."] * 9, vocabulary_size=27)
-    >>> tokenizer = AlbertTokenizer(proto)
-    >>> tokenizer.detokenize(tokenizer("CRÈME Brûlée"))
-    'creme brulee'
-    >>> tokenizer.cls_token_id, tokenizer.mask_token
-    (2, '[MASK]')
+        >>> from keras_albert.text.train_vocabulary import train_vocabulary
+        >>> proto = train_vocabulary(["Crème brûlée, in 2011."] * 9, vocabulary_size=27)
+        >>> tokenizer = AlbertTokenizer(proto)
+        >>> tokenizer.detokenize(tokenizer("CRÈME Brûlée"))
+        'creme brulee'
+        >>> tokenizer.cls_token_id, tokenizer.mask_token
+        (2, '[MASK]')
     """
 
     backbone_cls = AlbertBackbone
@@ -94,6 +99,12 @@ class AlbertTokenizer(TransformersCalls, keras_hub.tokenizers.SentencePieceToken
         }.items():
             self._add_special_token(token, name)
         super().__init__(proto=proto, **kwargs)
+
+    @classmethod
+    def _from_checkpoint(
+        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
+    ) -> Self:
+        return cls(checkpoint_format.read_vocabulary(directory), **kwargs)
 
     def set_proto(self, proto: str | os.PathLike[str] | bytes | None) -> None:
         """Take a vocabulary: check it, and give it the text rules.
@@ -205,12 +216,12 @@ class AlbertTokenizer(TransformersCalls, keras_hub.tokenizers.SentencePieceToken
             Offsets count characters.
 
         Example:
-        >>> from keras_albert.text.train_vocabulary import train_vocabulary
-        >>> proto = train_vocabulary(["a naïve café"] * 9, vocabulary_size=22)
-        >>> text = "  A Café"
-        >>> _, starts, ends = AlbertTokenizer(proto).tokenize_with_offsets(text)
-        >>> text[starts[0]:ends[-1]]
-        'A Café'
+            >>> from keras_albert.text.train_vocabulary import train_vocabulary
+            >>> proto = train_vocabulary(["a naïve café"] * 9, vocabulary_size=22)
+            >>> text = "  A Café"
+            >>> _, starts, ends = AlbertTokenizer(proto).tokenize_with_offsets(text)
+            >>> text[starts[0]:ends[-1]]
+            'A Café'
         """
         self._check_vocabulary()
         if self._use_tf_workflow():

@@ -49,7 +49,7 @@ def pack_in_graph(
     else:
         buckets = tf.constant(list(pad_to), tf.int32)
         length = buckets[tf.searchsorted(buckets, longest[None])[0]]
-    shape = [None, length]
+    shape = [None, length] if isinstance(pad_to, int) else tf.stack([-1, length])
     padding_mask = tf.ones_like(token_ids, dtype=tf.int32)
     return {
         "token_ids": token_ids.to_tensor(special.pad, shape=shape),

@@ -28,10 +28,10 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
         ValueError: a row is missing, is no text, or cannot be encoded as UTF-8.
 
     Example:
-    >>> to_text_rows("one")
-    (['one'], False)
-    >>> to_text_rows([b"caf\xc3\xa9", "two"])
-    (['café', 'two'], True)
+        >>> to_text_rows("one")
+        (['one'], False)
+        >>> to_text_rows([b"caf\xc3\xa9", "two"])
+        (['café', 'two'], True)
     """
     rows: list[Any]
     if isinstance(inputs, str | bytes):

@@ -48,7 +48,8 @@ class TextRules:
     The Python code of google-research/albert looks at the whole text where a
     table sees a few characters. So two things differ: a capital sigma at the
     end of a word becomes the plain small one, not the final one, and a number
-    before a comma may be cut in another place (1 of 52,000 paragraphs).
+    before a comma may be cut in another place: 10 of 260,000 paragraphs of
+    English books and encyclopedia.
 
     Args:
         lowercase: bool. Lower every letter. Defaults to `True`.
@@ -60,8 +61,9 @@ class TextRules:
             comma, so that `2011,` is `2011` and `,`. Defaults to `True`.
 
     Example:
-    >>> TextRules(lowercase=False)
-    TextRules(lowercase=False, strip_accents=True, quotes=False, split_digit_comma=True)
+        >>> TextRules(lowercase=False)
+        TextRules(lowercase=False, strip_accents=True, quotes=False,
+                  split_digit_comma=True)
     """
 
     lowercase: bool = True
@@ -80,8 +82,8 @@ def rule_name(rules: TextRules) -> str:
         What stands in the model's `normalizer_spec.name`.
 
     Example:
-    >>> rule_name(TextRules(split_digit_comma=False))
-    'keras_albert_lowercase_strip_accents'
+        >>> rule_name(TextRules(split_digit_comma=False))
+        'keras_albert_lowercase_strip_accents'
     """
     chosen = [field.name for field in fields(rules) if getattr(rules, field.name)]
     return "_".join([_PREFIX, *chosen])

@@ -21,11 +21,11 @@ class TokenRows(NamedTuple):
         lengths: int64 array `(rows,)`. How many of them belong to each row.
 
     Example:
-    >>> rows = TokenRows.from_lists([[5, 6, 7], [], [8]])
-    >>> rows.starts
-    array([0, 3, 3])
-    >>> rows.take([2, 0]).to_lists()
-    [[8], [5, 6, 7]]
+        >>> rows = TokenRows.from_lists([[5, 6, 7], [], [8]])
+        >>> rows.starts
+        array([0, 3, 3])
+        >>> rows.take([2, 0]).to_lists()
+        [[8], [5, 6, 7]]
     """
 
     values: npt.NDArray[np.int32]

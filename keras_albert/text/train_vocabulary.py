@@ -80,11 +80,11 @@ def train_vocabulary(
           those of google-research/albert's README.
 
     Example:
-    >>> proto = train_vocabulary(["Crème brûlée."] * 9, vocabulary_size=21)
-    >>> import sentencepiece
-    >>> model = sentencepiece.SentencePieceProcessor(model_proto=proto)
-    >>> model.IdToPiece([0, 1, 2, 3, 4])
-    ['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]']
+        >>> proto = train_vocabulary(["Crème brûlée."] * 9, vocabulary_size=21)
+        >>> import sentencepiece
+        >>> model = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        >>> model.IdToPiece([0, 1, 2, 3, 4])
+        ['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]']
     """
     if (texts is None) == (files is None):
         raise ValueError(

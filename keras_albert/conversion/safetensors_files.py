@@ -1,0 +1,114 @@
+"""Reading safetensors, whole or in shards, without trusting the files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+
+def read_safetensors(
+    directory: Path, wanted: Callable[[str], bool] = lambda name: True
+) -> dict[str, npt.NDArray[Any]]:
+    """Read a checkpoint's tensors.
+
+    Nothing is ever unpickled: safetensors hold numbers and no code.
+
+    Args:
+        directory: Path. Where `model.safetensors` is, or the index of its shards.
+        wanted: Callable of a tensor's name; whether to read it. Defaults to all.
+
+    Returns:
+        NumPy arrays by name.
+
+    Raises:
+        ValueError: If there are no such files, one is damaged, or the index names
+            files outside the directory.
+    """
+    if (directory / SINGLE_FILE).is_file():
+        return _read_file(directory / SINGLE_FILE, wanted)
+    if not (directory / INDEX_FILE).is_file():
+        msg = (
+            f"{directory} holds neither `{SINGLE_FILE}` nor `{INDEX_FILE}`. Pickled "
+            "weights (`pytorch_model.bin`) are not read, since that runs whatever code "
+            "is in them; save the model with `save_pretrained` of transformers, which "
+            "writes safetensors."
+        )
+        raise ValueError(msg)
+    weight_map = _read_index(directory / INDEX_FILE)
+    tensors: dict[str, npt.NDArray[Any]] = {}
+    for shard in sorted(set(weight_map.values())):
+        # The index decides which shard a tensor is read from.
+        tensors |= _read_file(
+            directory / shard,
+            lambda name, shard=shard: weight_map.get(name) == shard and wanted(name),  # type: ignore[misc]
+        )
+    absent = [name for name in weight_map if wanted(name) and name not in tensors]
+    if absent:
+        msg = (
+            f"{directory / INDEX_FILE} lists tensors that its shards do not hold: "
+            f"{', '.join(absent[:20])}. Copy or download the files again."
+        )
+        raise ValueError(msg)
+    return tensors
+
+
+def check_shard_name(name: object, index: Path) -> str:
+    """See that the name of a shard cannot lead out of its directory.
+
+    Args:
+        name: The name, as an index file gives it.
+        index: Path. The index file, for the message.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: If it is anything but the plain name of a file.
+    """
+    # Both flavours: an index may have been written for the other system.
+    if isinstance(name, str) and name not in ("", ".", "..") and "\0" not in name:
+        flavours = (PurePosixPath(name), PureWindowsPath(name))
+        if all(path.parts == (name,) and not path.anchor for path in flavours):
+            return name
+    msg = (
+        f"{index} names the file {name!r}, and shards must be plain file names beside "
+        "the index. Do not use this checkpoint, or correct the index."
+    )
+    raise ValueError(msg)
+
+
+def _read_index(path: Path) -> dict[str, str]:
+    try:
+        weight_map = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
+        return {name: check_shard_name(weight_map[name], path) for name in weight_map}
+    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        msg = (
+            f"{path} is not the index of a sharded checkpoint ({error!r}). Copy or "
+            "download it again."
+        )
+        raise ValueError(msg) from error
+
+
+def _read_file(path: Path, wanted: Callable[[str], bool]) -> dict[str, Any]:
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415  (seldom needed)
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {
+                name: np.asarray(file.get_tensor(name))
+                for name in file.keys()  # noqa: SIM118  (the file is no mapping)
+                if wanted(name)
+            }
+    except (SafetensorError, OSError, TypeError, AttributeError) as error:
+        size = f"{path.stat().st_size:,} bytes" if path.is_file() else "absent"
+        msg = (
+            f"{path} ({size}) could not be read: it is damaged, truncated or missing "
+            f"({error}). Copy or download it again."
+        )
+        raise ValueError(msg) from error
