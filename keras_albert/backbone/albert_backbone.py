@@ -192,8 +192,8 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
         See `PresetMixin.from_preset`. With `load_weights=False`, built-in names
         need no network: the published sizes are known here.
         """
-        if preset in BUILTIN_PRESETS and not load_weights:
-            builtin = BUILTIN_PRESETS[str(preset)]
+        builtin = BUILTIN_PRESETS.get(str(preset))
+        if builtin is not None and builtin.handle is not None and not load_weights:
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))
         return super().from_preset(preset, load_weights=load_weights, **kwargs)
 

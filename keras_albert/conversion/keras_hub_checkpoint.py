@@ -41,6 +41,9 @@ _ARGUMENTS = (
 )
 _LAYER_NORM_EPSILON = 1e-12
 
+_DENSE = ("kernel", "bias")
+_NORM = ("gamma", "beta")
+
 _OUTSIDE_BLOCKS = (
     Row("embedding/token_embedding/embeddings", "token_embedding/embeddings"),
     Row("embedding/position_embedding/embeddings", "position_embedding/embeddings"),
@@ -91,8 +94,8 @@ def _block_rows(ours: str, theirs: str, num_heads: int) -> list[Row]:
         Row(f"{ours}{output}bias", f"{attention}{output}bias"),
     ]
     for our_layer, their_layer, weights in (
-        ("attention_layer_norm", "self_attention_layer_norm", ("gamma", "beta")),
-        ("feedforward_layer_norm", "feedforward_layer_norm", ("gamma", "beta")),
+        ("attention_layer_norm", "self_attention_layer_norm", _NORM),
+        ("feedforward_layer_norm", "feedforward_layer_norm", _NORM),
         ("feedforward_intermediate", "feedforward_intermediate_dense", _DENSE),
         ("feedforward_output", "feedforward_output_dense", _DENSE),
     ):
@@ -101,9 +104,6 @@ def _block_rows(ours: str, theirs: str, num_heads: int) -> list[Row]:
             for weight in weights
         ]
     return rows
-
-
-_DENSE = ("kernel", "bias")
 
 
 def from_keras_hub(

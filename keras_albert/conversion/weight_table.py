@@ -92,13 +92,11 @@ def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
 def _scope(model: keras.Model) -> str:
     """Give what stands before all paths of a model made while another was built."""
     for layer in model.layers:
-        before, name, _ = (
-            f"/{layer.weights[0].path}".partition(f"/{layer.name}/")
-            if layer.weights
-            else ("", "", "")
-        )
-        if name:
-            return before.removeprefix("/") + "/" if before else ""
+        if layer.weights:
+            path = f"/{layer.weights[0].path}"
+            before, name, _ = path.partition(f"/{layer.name}/")
+            if name:
+                return f"{before}/".removeprefix("/")
     return ""
 
 

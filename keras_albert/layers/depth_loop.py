@@ -11,9 +11,14 @@ from keras_albert.types import Tensor
 Step = Callable[[Any, Tensor], Tensor]
 
 
-def loop_is_faster() -> bool:
-    """Say whether depth is a loop by default on this backend."""
-    return bool(keras.config.backend() == "jax")
+def unrolls_by_default() -> bool:
+    """Say whether depth is written out where the user does not choose.
+
+    PyTorch runs eagerly, so there is no program to keep small. TensorFlow and JAX
+    trace a loop in half the time (12 layers), and in the same time for any depth;
+    a step costs up to a tenth more on a CPU (`benchmarks/depth_loop.py`).
+    """
+    return bool(keras.config.backend() == "torch")
 
 
 def repeat(step: Step, x: Tensor, first: int, count: int, *, unroll: bool) -> Tensor:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_albert.layers.activations import serialize_activation
-from keras_albert.layers.depth_loop import loop_is_faster, repeat
+from keras_albert.layers.depth_loop import repeat, unrolls_by_default
 from keras_albert.layers.initializers import derive_seeds
 from keras_albert.layers.layer_seed import StepSeed
 from keras_albert.layers.transformer_block import TransformerBlock
@@ -199,7 +199,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 return_hidden_states,
                 return_attention_scores,
             )
-        unroll = not loop_is_faster() if self.unroll is None else self.unroll
+        unroll = unrolls_by_default() if self.unroll is None else self.unroll
         x, first = inputs, 0
         for group in range(self.num_groups):
             layers = [i for i in range(self.num_layers) if self.group_of(i) == group]

@@ -21,27 +21,28 @@ class BuiltinPreset:
     version: int
 
 
-_KERAS_HUB_SIZES = {
-    "base": "base",
-    "large": "large",
-    "extra_large": "xlarge",
-    "extra_extra_large": "xxlarge",
-}
+# KerasHub's names, as Kaggle Models keeps them: the v2 weights. With a version in
+# the handle, what is in the cache is found without asking the server.
+_KERAS_HUB = (
+    ("base", "base", 5),
+    ("large", "large", 3),
+    ("extra_large", "xlarge", 3),
+    ("extra_extra_large", "xxlarge", 3),
+)
 
-# KerasHub's four names are the v2 weights, as Kaggle Models keeps them; all eight
-# released models lie on the Hugging Face Hub in transformers' format.
 BUILTIN_PRESETS = {
     preset.name: preset
     for preset in (
         *(
             BuiltinPreset(
                 name=f"albert_{long}_en_uncased",
-                handle=f"kaggle://keras/albert/keras/albert_{long}_en_uncased",
+                handle=f"kaggle://keras/albert/keras/albert_{long}_en_uncased/{number}",
                 size=short,
                 version=2,
             )
-            for long, short in _KERAS_HUB_SIZES.items()
+            for long, short, number in _KERAS_HUB
         ),
+        # All eight released models, as the Hugging Face Hub keeps them.
         *(
             BuiltinPreset(
                 name=f"albert_{size}_v{version}_en_uncased",
@@ -50,7 +51,9 @@ BUILTIN_PRESETS = {
                 version=version,
             )
             for version in (1, 2)
-            for size in _KERAS_HUB_SIZES.values()
+            for _, size, _ in _KERAS_HUB
         ),
+        # Our own small model, to be released inside the package.
+        BuiltinPreset("albert_tiny_en_uncased", handle=None, size="tiny", version=1),
     )
 }

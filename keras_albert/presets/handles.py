@@ -39,14 +39,17 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
     if name in BUILTIN_PRESETS:
         preset = BUILTIN_PRESETS[name]
         if preset.handle is None:
-            msg = f"No weights have been released for {name!r}."
+            msg = (
+                f"No weights have been released for {name!r} yet. Choose another name, "
+                "or build an `AlbertBackbone` and train it from random weights."
+            )
             raise ValueError(msg)
         origin = preset.handle
     scheme, _, rest = origin.partition("://")
     if scheme == "hf":
         return _fetch(name, origin, _hugging_face_host(), lambda: _from_hf(rest))
     if scheme == "kaggle":
-        return _fetch(name, origin, "www.kaggle.com", lambda: _from_kaggle(rest))
+        return _fetch(name, origin, "api.kaggle.com", lambda: _from_kaggle(rest))
     if rest:
         return None
     close = difflib.get_close_matches(name, BUILTIN_PRESETS, n=1)
@@ -76,8 +79,8 @@ def _from_kaggle(model: str) -> Callable[[bool], str]:
     import kagglehub  # noqa: PLC0415
 
     def download(cached_only: bool) -> str:
-        if cached_only:
-            # kagglehub reads its cache by itself, once it has asked the server.
+        cache = os.environ.get("KAGGLEHUB_CACHE", "~/.cache/kagglehub")
+        if cached_only and not Path(cache, "models", model).expanduser().is_dir():
             raise FileNotFoundError(model)
         path: str = kagglehub.model_download(model)
         return path

@@ -48,3 +48,20 @@ def default_optimizer(
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer
+
+
+def default_jit_compile() -> bool | str:
+    """Choose whether to compile with XLA.
+
+    On a CPU, TensorFlow's own graph takes every batch length as it comes, where XLA
+    compiles anew for each; a step is as fast either way
+    (`benchmarks/depth_loop.py`). Everywhere else Keras decides.
+    """
+    if keras.config.backend() != "tensorflow":
+        return "auto"
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    has_accelerator = any(
+        device.device_type != "CPU" for device in tf.config.list_physical_devices()
+    )
+    return "auto" if has_accelerator else False

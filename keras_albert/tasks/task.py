@@ -13,6 +13,7 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.default_optimizer import (
+    default_jit_compile,
     default_learning_rate,
     default_optimizer,
 )
@@ -87,6 +88,7 @@ class AlbertTask(PresetMixin, _Task):
             loss = self.default_loss()
         if isinstance(metrics, str) and metrics == "auto":
             metrics = self.default_metrics()
+        kwargs.setdefault("jit_compile", default_jit_compile())
         self._automatic_rate = learning_rate
         self._automatic = None
         if automatic:

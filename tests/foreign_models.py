@@ -1,0 +1,123 @@
+"""Small random ALBERTs of other libraries, and inputs for them."""
+
+import numpy as np
+
+# Ours, and what transformers calls it.
+_TRANSFORMERS_KEYS = {
+    "vocabulary_size": "vocab_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "embedding_dim": "embedding_size",
+    "hidden_dim": "hidden_size",
+    "intermediate_dim": "intermediate_size",
+    "num_groups": "num_hidden_groups",
+    "num_inner_repetitions": "inner_group_num",
+    "max_sequence_length": "max_position_embeddings",
+    "activation": "hidden_act",
+}
+TINY = {
+    "vocabulary_size": 60,
+    "num_layers": 4,
+    "num_heads": 2,
+    "embedding_dim": 8,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+    "max_sequence_length": 24,
+}
+
+
+def random_weight(name, shape, rng):
+    """Far from the initial values, so that each weight leaves its mark."""
+    value = rng.normal(size=shape, scale=0.25)
+    if name.endswith(("gamma", "LayerNorm.weight", "layer_norm.weight")):
+        value += 1.0
+    return value.astype("float32")
+
+
+def transformers_model(class_name="AlbertModel", seed=1, **arguments):
+    import torch
+    import transformers
+
+    config = transformers.AlbertConfig(
+        **{_TRANSFORMERS_KEYS.get(k, k): v for k, v in (TINY | arguments).items()},
+        attn_implementation="eager",
+    )
+    model = getattr(transformers, class_name)(config).eval()
+    rng = np.random.default_rng(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            value = random_weight(name, tuple(parameter.shape), rng)
+            parameter.copy_(torch.from_numpy(value))
+    return model
+
+
+def save_transformers(directory, class_name="AlbertModel", **arguments):
+    model = transformers_model(class_name, **arguments)
+    model.save_pretrained(directory)
+    return model
+
+
+def keras_hub_model(seed=2, **arguments):
+    import keras_hub
+
+    model = keras_hub.models.AlbertBackbone(**(TINY | arguments))
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
+    return model
+
+
+def ragged_inputs(vocabulary_size=60, length=12):
+    """A full row, a pair with segments, and a row that is mostly padding."""
+    rng = np.random.default_rng(3)
+    token_ids = rng.integers(5, vocabulary_size, (3, length))
+    padding_mask = (np.arange(length) < np.array([[length], [9], [3]])).astype("int32")
+    segment_ids = np.zeros((3, length), "int32")
+    segment_ids[1, 5:9] = 1
+    return {
+        "token_ids": (token_ids * padding_mask).astype("int32"),
+        "segment_ids": segment_ids,
+        "padding_mask": padding_mask,
+    }
+
+
+def run_transformers(model, inputs):
+    """All outputs of an `AlbertModel`, under our names."""
+    import torch
+
+    with torch.no_grad():
+        outputs = model(**_as_theirs(inputs), **_EVERYTHING)
+    # transformers 5 shows the state after each inner block, we after each layer.
+    states = outputs.hidden_states[:: model.config.inner_group_num]
+    return {
+        "sequence_output": outputs.last_hidden_state.numpy(),
+        "pooled_output": outputs.pooler_output.numpy(),
+        "hidden_states": [state.numpy() for state in states],
+        "attention_scores": [scores.numpy() for scores in outputs.attentions],
+    }
+
+
+def transformers_gradients(model, inputs, weigh):
+    """The gradients of `weigh(outputs)`, by parameter."""
+    model.zero_grad()
+    outputs = model(**_as_theirs(inputs))
+    weigh(
+        {
+            "sequence_output": outputs.last_hidden_state,
+            "pooled_output": outputs.pooler_output,
+        }
+    ).backward()
+    return {name: p.grad.numpy() for name, p in model.named_parameters()}
+
+
+_EVERYTHING = {"output_hidden_states": True, "output_attentions": True}
+
+
+def _as_theirs(inputs):
+    import torch
+
+    return {
+        "input_ids": torch.from_numpy(inputs["token_ids"]).long(),
+        "token_type_ids": torch.from_numpy(inputs["segment_ids"]).long(),
+        "attention_mask": torch.from_numpy(inputs["padding_mask"]).long(),
+    }
