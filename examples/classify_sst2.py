@@ -47,7 +47,7 @@ def build_classifier(texts: list[str], vocabulary_size: int) -> AlbertClassifier
         embedding_dim=64,
         hidden_dim=128,
         intermediate_dim=512,
-        dropout=0.1,
+        dropout=0.2,
         max_sequence_length=128,
     )
     preprocessor = AlbertClassifierPreprocessor(tokenizer, max_sequence_length=128)
@@ -61,7 +61,7 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path, help="directory with train.tsv and dev.tsv")
     parser.add_argument("--preset", help="pretrained weights to start from")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--vocabulary-size", type=int, default=8000)
     parser.add_argument("--limit", type=int, help="use only so many rows of each file")

@@ -29,7 +29,7 @@ from keras_albert import (
 from keras_albert.text import train_vocabulary
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402  (once there is no need for a screen)
+import matplotlib.pyplot as plt
 
 DATA = Path(__file__).parent / "data" / "support_messages.tsv"
 HELD_OUT = 240
@@ -63,15 +63,15 @@ def build_classifier(texts: list[str]) -> AlbertClassifier:
 
         return AlbertClassifier.from_preset("albert_base_en_uncased", num_classes=6)
     """
-    tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=1000))
+    tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=600))
     backbone = AlbertBackbone(
-        vocabulary_size=1000,
+        vocabulary_size=600,
         num_layers=2,
         num_heads=4,
         embedding_dim=64,
-        hidden_dim=128,
-        intermediate_dim=512,
-        dropout=0.1,
+        hidden_dim=64,
+        intermediate_dim=256,
+        dropout=0.2,
         max_sequence_length=64,
     )
     preprocessor = AlbertClassifierPreprocessor(tokenizer, max_sequence_length=64)
@@ -140,7 +140,7 @@ def main() -> None:
     )
     parser.add_argument("sentences", nargs="*", default=list(SENTENCES))
     parser.add_argument("--output", type=Path, default=Path("runs/quickstart"))
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=20)
     arguments = parser.parse_args()
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)

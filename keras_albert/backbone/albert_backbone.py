@@ -15,6 +15,7 @@ from keras_albert.layers.shared_transformer_encoder import SharedTransformerEnco
 from keras_albert.presets.builtin import BUILTIN_PRESETS
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
 
 
@@ -197,9 +198,26 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))
         return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
-    def load_weights(self, *args: Any, **kwargs: Any) -> None:
-        """Load weights from a file; see `keras.Model.load_weights`."""
-        super().load_weights(*args, **kwargs)
+    def load_weights(
+        self,
+        filepath: str | os.PathLike[str],
+        skip_mismatch: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Load weights from a file, all of them or none.
+
+        Args:
+            filepath: string or path. As in `keras.Model.load_weights`.
+            skip_mismatch: bool. Load what fits and skip the rest. Defaults to `False`.
+            **kwargs: As in Keras.
+
+        Raises:
+            ValueError: If the file does not hold just the weights of this model.
+        """
+        name = os.fspath(filepath)
+        if name.endswith((".weights.h5", ".weights.json")) and not skip_mismatch:
+            check_stored_weights(self, Path(name))
+        super().load_weights(name, skip_mismatch=skip_mismatch, **kwargs)
         self.pretrained = True
 
     @classmethod
@@ -210,8 +228,16 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
         return backbone
 
     @classmethod
-    def _accepts_dtype(cls) -> bool:
-        return True
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Build a backbone from what `get_config` gave."""
+        quantized = config.get("quantized_dtype")
+        if quantized and config.get("dtype") is None:
+            # KerasHub's loader puts `None` over the saved policies, and the int8
+            # weights that follow would find no place.
+            config = config | {"dtype": quantized}
+        arguments = {k: v for k, v in config.items() if k != "quantized_dtype"}
+        backbone: Self = super().from_config(arguments)
+        return backbone
 
     @property
     def token_embedding(self) -> keras.layers.Layer:
@@ -267,4 +293,6 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
             unroll=self.unroll,
             seed=self.seed,
         )
+        if config["dtype"]["class_name"] == "DTypePolicyMap":
+            config["quantized_dtype"] = config["dtype"]
         return config

@@ -6,7 +6,6 @@ from typing import Any
 import keras_hub
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.conversion.safetensors_files import check_shard_name
 from keras_albert.conversion.transformers_config import read_json
 from keras_albert.conversion.weight_table import (
     Row,
@@ -18,12 +17,12 @@ from keras_albert.conversion.weight_table import (
 )
 from keras_albert.layers.activations import gelu_approximate, get_activation
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.stored_weights import check_stored_weights, weights_path
 
 # Presets written before the library was renamed carry its old name.
 _REGISTERED_NAMES = ("keras_hub>AlbertBackbone", "keras_nlp>AlbertBackbone")
 
 _VOCABULARY_FILES = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
-_INDEX_FILE = "model.weights.json"
 
 # What their constructor takes, each by the same name here.
 _ARGUMENTS = (
@@ -218,11 +217,13 @@ def load_backbone(
             "call `quantize` on the model."
         )
         raise ValueError(msg)
-    _check_index(directory)
+    path = weights_path(directory)
     try:
         theirs = keras_hub.models.AlbertBackbone.from_preset(
-            str(directory), dtype="float32"
+            str(directory), load_weights=False, dtype="float32"
         )
+        check_stored_weights(theirs, path)
+        theirs.load_weights(str(path))
     except (KeyError, OSError, TypeError, ValueError) as error:
         msg = (
             f"{directory} could not be loaded as KerasHub's ALBERT: its files are "
@@ -233,16 +234,6 @@ def load_backbone(
     backbone = from_keras_hub(theirs, **kwargs)
     backbone.pretrained = True
     return backbone
-
-
-def _check_index(directory: Path) -> None:
-    """See that sharded weights lie in the directory itself."""
-    index = directory / _INDEX_FILE
-    weight_map = (read_json(index) or {}).get("weight_map", {})
-    shards = weight_map.values() if isinstance(weight_map, dict) else [weight_map]
-    for names in shards:
-        for name in names if isinstance(names, list) else [names]:
-            check_shard_name(name, index)
 
 
 def read_vocabulary(directory: Path) -> bytes:

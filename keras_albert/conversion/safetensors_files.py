@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from keras_albert.presets.stored_weights import check_shard_name
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -56,31 +58,6 @@ def read_safetensors(
         )
         raise ValueError(msg)
     return tensors
-
-
-def check_shard_name(name: object, index: Path) -> str:
-    """See that the name of a shard cannot lead out of its directory.
-
-    Args:
-        name: The name, as an index file gives it.
-        index: Path. The index file, for the message.
-
-    Returns:
-        The name.
-
-    Raises:
-        ValueError: If it is anything but the plain name of a file.
-    """
-    # Both flavours: an index may have been written for the other system.
-    if isinstance(name, str) and name not in ("", ".", "..") and "\0" not in name:
-        flavours = (PurePosixPath(name), PureWindowsPath(name))
-        if all(path.parts == (name,) and not path.anchor for path in flavours):
-            return name
-    msg = (
-        f"{index} names the file {name!r}, and shards must be plain file names beside "
-        "the index. Do not use this checkpoint, or correct the index."
-    )
-    raise ValueError(msg)
 
 
 def _read_index(path: Path) -> dict[str, str]:

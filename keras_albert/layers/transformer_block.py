@@ -139,12 +139,18 @@ class TransformerBlock(keras.layers.Layer):
             The output, or `(output, probabilities)`.
         """
         drop = _Dropout(seed) if training else None
-        shape = (*ops.shape(inputs)[:2], self.num_heads, -1)
+        # Not -1: TensorFlow would no longer know the width of a head.
+        head_dim = inputs.shape[-1] // self.num_heads
+        shape = (*ops.shape(inputs)[:2], self.num_heads, head_dim)
         query = ops.reshape(self.query(inputs), shape)
         key = ops.reshape(self.key(inputs), shape)
         value = ops.reshape(self.value(inputs), shape)
         scores = None
-        if return_attention_scores or (drop and self.attention_dropout):
+        if (
+            return_attention_scores
+            or (drop and self.attention_dropout)
+            or not _fuses(self.compute_dtype)
+        ):
             x, scores = self._attend(query, key, value, attention_mask, drop)
         else:
             x = ops.dot_product_attention(query, key, value, mask=attention_mask)
@@ -195,6 +201,13 @@ class TransformerBlock(keras.layers.Layer):
             seed=self.seed,
         )
         return config
+
+
+def _fuses(dtype: str) -> bool:
+    """Whether the backend's own attention runs in a dtype."""
+    # JAX compiles its attention in float16 for some GPUs only: not for a CPU
+    # ("F16_F16_F32 is not supported"), nor for a TPU.
+    return not (dtype == "float16" and keras.config.backend() == "jax")
 
 
 class _Dropout:

@@ -10,6 +10,7 @@ from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.builtin import BUILTIN_PRESETS
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
 from keras_albert.presets.handles import local_directory
+from keras_albert.presets.stored_weights import INDEX_FILE, shard_names
 
 
 class PresetMixin:
@@ -51,11 +52,8 @@ class PresetMixin:
         checkpoint_format = find_format(directory)
         if checkpoint_format is not None:
             return cls._from_checkpoint(checkpoint_format, directory, **kwargs)
-        config = _read_config(directory)
+        _check_config(directory)
         _check_weight_files(directory)
-        if _is_quantized(config) and cls._accepts_dtype():
-            # KerasHub would hand on `dtype=None` and lose what is in the config.
-            kwargs.setdefault("dtype", config["config"]["dtype"])
         try:
             return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
         except (KeyError, OSError) as error:
@@ -72,11 +70,6 @@ class PresetMixin:
     ) -> Self:
         """Build an instance from a foreign checkpoint; each kind knows how."""
         raise NotImplementedError
-
-    @classmethod
-    def _accepts_dtype(cls) -> bool:
-        """Whether `dtype` in `from_preset` is that of the weights."""
-        return False
 
     def save_to_preset(self, preset_dir: str | os.PathLike[str], **kwargs: Any) -> None:
         """Save everything that `from_preset` needs.
@@ -95,7 +88,7 @@ class PresetMixin:
             super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
 
 
-def _read_config(directory: Path) -> dict[str, Any]:
+def _check_config(directory: Path) -> None:
     path = directory / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -119,13 +112,14 @@ def _read_config(directory: Path) -> dict[str, Any]:
             "Pass a preset of keras_albert or a checkpoint of ALBERT."
         )
         raise ValueError(msg)
-    return config
 
 
 def _check_weight_files(directory: Path) -> None:
-    """Find a truncated file before anything is built."""
+    """Find a truncated file, or one outside, before anything is built."""
     import h5py  # noqa: PLC0415  (comes with Keras; seldom needed at import)
 
+    if (directory / INDEX_FILE).is_file():
+        shard_names(directory / INDEX_FILE)
     for path in sorted(directory.glob("*.h5")):
         try:
             h5py.File(path).close()
@@ -135,8 +129,3 @@ def _check_weight_files(directory: Path) -> None:
                 f"({error}). Copy or download it again."
             )
             raise ValueError(msg) from error
-
-
-def _is_quantized(config: dict[str, Any]) -> bool:
-    dtype = config.get("config", {}).get("dtype")
-    return isinstance(dtype, dict) and dtype.get("class_name") == "DTypePolicyMap"

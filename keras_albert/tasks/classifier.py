@@ -129,6 +129,11 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
             return [keras.metrics.RootMeanSquaredError(name="rmse")]
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
+    @property
+    def target_dtype(self) -> str:
+        """The dtype of class numbers, or of scores."""
+        return "float32" if self.is_regression else "int32"
+
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Turn class names, class numbers or scores into arrays, and check them.
 
@@ -143,7 +148,8 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
         """
         if self.is_regression:
             return encode_scores(y)
-        if self.labels is None and (names := class_names(y)):
+        labels = self.labels
+        if labels is None and (names := class_names(y)):
             if len(names) != self.num_classes:
                 msg = (
                     f"The targets have {len(names)} names ({', '.join(names[:9])}), "
@@ -151,17 +157,26 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
                     "`labels=[...]` to the model, or correct the targets."
                 )
                 raise ValueError(msg)
-            self.labels = names
-        return encode_classes(y, self.num_classes, self.labels)
+            labels = names
+        targets = encode_classes(y, self.num_classes, labels)
+        self.labels = labels
+        return targets
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Train; see `AlbertTask.fit`. `class_weight` takes names as well."""
         weights = kwargs.get("class_weight")
         if weights and any(isinstance(key, str) for key in weights):
-            names = self.labels or class_names(kwargs.get("y", args[1:2] and args[1]))
-            numbers = encode_classes(list(weights), self.num_classes, names)
-            weighed = zip(numbers.tolist(), weights.values(), strict=True)
-            kwargs["class_weight"] = dict(weighed)
+            y = kwargs.get("y", args[1] if len(args) > 1 else None)
+            names = self.labels or (() if y is None else class_names(y))
+            if unknown := [key for key in weights if key not in names]:
+                msg = (
+                    f"`class_weight` has {unknown[0]!r}, which is no class of the "
+                    f"model. Its classes are: {', '.join(map(repr, names)) or 'none'}."
+                )
+                raise ValueError(msg)
+            kwargs["class_weight"] = {
+                names.index(name): weight for name, weight in weights.items()
+            }
         return super().fit(*args, **kwargs)
 
     def classify(

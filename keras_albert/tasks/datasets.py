@@ -1,7 +1,7 @@
 """What users pass to `fit`, as what `keras.Model.fit` takes on each backend."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 import keras
@@ -26,13 +26,15 @@ def is_tf_dataset(x: Any) -> bool:
     )
 
 
-def map_dataset(dataset: Any, preprocess: Preprocess) -> Any:
+def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> Any:
     """Preprocess a data set's batches one by one.
 
     Args:
         dataset: A `keras.utils.PyDataset`, or any iterable of batches; with a
             length, it may be iterated again each epoch.
         preprocess: Callable of one element.
+        shuffle: bool. Whether each epoch has the batches in another order, if they
+            can be had in any. Defaults to `False`.
 
     Returns:
         A data set that Keras takes on the backend in use.
@@ -40,7 +42,9 @@ def map_dataset(dataset: Any, preprocess: Preprocess) -> Any:
     if isinstance(dataset, keras.utils.PyDataset) or (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     ):
-        return backend_dataset(_MappedBatches(dataset, preprocess))
+        return backend_dataset(_MappedBatches(dataset, preprocess, shuffle))
+    if hasattr(dataset, "__len__"):
+        return backend_dataset(_StreamedBatches(dataset, preprocess))
     elements = (preprocess(element) for element in dataset)
     if keras.config.backend() != "tensorflow":
         return elements
@@ -60,17 +64,26 @@ def backend_dataset(batches: keras.utils.PyDataset) -> Any:
     Returns:
         The same on JAX and PyTorch; on TensorFlow a `tf.data.Dataset`.
     """
-    if keras.config.backend() != "tensorflow" or not len(batches):
+    size = batches.num_batches
+    if keras.config.backend() != "tensorflow" or size == 0:
         return batches
+    epochs = count()
 
     def epoch() -> Iterator[tuple[Any, ...]]:
-        yield from (batches[index] for index in range(len(batches)))
-        batches.on_epoch_end()
+        # Keras drops an iterator behind its last batch, so that nothing after it
+        # would surely run: what ends an epoch is done as the next one begins.
+        if next(epochs):
+            batches.on_epoch_end()
+        batches.on_epoch_begin()
+        indices = count() if size is None else range(size)
+        yield from (batches[index] for index in indices)
 
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     dataset = _tf_dataset(epoch, batches[0])
-    return dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
+    if size is None:
+        return dataset
+    return dataset.apply(tf.data.experimental.assert_cardinality(size))
 
 
 def _tf_dataset(
@@ -102,15 +115,26 @@ def _tf_dataset(
 class _MappedBatches(keras.utils.PyDataset):
     """Somebody's indexed batches, preprocessed."""
 
-    def __init__(self, source: Any, preprocess: Preprocess) -> None:
+    def __init__(
+        self, source: Any, preprocess: Preprocess, shuffle: bool = False
+    ) -> None:
         super().__init__()
         self.source = source
         self.preprocess = preprocess
+        self.shuffle = shuffle
+        self.order: Any = None
+        self._shuffle()
+
+    def _shuffle(self) -> None:
+        if self.shuffle and self.num_batches:
+            self.order = np.random.permutation(self.num_batches)
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
+        if self.order is not None:
+            index = int(self.order[index])
         return self.preprocess(self.source[index])
 
     def on_epoch_begin(self) -> None:
@@ -120,3 +144,13 @@ class _MappedBatches(keras.utils.PyDataset):
     def on_epoch_end(self) -> None:
         if hasattr(self.source, "on_epoch_end"):
             self.source.on_epoch_end()
+        self._shuffle()
+
+
+class _StreamedBatches(_MappedBatches):
+    """Batches that come in a row, again each epoch: a PyTorch `DataLoader`'s."""
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        if index == 0:
+            self.stream = iter(self.source)
+        return self.preprocess(next(self.stream))

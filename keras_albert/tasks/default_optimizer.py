@@ -8,16 +8,16 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
 
     For pretrained weights 0.03 / width: 4e-5 for base, 7e-6 for xxlarge, in the range
     of the recipes of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14.
-    Random weights have far to go and nothing to lose, and take more.
+    Random weights have far to go and nothing to lose, and take twice that.
 
     Args:
         hidden_dim: int. Width of the encoder.
         pretrained: bool. Whether the weights were loaded.
 
     Returns:
-        The rate, at most 5e-4.
+        The rate, at most 1e-3.
     """
-    return min((0.03 if pretrained else 0.1) / hidden_dim, 5e-4)
+    return min((0.03 if pretrained else 0.064) / hidden_dim, 1e-3)
 
 
 def default_optimizer(

@@ -1,6 +1,7 @@
 """Labels as people have them, as the numbers that a loss takes."""
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,10 @@ def encode_classes(
     """
     values = _flat(y)
     if values.dtype.kind in "USO":
-        return _encode_names(values.tolist(), labels)
+        rows = values.tolist()
+        if not rows or any(isinstance(value, str | bytes) for value in rows):
+            return _encode_names(rows, labels)
+        values = _numbers(rows)
     if values.dtype.kind == "f":
         _refuse(values, ~np.isfinite(values), "is no label; drop the row or label it")
         _refuse(values, values % 1 != 0, "is no class number; classes are integers")
@@ -93,7 +97,11 @@ def class_names(y: Any) -> tuple[str, ...]:
 def _flat(y: Any) -> npt.NDArray[Any]:
     if hasattr(y, "detach"):
         y = y.detach().cpu()
-    values = np.asarray(y)
+    # Left to itself NumPy makes the name "nan" of a NaN among names.
+    is_named = isinstance(y, list | tuple) and any(
+        isinstance(value, str | bytes) for value in y
+    )
+    values = np.asarray(y, object if is_named else None)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -109,6 +117,18 @@ def _name(value: Any) -> str | None:
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     return value if isinstance(value, str) else None
+
+
+def _numbers(values: list[Any]) -> npt.NDArray[Any]:
+    """Read Python objects that are no names, or find the row that is no number."""
+    for row, value in enumerate(values):
+        if not isinstance(value, Real):
+            msg = (
+                f"Row {row} has the label {value!r}, which is neither a class number "
+                "nor a name; drop the row or label it."
+            )
+            raise ValueError(msg)
+    return np.array(values)
 
 
 def _encode_names(
@@ -133,6 +153,6 @@ def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) ->
     if wrong.any():
         row = int(np.argmax(wrong))
         more = int(wrong.sum()) - 1
-        others = f" ({more} more rows like it.)" if more else ""
+        others = f" There are {more} more such rows." if more else ""
         msg = f"Row {row} has the label {values[row]}, which {why}.{others}"
         raise ValueError(msg)

@@ -14,7 +14,9 @@ from keras_albert.tasks.datasets import (
     is_tf_dataset,
     map_dataset,
 )
+from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.length_batches import LengthBatches
+from keras_albert.text.text_columns import holds_text
 
 _BATCH_SIZE = 32
 
@@ -56,13 +58,19 @@ class ModelInput:
             return self.x
         return keras.utils.pack_x_y_sample_weight(self.x, self.y, self.sample_weight)
 
+    def is_empty(self) -> bool:
+        """Whether there are no examples, as far as one can know."""
+        if self.batch_size is not None:
+            return not len(self.x["token_ids"])
+        return self.batches is not None and not len(self.batches)
+
     def num_steps(self) -> int | None:
         """Count the batches of an epoch; `None` where nobody knows."""
         if self.batch_size is not None:
             return -(-len(self.x["token_ids"]) // self.batch_size)
         try:
             return len(self.x)
-        except TypeError:
+        except (TypeError, NotImplementedError):
             return None
 
 
@@ -100,7 +108,7 @@ def read_model_input(
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
             )
             raise ValueError(msg)
-        return ModelInput(_read_dataset(task, x))
+        return ModelInput(_read_dataset(task, x, shuffle, needs_targets))
     if needs_targets and y is None:
         msg = (
             "A loss needs targets, and `y` is None. Pass them as the second argument; "
@@ -110,17 +118,14 @@ def read_model_input(
     targets = None if y is None else task.encode_targets(y)
     weights = None if sample_weight is None else _read_weights(sample_weight)
     if task.preprocessor is None or isinstance(x, Mapping):
-        _check_ids(task.backbone, x)
-        _check_counts(len(x["token_ids"]), targets, weights)
-        return ModelInput(dict(x), targets, weights, batch_size or _BATCH_SIZE)
+        ids = read_ids(task.backbone, x)
+        check_counts(len(ids["token_ids"]), targets, weights, needs_targets)
+        return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
     texts, batched = task.preprocessor.encode(x)
     if not batched:
         msg = f"Pass a list of texts. Received a single one: {str(x)[:80]!r}"
         raise ValueError(msg)
-    _check_counts(len(texts), targets, weights)
-    if not len(texts) and needs_targets:
-        msg = "There are no examples: `x` is empty. Pass at least one text."
-        raise ValueError(msg)
+    check_counts(len(texts), targets, weights, needs_targets)
     batches = LengthBatches(
         texts,
         task.preprocessor.padded_length,
@@ -132,33 +137,100 @@ def read_model_input(
     return ModelInput(backend_dataset(batches), batches=batches)
 
 
-def _read_dataset(task: Any, dataset: Any) -> Any:
-    if task.preprocessor is None:
-        return dataset
+def preprocess_batch(
+    task: Any, x: Any, y: Any = None, sample_weight: Any = None
+) -> Any:
+    """Preprocess one batch of texts, or check one of ids.
+
+    Args:
+        task: An `AlbertTask`.
+        x: Texts, or a dict of ids.
+        y: Targets. Defaults to `None`.
+        sample_weight: One weight an example. Defaults to `None`.
+
+    Returns:
+        `x`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
+
+    Raises:
+        TypeError: If `x` is none of these.
+        ValueError: If it is no batch, or something is wrong with a row.
+    """
+    if task.preprocessor is None or isinstance(x, Mapping):
+        inputs = read_ids(task.backbone, x)
+    else:
+        inputs = task.preprocessor(x)
+    if inputs["token_ids"].ndim == 1:
+        msg = (
+            f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make a "
+            "list of it, or batch the data set."
+        )
+        raise ValueError(msg)
+    targets = None if y is None else task.encode_targets(y)
+    weights = None if sample_weight is None else _read_weights(sample_weight)
+    check_counts(len(inputs["token_ids"]), targets, weights)
+    return keras.utils.pack_x_y_sample_weight(inputs, targets, weights)
+
+
+def _read_dataset(task: Any, dataset: Any, shuffle: bool, needs_targets: bool) -> Any:
     if is_tf_dataset(dataset):
-        return _map_tf_dataset(task.preprocessor, dataset)
+        return _map_tf_dataset(task, dataset, needs_targets)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-        if not isinstance(x, Mapping):
-            x = task.preprocessor(x)
-        targets = None if y is None else task.encode_targets(y)
-        batch = keras.utils.pack_x_y_sample_weight(x, targets, sample_weight)
+        batch = preprocess_batch(task, *_unpack(element, needs_targets))
         return batch if isinstance(batch, tuple) else (batch,)
 
-    return map_dataset(dataset, preprocess)
+    return map_dataset(dataset, preprocess, shuffle)
 
 
-def _map_tf_dataset(preprocessor: Any, dataset: Any) -> Any:
+def _unpack(element: Any, needs_targets: bool) -> tuple[Any, Any, Any]:
+    """Split an element; two texts are a pair unless one must be the label."""
+    if isinstance(element, list):
+        element = _read_collated(element)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
+    if not needs_targets and sample_weight is None and holds_text(y):
+        return element, None, None
+    if needs_targets and y is None:
+        msg = (
+            "A loss needs targets, and the data set gives none. Its elements should be "
+            "batches (x, y) or (x, y, sample_weight)."
+        )
+        raise ValueError(msg)
+    return x, y, sample_weight
+
+
+def _read_collated(batch: list[Any]) -> Any:
+    """Read what PyTorch's `DataLoader` makes of a batch: texts, or a list of columns.
+
+    A column of texts is a tuple there, and a column of pairs a list of two.
+    """
+    if not batch or isinstance(batch[0], str | bytes):
+        return batch
+    x, *rest = batch
+    if isinstance(x, tuple):
+        x = list(x)
+    elif isinstance(x, list) and all(isinstance(column, tuple) for column in x):
+        x = tuple(map(list, x))
+    return (x, *rest)
+
+
+def _map_tf_dataset(task: Any, dataset: Any, needs_targets: bool) -> Any:
     """Preprocess in the graph; rows of ids pass as they are."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
-    spec = dataset.element_spec
-    if isinstance(spec[0] if isinstance(spec, tuple) else spec, dict):
-        return dataset
-
     def preprocess(*element: Any) -> Any:
-        return preprocessor(element if len(element) > 1 else element[0])
+        x, y, sample_weight = _unpack(
+            element if len(element) > 1 else element[0], needs_targets
+        )
+        if task.preprocessor is not None and not isinstance(x, Mapping):
+            x = task.preprocessor(x)
+        if y is not None:
+            # In Python, which finds a wrong label and names its row.
+            dtype = tf.as_dtype(task.target_dtype)
+            shape = (None, 1) if dtype.is_floating else (None,)
+            y = tf.ensure_shape(
+                tf.numpy_function(task.encode_targets, [y], dtype), shape
+            )
+        return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
 
     mapped = dataset.map(preprocess, num_parallel_calls=tf.data.AUTOTUNE)
     return mapped.prefetch(tf.data.AUTOTUNE)
@@ -173,7 +245,20 @@ def _read_weights(sample_weight: Any) -> npt.NDArray[np.float32]:
     return weights
 
 
-def _check_counts(count: int, targets: Any, weights: Any) -> None:
+def check_counts(
+    count: int, targets: Any, weights: Any, needs_some: bool = False
+) -> None:
+    """Check that each example has its target and its weight, if there are any.
+
+    Args:
+        count: int. How many examples there are.
+        targets: Something with a length, or `None`.
+        weights: Something with a length, or `None`.
+        needs_some: bool. Whether there must be an example. Defaults to `False`.
+
+    Raises:
+        ValueError: If a count differs, or there is no example.
+    """
     for name, array in (("targets", targets), ("sample weights", weights)):
         if array is not None and len(array) != count:
             msg = (
@@ -181,35 +266,6 @@ def _check_counts(count: int, targets: Any, weights: Any) -> None:
                 "needs one."
             )
             raise ValueError(msg)
-
-
-def _check_ids(backbone: Any, inputs: Any) -> None:
-    """Find ids without an embedding before a backend reads past its table."""
-    expected = ("token_ids", "segment_ids", "padding_mask")
-    if not isinstance(inputs, Mapping) or not set(expected) <= set(inputs):
-        keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
-        msg = (
-            "The model takes texts, for which it needs a preprocessor, or a dict of "
-            f"{', '.join(expected)}. Received: {keys}"
-        )
-        raise TypeError(msg)
-    for name, limit, what in (
-        ("token_ids", backbone.vocabulary_size, "vocabulary_size"),
-        ("segment_ids", backbone.num_segments, "num_segments"),
-    ):
-        ids = keras.ops.convert_to_numpy(inputs[name])
-        if ids.size and (ids.min() < 0 or ids.max() >= limit):
-            rows = ((ids < 0) | (ids >= limit)).reshape(len(ids), -1).any(axis=1)
-            msg = (
-                f"Row {int(rows.argmax())} of `{name}` holds an id outside 0 to "
-                f"{limit - 1}, the model's `{what}` being {limit}. Use the vocabulary "
-                "that the model was made with."
-            )
-            raise ValueError(msg)
-    length = inputs["token_ids"].shape[1]
-    if length > backbone.max_sequence_length:
-        msg = (
-            f"The rows of `token_ids` have {length} tokens, and the model reads "
-            f"{backbone.max_sequence_length}. Truncate them."
-        )
+    if needs_some and not count:
+        msg = "There are no examples: `x` is empty. Pass at least one text."
         raise ValueError(msg)

@@ -11,14 +11,10 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.tasks.automatic_compile import AutomaticCompile
 from keras_albert.tasks.datasets import is_dataset
-from keras_albert.tasks.default_optimizer import (
-    default_jit_compile,
-    default_learning_rate,
-    default_optimizer,
-)
 from keras_albert.tasks.export_formats import export_writer
-from keras_albert.tasks.model_input import read_model_input
+from keras_albert.tasks.model_input import preprocess_batch, read_model_input
 from keras_albert.tasks.validation_split import split_validation
 
 if TYPE_CHECKING:
@@ -29,7 +25,7 @@ else:
     _Task = object
 
 
-class AlbertTask(PresetMixin, _Task):
+class AlbertTask(AutomaticCompile, PresetMixin, _Task):
     """The part of a task that does not depend on what it predicts.
 
     Stands before one of KerasHub's task classes in the list of bases. A subclass
@@ -43,70 +39,10 @@ class AlbertTask(PresetMixin, _Task):
         """Turn targets into an array, and check them."""
         raise NotImplementedError
 
-    def default_loss(self) -> Any:
-        """Give the loss that `compile` uses if none is named."""
+    @property
+    def target_dtype(self) -> str:
+        """The dtype that `encode_targets` gives: "int32" or "float32"."""
         raise NotImplementedError
-
-    def default_metrics(self) -> Any:
-        """Give the metrics that `compile` uses if none are named."""
-        raise NotImplementedError
-
-    def compile(
-        self,
-        optimizer: Any = "auto",
-        loss: Any = "auto",
-        *,
-        metrics: Any = "auto",
-        learning_rate: float | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Configure training; the constructor calls this without arguments.
-
-        Args:
-            optimizer: string or `keras.optimizers.Optimizer`. Defaults to `"auto"`:
-                AdamW whose rate warms up over the first tenth of the steps of each
-                call of `fit`, and decays to zero over the others.
-            loss: string or `keras.losses.Loss`. Defaults to `"auto"`, the task's own.
-            metrics: A list. Defaults to `"auto"`, the task's own.
-            learning_rate: float. The highest rate of the optimizer `"auto"`. Defaults
-                to `None`: chosen by the model's width, and by whether its weights
-                were loaded.
-            **kwargs: Whatever else `keras.Model.compile` takes.
-
-        Raises:
-            ValueError: If `learning_rate` is given along with an optimizer.
-        """
-        automatic = isinstance(optimizer, str) and optimizer == "auto"
-        if learning_rate is not None and not automatic:
-            msg = (
-                "`learning_rate` belongs to the optimizer 'auto'. Give it to your own "
-                f"optimizer instead. Received: optimizer={optimizer}, "
-                f"learning_rate={learning_rate}"
-            )
-            raise ValueError(msg)
-        if isinstance(loss, str) and loss == "auto":
-            loss = self.default_loss()
-        if isinstance(metrics, str) and metrics == "auto":
-            metrics = self.default_metrics()
-        kwargs.setdefault("jit_compile", default_jit_compile())
-        self._automatic_rate = learning_rate
-        self._automatic = None
-        if automatic:
-            # What `fit` completes, once it knows the steps and the weights.
-            self._automatic = {"loss": loss, "metrics": metrics, **kwargs}
-            optimizer = self._automatic_optimizer(None)
-        super().compile(optimizer, loss, metrics=metrics, **kwargs)
-
-    def _automatic_optimizer(self, total_steps: int | None) -> Any:
-        rate = self._automatic_rate or default_learning_rate(
-            self.backbone.hidden_dim, self.backbone.pretrained
-        )
-        return default_optimizer(rate, total_steps)
-
-    def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compile as the saved model was, the optimizer's state to be filled in."""
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
 
     def fit(
         self,
@@ -154,6 +90,9 @@ class AlbertTask(PresetMixin, _Task):
                 none, or not as many of one as of the other.
         """
         if validation_split and validation_data is None:
+            # All of them at once: names are learned from all, and rows keep numbers.
+            if y is not None:
+                y = self.encode_targets(y)
             train, validation_data = split_validation(
                 x, y, sample_weight, validation_split
             )
@@ -170,12 +109,11 @@ class AlbertTask(PresetMixin, _Task):
             )
             kwargs["validation_data"] = held_out.validation_data()
             kwargs["validation_batch_size"] = held_out.batch_size
-        if self._automatic is not None and not kwargs.get("initial_epoch"):
+        if not kwargs.get("initial_epoch"):
             steps = kwargs.get("steps_per_epoch") or data.num_steps()
-            optimizer = self._automatic_optimizer(steps and steps * epochs)
-            super().compile(optimizer, **self._automatic)
-        if data.batch_size is not None:
-            kwargs["shuffle"] = shuffle
+            self._complete_optimizer(steps and steps * epochs, kwargs.get("callbacks"))
+        # Data sets are in their order already.
+        kwargs["shuffle"] = shuffle and data.batch_size is not None
         return keras.Model.fit(self, **data.arguments(), epochs=epochs, **kwargs)
 
     def evaluate(
@@ -222,13 +160,19 @@ class AlbertTask(PresetMixin, _Task):
             An array `(examples, ...)`.
         """
         data = read_model_input(self, x, batch_size=batch_size, needs_targets=False)
-        if data.batches is not None and not len(data.batches):
+        if data.is_empty():
             return np.zeros((0, *self.output_shape[1:]), np.float32)
         arguments = {"x": data.x, "batch_size": data.batch_size}
         outputs: npt.NDArray[np.float32] = keras.Model.predict(
             self, **arguments, **kwargs
         )
         return outputs if data.batches is None else data.batches.restore_order(outputs)
+
+    def preprocess_samples(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Preprocess a batch; `train_on_batch` and its siblings call this."""
+        return preprocess_batch(self, x, y, sample_weight)
 
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:
         """Quantize the backbone; the head, few of the weights, stays float.
@@ -268,10 +212,6 @@ class AlbertTask(PresetMixin, _Task):
                 directory, max_sequence_length=length
             )
         return cls(**kwargs)
-
-    @classmethod
-    def _accepts_dtype(cls) -> bool:
-        return True
 
     def export(
         self,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_albert.tasks.datasets import is_dataset
+from keras_albert.tasks.model_input import check_counts
 from keras_albert.text.text_columns import text_columns
 
 Examples = tuple[Any, Any, Any]
@@ -26,7 +27,8 @@ def split_validation(
         `(x, y, sample_weight)` to train on, and the same held out.
 
     Raises:
-        ValueError: If `x` is a data set, or one side would be empty.
+        ValueError: If `x` is a data set, one side would be empty, or there are not as
+            many targets or weights as examples.
 
     Example:
         >>> split_validation(["a", "b", "c", "d"], [0, 1, 0, 1], None, 0.25)[1][0]
@@ -41,6 +43,7 @@ def split_validation(
         raise ValueError(msg)
     columns = _columns(x)
     count = len(columns["token_ids"] if isinstance(columns, dict) else columns[0])
+    check_counts(count, y, sample_weight)
     cut = int(count * (1 - fraction))
     if cut in (0, count):
         msg = (
@@ -55,8 +58,11 @@ def split_validation(
         else:
             texts = tuple(column[rows] for column in columns)
             inputs = texts if len(texts) > 1 else texts[0]
-        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
-        return inputs, np.asarray(y)[rows], weights
+        targets, weights = (
+            None if values is None else np.asarray(values)[rows]
+            for values in (y, sample_weight)
+        )
+        return inputs, targets, weights
 
     return part(slice(0, cut)), part(slice(cut, count))
 

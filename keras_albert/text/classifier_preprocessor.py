@@ -47,8 +47,8 @@ class AlbertClassifierPreprocessor(
         **kwargs: `name`, as on any Keras layer.
 
     Raises:
-        ValueError: If a length leaves no room for a token of each text, or
-            `truncate` is none of the two.
+        ValueError: If a length leaves no room for a token of each text, a bucket is
+            no length, or `truncate` is none of the two.
 
     Example:
         >>> import numpy as np
@@ -95,6 +95,8 @@ class AlbertClassifierPreprocessor(
                     f"token of each text. Received: {name}={length}"
                 )
                 raise ValueError(msg)
+        if length_buckets is not None:
+            length_buckets = _read_buckets(length_buckets)
         super().__init__(
             tokenizer, sequence_length=sequence_length, truncate=truncate, **kwargs
         )
@@ -126,7 +128,7 @@ class AlbertClassifierPreprocessor(
     def _buckets(self) -> Lengths:
         if self.length_buckets is None:
             return default_length_buckets(self.max_sequence_length)
-        buckets = sorted(n for n in self.length_buckets if n < self.max_sequence_length)
+        buckets = (n for n in self.length_buckets if n < self.max_sequence_length)
         return (*buckets, self.max_sequence_length)
 
     def _special_ids(self) -> SpecialIds:
@@ -242,6 +244,21 @@ class AlbertClassifierPreprocessor(
             length_buckets=self.length_buckets and list(self.length_buckets),
         )
         return config
+
+
+def _read_buckets(buckets: Lengths) -> tuple[int, ...]:
+    """Check lengths early; a batch would stumble over them late."""
+    lengths = np.asarray(buckets)
+    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+        lengths = np.zeros(1, int)
+    if (lengths < 1).any():
+        msg = (
+            "`length_buckets` are the lengths that batches are padded to, whole "
+            f"numbers from 1 on. Received: length_buckets={buckets!r}. For one length "
+            "alone pass `sequence_length`."
+        )
+        raise ValueError(msg)
+    return tuple(sorted(lengths.tolist()))
 
 
 def _split_element(element: tuple[Any, ...]) -> tuple[Any, Any, Any]:

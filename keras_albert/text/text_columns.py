@@ -45,7 +45,9 @@ def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
     names = ("texts",) if len(columns) == 1 else ("first texts", "second texts")
     read = [to_text_rows(c, name=n) for c, n in zip(columns, names, strict=True)]
     if len({(len(rows), batched) for rows, batched in read}) > 1:
-        counts = " and ".join(str(len(rows)) for rows, _ in read)
+        counts = " and ".join(
+            f"{len(rows)}" if batched else "a single text" for rows, batched in read
+        )
         msg = (
             f"A pair needs as many first texts as second ones. Received: {counts}. "
             "Pass two lists of equal length, or a list of pairs."
@@ -92,9 +94,8 @@ def holds_text(x: Any) -> bool:
     if isinstance(x, str | bytes):
         return True
     dtype = getattr(x, "dtype", None)
-    if dtype is None:
-        return False
-    if getattr(dtype, "kind", "") == "O":
+    if getattr(dtype, "kind", None) == "O":
         flat = np.asarray(x).reshape(-1)
         return bool(len(flat)) and isinstance(flat[0], str | bytes)
-    return getattr(dtype, "kind", "") in "USO" or "str" in str(dtype)
+    # TensorFlow's and pandas' string types have no NumPy kind, but a telling name.
+    return getattr(dtype, "kind", None) in ("U", "S") or "str" in str(dtype)

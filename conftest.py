@@ -1,0 +1,13 @@
+"""Which files pytest looks into for examples."""
+
+import importlib.util
+
+# What only a process with TensorFlow imports.
+collect_ignore_glob = (
+    []
+    if importlib.util.find_spec("tensorflow_text")
+    else [
+        "keras_albert/serving/classifier_graph.py",
+        "keras_albert/serving/write_saved_model.py",
+    ]
+)

@@ -1,0 +1,69 @@
+"""Preprocessed texts as users pass them: three arrays of ids, checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+
+def read_ids(backbone: Any, inputs: Any) -> dict[str, npt.NDArray[Any]]:
+    """Read ids, and find those without an embedding before a backend looks them up.
+
+    Args:
+        backbone: An `AlbertBackbone`.
+        inputs: A dict of `token_ids`, `segment_ids` and `padding_mask`, each
+            `(examples, tokens)`: lists, arrays or tensors.
+
+    Returns:
+        The three, as integer arrays.
+
+    Raises:
+        TypeError: If `inputs` is no such dict.
+        ValueError: If they are no integers of one shape, too long, or out of range.
+    """
+    expected = ("token_ids", "segment_ids", "padding_mask")
+    if not isinstance(inputs, Mapping) or not set(expected) <= set(inputs):
+        keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
+        msg = (
+            "The model takes texts, for which it needs a preprocessor, or a dict of "
+            f"{', '.join(expected)}. Received: {keys}"
+        )
+        raise TypeError(msg)
+    ids = {name: _to_numpy(inputs[name]) for name in expected}
+    shapes = {name: array.shape for name, array in ids.items()}
+    integral = all(array.dtype.kind in "iub" for array in ids.values())
+    if len(set(shapes.values())) > 1 or len(shapes["token_ids"]) != 2 or not integral:
+        types = ", ".join(f"{name} {a.dtype} {a.shape}" for name, a in ids.items())
+        msg = (
+            "Ids are arrays of integers, all of one shape (examples, tokens). "
+            f"Received: {types}. Pass what the preprocessor gives for a list of texts."
+        )
+        raise ValueError(msg)
+    for name, limit, what in (
+        ("token_ids", backbone.vocabulary_size, "vocabulary_size"),
+        ("segment_ids", backbone.num_segments, "num_segments"),
+    ):
+        outside = ((ids[name] < 0) | (ids[name] >= limit)).any(axis=1)
+        if outside.any():
+            msg = (
+                f"Row {int(outside.argmax())} of `{name}` holds an id outside 0 to "
+                f"{limit - 1}, the model's `{what}` being {limit}. Use the vocabulary "
+                "that the model was made with."
+            )
+            raise ValueError(msg)
+    length = shapes["token_ids"][1]
+    if length > backbone.max_sequence_length:
+        msg = (
+            f"The rows of `token_ids` have {length} tokens, and the model reads "
+            f"{backbone.max_sequence_length}. Truncate them."
+        )
+        raise ValueError(msg)
+    return ids
+
+
+def _to_numpy(array: Any) -> npt.NDArray[Any]:
+    if isinstance(array, list | tuple):
+        return np.asarray(array)
+    return np.asarray(keras.ops.convert_to_numpy(array))

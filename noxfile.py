@@ -1,0 +1,57 @@
+"""What a newcomer and CI run: `nox -s quickstart`, `nox -s tests`."""
+
+import os
+
+import nox
+
+BACKENDS = ("tensorflow", "jax", "torch")
+# On Linux a plain "torch" brings gigabytes of CUDA along; name a CPU build here.
+TORCH = os.environ.get("KERAS_ALBERT_TORCH", "torch>=2.6")
+
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["tests"]
+
+
+@nox.session
+def quickstart(session: nox.Session) -> None:
+    """Train, save, export and serve a small classifier."""
+    session.install("-e", ".[examples]")
+    session.run("python", "examples/quickstart.py", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Check style and types, then test on all three backends and without TensorFlow.
+
+    Arguments after `--` go to pytest.
+    """
+    session.install(TORCH)
+    session.install("-e", ".[test,jax,torch]")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    for backend in BACKENDS:
+        session.log(f"tests on {backend}")
+        session.run("pytest", *session.posargs, env={"KERAS_BACKEND": backend})
+    session.notify("tests_without_tensorflow", session.posargs)
+
+
+@nox.session
+def tests_without_tensorflow(session: nox.Session) -> None:
+    """Test as a JAX or PyTorch user who removed TensorFlow."""
+    session.install(TORCH)
+    session.install("-e", ".[test,jax,torch]")
+    session.run("pip", "uninstall", "--yes", "-q", "tensorflow", "tensorflow-text")
+    for backend in ("jax", "torch"):
+        session.log(f"tests on {backend}, without TensorFlow")
+        session.run("pytest", *session.posargs, env={"KERAS_BACKEND": backend})
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Measure; `-- NAME` picks one of `benchmarks/NAME.py`."""
+    session.install(TORCH)
+    session.install("-e", ".[test,jax,torch]")
+    for name in session.posargs or ("depth_loop",):
+        session.run("python", f"benchmarks/{name}.py")

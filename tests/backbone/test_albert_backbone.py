@@ -1,0 +1,190 @@
+import json
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from compiled import to_numpy
+from foreign_models import TINY, ragged_inputs
+
+from keras_albert import AlbertBackbone
+from keras_albert.backbone import architecture
+from keras_albert.presets import BUILTIN_PRESETS
+
+INPUTS = ragged_inputs()
+# Outside a compiled model, JAX would compile a loop anew at each call.
+SMALL = TINY | {"num_layers": 2, "num_groups": 2, "unroll": True, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return AlbertBackbone(**SMALL)
+
+
+def _assert_same(first, second):
+    first, second = to_numpy(first(INPUTS)), to_numpy(second(INPUTS))
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [
+        ("base", 11_683_584),
+        ("large", 17_683_968),
+        ("xlarge", 58_724_864),
+        ("xxlarge", 222_595_584),
+    ],
+)
+def test_the_published_sizes_have_the_published_counts(size, count, monkeypatch):
+    # 222 million random numbers would take their time; only the shapes matter.
+    zeros = keras.initializers.Zeros
+    monkeypatch.setattr(keras.initializers, "TruncatedNormal", lambda **_: zeros())
+    assert AlbertBackbone(**architecture(size), dtype="float16").count_params() == count
+
+
+def test_version_one_dropped_out_but_for_the_largest():
+    rates = {size: architecture(size, 1)["dropout"] for size in ("base", "xxlarge")}
+    assert rates == {"base": 0.1, "xxlarge": 0.0}
+    assert architecture("base")["dropout"] == 0.0
+    with pytest.raises(ValueError, match=r"published as base, large.*size='huge'"):
+        architecture("huge")
+    with pytest.raises(ValueError, match="version=3"):
+        architecture("base", 3)
+
+
+def test_inputs_and_outputs_have_the_names_of_keras_hub(backbone):
+    assert set(backbone.input) == {"token_ids", "segment_ids", "padding_mask"}
+    assert backbone.output["sequence_output"].shape == (None, None, 16)
+    assert backbone.output["pooled_output"].shape == (None, 16)
+    assert all(tensor.dtype == "int32" for tensor in backbone.input.values())
+    assert backbone.token_embedding.embeddings.shape == (60, 8)
+
+
+def test_the_config_builds_the_same_model(backbone):
+    config = backbone.get_config()
+    assert json.loads(json.dumps(config)) == config
+    copy = AlbertBackbone.from_config(config)
+    assert copy.get_config() == config
+    # The same seed gives the same initial weights.
+    _assert_same(backbone, copy)
+
+
+def test_layers_of_one_seed_begin_differently(backbone):
+    kernels = [w for w in backbone.get_weights() if w.shape == (16, 16)]
+    assert len({kernel.tobytes() for kernel in kernels}) == len(kernels) == 9
+
+
+def test_a_function_as_activation_survives_the_config():
+    arguments = TINY | {
+        "num_layers": 1,
+        "activation": keras.activations.silu,
+        "seed": 1,
+    }
+    backbone = AlbertBackbone(**arguments)
+    _assert_same(backbone, AlbertBackbone.from_config(backbone.get_config()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_heads": 3}, "hidden_dim=16, num_heads=3"),
+        ({"num_groups": 5}, "5 groups need at least 5 layers"),
+        ({"use_embedding_projection": False}, "without a projection"),
+        ({"activation": "glue"}, "No activation is called 'glue'"),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        AlbertBackbone(**(TINY | arguments))
+
+
+def test_a_sequence_that_is_too_long_is_refused(backbone):
+    with pytest.raises(ValueError, match=r"25 tokens a row.*embeddings for 24"):
+        backbone(ragged_inputs(length=25))
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+def test_low_precision(backbone, dtype):
+    low = AlbertBackbone(**SMALL, dtype=dtype)
+    low.set_weights(backbone.get_weights())
+    outputs = low(INPUTS)
+    expected = to_numpy(backbone(INPUTS))
+    for name, output in outputs.items():
+        assert keras.backend.standardize_dtype(output.dtype) == low.compute_dtype
+        values = to_numpy(keras.ops.cast(output, "float32"))
+        np.testing.assert_allclose(values, expected[name], atol=0.1)
+
+
+def test_a_preset_gives_the_model_back(backbone, tmp_path):
+    backbone.save_to_preset(tmp_path)
+    reloaded = AlbertBackbone.from_preset(tmp_path)
+    assert reloaded.pretrained
+    assert not backbone.pretrained
+    _assert_same(backbone, reloaded)
+    # KerasHub's own door leads to our class as well.
+    theirs = keras_hub.models.Backbone.from_preset(str(tmp_path))
+    assert type(theirs) is AlbertBackbone
+    _assert_same(backbone, theirs)
+
+
+def test_a_preset_can_be_changed_while_it_is_loaded(backbone, tmp_path):
+    backbone.save_to_preset(tmp_path)
+    changed = AlbertBackbone.from_preset(tmp_path, dtype="bfloat16", dropout=0.2)
+    assert {weight.dtype for weight in changed.weights} == {"bfloat16"}
+    assert changed.dropout == 0.2
+    fresh = AlbertBackbone.from_preset(tmp_path, load_weights=False)
+    assert not fresh.pretrained
+
+
+def test_a_preset_in_shards(backbone, tmp_path):
+    backbone.save_to_preset(tmp_path, max_shard_size=1e-5)
+    assert not (tmp_path / "model.weights.h5").exists()
+    _assert_same(backbone, AlbertBackbone.from_preset(tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+def test_a_quantized_preset_comes_back_quantized(tmp_path):
+    backbone = AlbertBackbone(**(SMALL | {"num_groups": 1}))
+    backbone.quantize("int8")
+    backbone.save_to_preset(tmp_path)
+    reloaded = AlbertBackbone.from_preset(tmp_path)
+    assert "int8" in {weight.dtype for weight in reloaded.weights}
+    _assert_same(backbone, reloaded)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"num_groups": 1}, {"num_inner_repetitions": 2}, {"hidden_dim": 32}]
+)
+def test_a_config_that_contradicts_the_weights_is_refused(backbone, tmp_path, changes):
+    backbone.save_to_preset(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    config["config"] |= changes
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="does not hold the weights of the model"):
+        AlbertBackbone.from_preset(tmp_path)
+
+
+def test_weights_of_another_size_change_nothing(backbone, tmp_path):
+    path = tmp_path / "some.weights.h5"
+    backbone.save_weights(path)
+    other = AlbertBackbone(**TINY, num_groups=4, seed=3)
+    before = other.get_weights()
+    with pytest.raises(ValueError, match="Nothing was loaded"):
+        other.load_weights(path)
+    for old, new in zip(before, other.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, preset in BUILTIN_PRESETS.items() if preset.handle]
+)
+def test_builtin_sizes_need_no_network(name, monkeypatch):
+    built = {}
+    monkeypatch.setattr(
+        AlbertBackbone, "__init__", lambda _, **kwargs: built.update(kwargs)
+    )
+    AlbertBackbone.from_preset(name, load_weights=False, num_segments=3)
+    preset = BUILTIN_PRESETS[name]
+    assert built == architecture(preset.size, preset.version) | {"num_segments": 3}

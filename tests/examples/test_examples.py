@@ -1,0 +1,66 @@
+"""The examples run as a user runs them, on little data."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(script: str, *arguments: str) -> str:
+    finished = subprocess.run(
+        [sys.executable, str(EXAMPLES / script), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return finished.stdout
+
+
+def test_quickstart_trains_draws_saves_and_serves(tmp_path):
+    sentences = ["where is my parcel?", "you charged me twice"]
+    printed = run(
+        "quickstart.py", *sentences, "--epochs", "1", "--output", str(tmp_path)
+    )
+    assert "accuracy on 240 held-out messages" in printed
+    for plot in ("learning_curve.png", "confusion.png"):
+        assert (tmp_path / plot).read_bytes().startswith(b"\x89PNG")
+    task = json.loads((tmp_path / "preset" / "task.json").read_text())
+    assert len(task["config"]["labels"]) == 6
+    for sentence in sentences:
+        assert sentence in printed
+    if importlib.util.find_spec("tensorflow_text"):
+        assert (tmp_path / "export" / "saved_model.pb").exists()
+    else:
+        assert "no export" in printed
+
+
+def test_sst2_reads_glue_files_and_saves(tmp_path):
+    phrases = ["a fine film\t1", "a dull mess\t0", 'a "quoted" delight\t1'] * 20
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / name).write_text("\n".join(["sentence\tlabel", *phrases, ""]))
+    output = tmp_path / "preset"
+    printed = run(
+        "classify_sst2.py",
+        str(tmp_path),
+        *("--epochs", "1", "--vocabulary-size", "48", "--output", str(output)),
+    )
+    assert "SST-2 dev accuracy" in printed
+    assert (output / "task.weights.h5").exists()
+
+
+@pytest.mark.shared_data
+def test_sst2_learns_from_the_real_files(shared_data):
+    printed = run(
+        "classify_sst2.py",
+        str(shared_data / "glue" / "SST-2"),
+        *("--limit", "6400", "--epochs", "2", "--vocabulary-size", "4000"),
+    )
+    accuracy = float(printed.split("dev accuracy ")[1].split("%")[0])
+    # Guessing gives 51; all the data and more epochs give about 80.
+    assert accuracy > 60

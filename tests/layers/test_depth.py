@@ -1,0 +1,72 @@
+"""The loop over depth, and dropout inside it."""
+
+import keras
+import numpy as np
+import pytest
+from compiled import to_numpy
+from keras import ops
+
+from keras_albert.layers.depth_loop import repeat
+from keras_albert.layers.layer_seed import StepSeed
+
+ONES = ops.ones((8, 16))
+
+
+def _masks(seed, numbers, sites=(0, 1, 2)):
+    return [
+        to_numpy(keras.random.dropout(ONES, 0.5, seed=seed.block(n).site(site, 3))) > 0
+        for n in numbers
+        for site in sites
+    ]
+
+
+def test_each_site_of_each_block_has_a_mask_of_its_own():
+    masks = _masks(StepSeed(keras.random.SeedGenerator(1)), range(4))
+    assert len({mask.tobytes() for mask in masks}) == len(masks)
+    for first in masks:
+        agreements = [(first == second).mean() for second in masks]
+        # Chance agrees on half of 128 places, give or take 4 standard deviations.
+        assert sorted(agreements)[-2] < 0.68
+
+
+def test_asking_twice_gives_the_same_mask():
+    seed = StepSeed(keras.random.SeedGenerator(1))
+    for first, second in zip(_masks(seed, [3]), _masks(seed, [3]), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_steps_differ_and_a_seed_repeats_them():
+    generator = keras.random.SeedGenerator(1)
+    first, second = (_masks(StepSeed(generator), [0], [0])[0] for _ in range(2))
+    again = _masks(StepSeed(keras.random.SeedGenerator(1)), [0], [0])[0]
+    assert (first != second).any()
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize("unroll", [True, False])
+@pytest.mark.parametrize(("first", "count"), [(0, 1), (2, 5)])
+def test_repeat_applies_the_step_with_the_layers_numbers(unroll, first, count):
+    def step(layer, x):
+        return x * 2 + ops.cast(layer, "float32")
+
+    expected = np.zeros(3)
+    for layer in range(first, first + count):
+        expected = expected * 2 + layer
+    x = ops.zeros(3)
+    np.testing.assert_allclose(
+        to_numpy(repeat(step, x, first, count, unroll=unroll)), expected
+    )
+
+
+def test_a_loop_drops_what_the_written_out_steps_drop():
+    def run(unroll):
+        seed = StepSeed(keras.random.SeedGenerator(1))
+
+        def step(layer, x):
+            return x + keras.random.dropout(
+                ops.ones_like(x), 0.5, seed=seed.block(layer).site(0, 1)
+            )
+
+        return to_numpy(repeat(step, ops.zeros((4, 8)), 0, 6, unroll=unroll))
+
+    np.testing.assert_array_equal(run(True), run(False))

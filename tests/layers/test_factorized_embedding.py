@@ -1,0 +1,115 @@
+import keras
+import numpy as np
+import pytest
+from compiled import to_numpy
+from layer_checks import check_layer, check_saving, check_training
+
+from keras_albert.layers import FactorizedEmbedding
+
+ARGUMENTS = {
+    "vocabulary_size": 30,
+    "embedding_dim": 4,
+    "hidden_dim": 8,
+    "max_sequence_length": 10,
+    "num_segments": 3,
+    "layer_norm_epsilon": 1e-9,
+    "seed": 1,
+}
+IDS = np.array([[2, 7, 9, 3, 0], [2, 5, 3, 0, 0]], "int32")
+
+
+def test_it_passes_what_every_layer_passes():
+    check_layer(FactorizedEmbedding, ARGUMENTS, IDS, (2, 5, 8))
+
+
+def test_it_can_be_saved(tmp_path):
+    check_saving(FactorizedEmbedding, ARGUMENTS | {"dropout": 0.1}, IDS, tmp_path)
+
+
+def test_it_can_be_trained():
+    check_training(FactorizedEmbedding, ARGUMENTS | {"dropout": 0.1}, IDS)
+
+
+def test_output_is_the_projected_norm_of_the_sum():
+    layer = FactorizedEmbedding(**ARGUMENTS)
+    segment_ids = np.array([[0, 0, 1, 1, 2], [0, 1, 1, 0, 0]])
+    output = to_numpy(layer(IDS, segment_ids=segment_ids))
+    tokens, positions, segments, gamma, beta, kernel, bias = layer.get_weights()
+    x = tokens[IDS] + positions[:5] + segments[segment_ids]
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt(x.var(-1, keepdims=True) + 1e-9) * gamma + beta
+    np.testing.assert_allclose(output, x @ kernel + bias, atol=1e-5)
+
+
+def test_no_segments_means_segment_zero():
+    layer = FactorizedEmbedding(**ARGUMENTS)
+    expected = to_numpy(layer(IDS, segment_ids=np.zeros_like(IDS)))
+    np.testing.assert_array_equal(to_numpy(layer(IDS)), expected)
+
+
+def test_reverse_is_tied_to_the_token_embeddings():
+    layer = FactorizedEmbedding(**ARGUMENTS)
+    layer.build((None, None))
+    vectors = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    for _ in range(2):
+        embeddings = layer.token_embedding.embeddings
+        expected = vectors @ to_numpy(embeddings.value).T
+        scores = to_numpy(layer(vectors, reverse=True))
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+        embeddings.assign(np.full((30, 4), 2.0))
+
+
+def test_reverse_is_described_symbolically():
+    layer = FactorizedEmbedding(**ARGUMENTS)
+    layer.build((None, None))
+    assert layer(keras.Input((None, 4)), reverse=True).shape == (None, None, 30)
+
+
+@pytest.mark.parametrize(
+    ("hidden_dim", "use_projection", "projects"),
+    [(8, None, True), (4, None, False), (4, True, True), (4, False, False)],
+)
+def test_projection_is_there_where_it_is_asked_for(
+    hidden_dim, use_projection, projects
+):
+    arguments = ARGUMENTS | {"hidden_dim": hidden_dim, "use_projection": use_projection}
+    layer = FactorizedEmbedding(**arguments)
+    assert layer(IDS).shape[-1] == hidden_dim
+    assert (layer.projection is not None) == projects
+    assert len(layer.weights) == (7 if projects else 5)
+
+
+def test_no_projection_between_different_widths():
+    with pytest.raises(ValueError, match="embedding_dim=4, hidden_dim=8"):
+        FactorizedEmbedding(**ARGUMENTS, use_projection=False)
+
+
+def test_a_sequence_that_is_too_long_is_refused():
+    layer = FactorizedEmbedding(**ARGUMENTS)
+    with pytest.raises(ValueError, match=r"11 tokens a row.*embeddings for 10"):
+        layer(np.zeros((1, 11), "int32"))
+    with pytest.raises(ValueError, match=r"11 tokens a row.*embeddings for 10"):
+        layer(keras.Input((11,), dtype="int32"))
+
+
+def test_dropout_is_on_in_training_only():
+    layer = FactorizedEmbedding(**ARGUMENTS, dropout=0.5)
+    still = to_numpy(layer(IDS))
+    np.testing.assert_array_equal(to_numpy(layer(IDS, training=False)), still)
+    assert np.abs(to_numpy(layer(IDS, training=True)) - still).max() > 1e-3
+
+
+def test_the_seed_decides_weights_and_masks():
+    def run(seed):
+        layer = FactorizedEmbedding(**(ARGUMENTS | {"seed": seed}), dropout=0.5)
+        return to_numpy(layer(IDS, training=True))
+
+    np.testing.assert_array_equal(run(1), run(1))
+    assert np.abs(run(1) - run(2)).max() > 1e-3
+
+
+def test_tables_of_one_seed_differ_from_each_other():
+    layer = FactorizedEmbedding(30, 4, 8, max_sequence_length=30, seed=1)
+    layer.build((None, None))
+    tokens, positions = layer.get_weights()[:2]
+    assert np.abs(tokens - positions).max() > 1e-3

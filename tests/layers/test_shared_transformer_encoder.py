@@ -1,0 +1,259 @@
+import keras
+import numpy as np
+import pytest
+from compiled import gradients, program_size, to_numpy
+from keras import ops
+from layer_checks import check_layer, check_saving, check_training
+
+from keras_albert.layers import SharedTransformerEncoder
+
+ARGUMENTS = {
+    "num_layers": 4,
+    "num_heads": 2,
+    "intermediate_dim": 16,
+    "num_groups": 2,
+    "num_inner_repetitions": 2,
+    "activation": "gelu",
+    "layer_norm_epsilon": 1e-9,
+    # Outside a compiled model, JAX would compile a loop anew at each call.
+    "unroll": True,
+    "seed": 1,
+}
+DROPOUT = {"dropout": 0.3, "attention_dropout": 0.2}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(2, 5, 8)).astype("float32")
+PADDING = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
+
+
+def _encoder(**arguments):
+    encoder = SharedTransformerEncoder(**(ARGUMENTS | arguments))
+    encoder.build(X.shape)
+    rng = np.random.default_rng(2)
+    # The initial weights are so small that attention would be near uniform.
+    encoder.set_weights(
+        [w + rng.normal(size=w.shape, scale=0.3) for w in encoder.get_weights()]
+    )
+    return encoder
+
+
+def test_it_passes_what_every_layer_passes():
+    check_layer(SharedTransformerEncoder, ARGUMENTS | {"remat": True}, X, (2, 5, 8))
+
+
+def test_it_can_be_saved(tmp_path):
+    check_saving(SharedTransformerEncoder, ARGUMENTS | DROPOUT, X, tmp_path)
+
+
+def test_it_can_be_trained():
+    one_block = {"num_groups": 1, "num_inner_repetitions": 1, "unroll": False}
+    check_training(SharedTransformerEncoder, ARGUMENTS | DROPOUT | one_block, X)
+
+
+WEIGHTS = RNG.normal(size=X.shape).astype("float32")
+MODES = {
+    "unrolled": {"unroll": True},
+    "loop": {"unroll": False},
+    "remat": {"unroll": True, "remat": True},
+    "remat_loop": {"unroll": False, "remat": True},
+}
+
+
+@pytest.fixture(scope="module")
+def trained_unrolled():
+    return _train(MODES["unrolled"])
+
+
+def _train(mode):
+    return gradients(
+        _encoder(**DROPOUT, **mode, num_layers=2, num_groups=1),
+        lambda y: ops.sum(ops.multiply(y, WEIGHTS)),
+        ops.convert_to_tensor(X),
+        padding_mask=ops.convert_to_tensor(PADDING),
+        training=True,
+    )
+
+
+@pytest.mark.parametrize("mode", [m for m in MODES if m != "unrolled"])
+def test_dropout_and_gradients_do_not_depend_on_how_depth_runs(trained_unrolled, mode):
+    expected, expected_gradients = trained_unrolled
+    output, ours = _train(MODES[mode])
+    np.testing.assert_allclose(output, expected, atol=1e-5)
+    assert len(ours) == len(expected_gradients)
+    largest = max(np.abs(gradient).max() for gradient in expected_gradients)
+    for mine, other in zip(ours, expected_gradients, strict=True):
+        scale = max(np.abs(other).max(), 1e-3 * largest)
+        assert np.abs(mine - other).max() <= 1e-4 * scale
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_a_loop_in_low_precision_is_the_unrolled_one(policy):
+    def run(unroll):
+        arguments = {"num_layers": 3, "num_groups": 1, "num_inner_repetitions": 1}
+        encoder = _encoder(dtype=policy, unroll=unroll, **arguments)
+        output = encoder(X, padding_mask=PADDING)
+        assert keras.backend.standardize_dtype(output.dtype) == encoder.compute_dtype
+        return to_numpy(ops.cast(output, "float32"))
+
+    np.testing.assert_allclose(run(False), run(True), atol=0.1)
+
+
+def test_what_drops_differs_from_layer_to_layer():
+    encoder = SharedTransformerEncoder(
+        3, num_heads=2, intermediate_dim=16, dropout=0.5, seed=1
+    )
+    encoder.build((None, None, 64))
+    # All kernels zero and one huge bias: a state is positive where it was kept.
+    encoder.set_weights([np.zeros(w.shape) for w in encoder.get_weights()])
+    (block,) = encoder.blocks
+    block.attention_layer_norm.gamma.assign(np.ones(64))
+    block.feedforward_layer_norm.gamma.assign(np.ones(64))
+    block.feedforward_output.bias.assign(np.full(64, 1e4))
+    x = RNG.normal(size=(2, 4, 64)).astype("float32")
+    _, states = encoder(x, training=True, return_hidden_states=True)
+    kept = [to_numpy(state) > 0 for state in states[1:]]
+    for first, second in ((0, 1), (1, 2), (0, 2)):
+        # 512 fair coins agree on half, give or take 5 standard deviations.
+        assert 0.39 < (kept[first] == kept[second]).mean() < 0.61
+
+
+def test_the_seed_repeats_a_run_and_steps_differ():
+    def run(seed):
+        encoder = _encoder(**DROPOUT, seed=seed)
+        return [to_numpy(encoder(X, training=True)) for _ in range(2)]
+
+    (first, second), (again, _), (other, _) = run(1), run(1), run(2)
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - second).max() > 1e-3
+    assert np.abs(first - other).max() > 1e-3
+
+
+def test_nothing_drops_outside_training():
+    np.testing.assert_array_equal(
+        to_numpy(_encoder(**DROPOUT)(X, padding_mask=PADDING)),
+        to_numpy(_encoder()(X, padding_mask=PADDING)),
+    )
+
+
+def test_padding_never_influences_what_is_no_padding():
+    encoder = _encoder()
+    other = np.where(PADDING[..., None], X, 1e3 * RNG.normal(size=X.shape))
+    first, second = (
+        to_numpy(encoder(x, padding_mask=PADDING)) for x in (X, other.astype("float32"))
+    )
+    np.testing.assert_allclose(first[PADDING > 0], second[PADDING > 0], atol=1e-6)
+    # Nor does how much of it there is.
+    short = to_numpy(encoder(X[1:, :3]))
+    np.testing.assert_allclose(first[1:, :3], short, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_row_that_is_all_padding_gives_numbers(policy, training):
+    encoder = _encoder(dtype=policy, **DROPOUT)
+    padding = np.array([[1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+    output = ops.cast(encoder(X, padding_mask=padding, training=training), "float32")
+    assert np.isfinite(to_numpy(output)).all()
+
+
+def test_a_mask_of_three_axes_says_who_looks_at_whom():
+    encoder = _encoder()
+    causal = np.broadcast_to(np.tril(np.ones((5, 5), "int32")), (2, 5, 5))
+    output = to_numpy(encoder(X, attention_mask=causal))
+    later = X.copy()
+    later[:, 3:] += 1
+    moved = to_numpy(encoder(later, attention_mask=causal))
+    np.testing.assert_allclose(output[:, :3], moved[:, :3], atol=1e-6)
+    assert np.abs(output[:, 3:] - moved[:, 3:]).max() > 1e-2
+
+
+def test_a_mask_of_four_axes_may_differ_from_head_to_head():
+    encoder = _encoder()
+    mask = np.ones((2, 2, 5, 5), bool)
+    mask[:, 1, :, 2:] = False
+    _, scores = encoder(X, attention_mask=mask, return_attention_scores=True)
+    for layer_scores in to_numpy(scores):
+        assert (layer_scores[:, 1, :, 2:] == 0).all()
+        assert (layer_scores[:, 0] > 0).all()
+    shared = to_numpy(encoder(X, attention_mask=mask[:, 1:]))
+    same = to_numpy(encoder(X, attention_mask=mask[:, 1]))
+    np.testing.assert_allclose(shared, same, atol=1e-6)
+
+
+def test_both_masks_hold_at_once():
+    encoder = _encoder()
+    causal = np.broadcast_to(np.tril(np.ones((5, 5), bool)), (2, 5, 5))
+    both = causal & (PADDING[:, None] > 0)
+    np.testing.assert_allclose(
+        to_numpy(encoder(X, padding_mask=PADDING, attention_mask=causal)),
+        to_numpy(encoder(X, attention_mask=both)),
+        atol=1e-6,
+    )
+
+
+def test_states_and_scores_of_every_layer():
+    encoder = _encoder()
+    output, states, scores = encoder(
+        X, padding_mask=PADDING, return_hidden_states=True, return_attention_scores=True
+    )
+    assert len(states) == 5
+    assert len(scores) == 8
+    np.testing.assert_array_equal(to_numpy(states[0]), X)
+    np.testing.assert_array_equal(to_numpy(states[-1]), to_numpy(output))
+    alone = to_numpy(encoder(X, padding_mask=PADDING))
+    np.testing.assert_allclose(to_numpy(output), alone, atol=1e-5)
+    for layer_scores in to_numpy(scores):
+        assert layer_scores.shape == (2, 2, 5, 5)
+        np.testing.assert_allclose(layer_scores.sum(-1), 1, atol=1e-5)
+    assert len(encoder(X, return_hidden_states=True)) == 2
+
+
+def test_states_can_be_outputs_of_a_functional_model():
+    inputs = keras.Input((None, 8))
+    model = keras.Model(inputs, _encoder()(inputs, return_hidden_states=True))
+    output, states = model(X)
+    np.testing.assert_array_equal(to_numpy(states[-1]), to_numpy(output))
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "num_groups", "layer", "group"),
+    [(22, 22, 15, 15), (12, 1, 11, 0), (12, 4, 3, 1), (5, 2, 2, 0), (5, 2, 3, 1)],
+)
+def test_groups_are_counted_in_integers(num_layers, num_groups, layer, group):
+    encoder = SharedTransformerEncoder(num_layers, 2, 16, num_groups=num_groups)
+    assert encoder.group_of(layer) == group
+
+
+def test_groups_have_weights_of_their_own():
+    encoder = _encoder()
+    assert len(encoder.blocks) == 4
+    assert [block.name for block in encoder.group_blocks(1)] == [
+        "group_1_block_0",
+        "group_1_block_1",
+    ]
+    kernels = [block.get_weights()[0] for block in encoder.blocks]
+    assert len({kernel.tobytes() for kernel in kernels}) == 4
+
+
+@pytest.mark.skipif(keras.config.backend() == "torch", reason="PyTorch runs eagerly")
+def test_the_program_does_not_grow_with_depth():
+    def size(num_layers, unroll):
+        encoder = SharedTransformerEncoder(num_layers, 2, 16, unroll=unroll, seed=1)
+        encoder.build(X.shape)
+        return program_size(encoder, X)
+
+    assert size(4, unroll=False) == size(24, unroll=False)
+    assert size(8, unroll=True) > 1.8 * size(4, unroll=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_layers": 0}, "`num_layers` must be at least 1"),
+        ({"num_groups": 0}, "`num_groups` must be at least 1"),
+        ({"num_inner_repetitions": 0}, "`num_inner_repetitions` must be at least 1"),
+        ({"num_groups": 5}, "5 groups need at least 5 layers"),
+    ],
+)
+def test_impossible_depths_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SharedTransformerEncoder(**(ARGUMENTS | arguments))

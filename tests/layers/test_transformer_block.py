@@ -1,0 +1,87 @@
+import keras
+import numpy as np
+import pytest
+from compiled import to_numpy
+from layer_checks import check_layer, check_saving, check_training
+
+from keras_albert.layers import TransformerBlock
+from keras_albert.layers.layer_seed import StepSeed
+
+ARGUMENTS = {
+    "num_heads": 2,
+    "intermediate_dim": 16,
+    "activation": "relu",
+    "layer_norm_epsilon": 1e-9,
+    "seed": 1,
+}
+X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+
+
+def test_it_passes_what_every_layer_passes():
+    check_layer(TransformerBlock, ARGUMENTS, X, (2, 5, 8))
+
+
+def test_it_can_be_saved(tmp_path):
+    check_saving(TransformerBlock, ARGUMENTS, X, tmp_path)
+
+
+def test_it_can_be_trained():
+    check_training(TransformerBlock, ARGUMENTS | {"activation": "gelu_new"}, X)
+
+
+def test_a_function_as_activation_survives_the_config():
+    layer = TransformerBlock(2, 16, activation=keras.activations.silu, seed=1)
+    copy = TransformerBlock.from_config(layer.get_config())
+    np.testing.assert_array_equal(to_numpy(copy(X)), to_numpy(layer(X)))
+
+
+def test_attention_in_the_open_is_the_fused_one():
+    block = TransformerBlock(**ARGUMENTS)
+    mask = np.array([1, 1, 1, 0, 0], bool)[None, None, None]
+    output, scores = block(X, attention_mask=mask, return_attention_scores=True)
+    fused = block(X, attention_mask=mask)
+    np.testing.assert_allclose(to_numpy(output), to_numpy(fused), atol=1e-6)
+    scores = to_numpy(scores)
+    assert scores.shape == (2, 2, 5, 5)
+    assert (scores[..., 3:] == 0).all()
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_softmax_and_layer_norm_are_float32(policy):
+    block = TransformerBlock(**ARGUMENTS, dtype=policy)
+    # The squares of these do not fit float16.
+    large = X * 1000
+    output, scores = block(large, return_attention_scores=True)
+    assert keras.backend.standardize_dtype(scores.dtype) == "float32"
+    np.testing.assert_allclose(to_numpy(scores).sum(-1), 1, atol=1e-6)
+    exact = TransformerBlock(**ARGUMENTS)
+    np.testing.assert_allclose(
+        to_numpy(keras.ops.cast(output, "float32")), to_numpy(exact(large)), atol=0.2
+    )
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(ValueError, match="width 8 cannot be shared among `num_heads=3"):
+        TransformerBlock(3, 16)(X)
+
+
+def test_an_unknown_activation_is_refused():
+    with pytest.raises(ValueError, match="No activation is called 'glue'"):
+        TransformerBlock(2, 16, activation="glue")
+
+
+def test_dropout_needs_a_seed():
+    block = TransformerBlock(2, 16, dropout=0.1)
+    with pytest.raises(ValueError, match="needs a `seed` to train"):
+        block(X, training=True)
+
+
+def test_the_seed_of_a_call_decides_what_drops():
+    block = TransformerBlock(2, 16, dropout=0.5, attention_dropout=0.5, seed=1)
+    seed = StepSeed(keras.random.SeedGenerator(1))
+    first, again, other = (
+        to_numpy(block(X, seed=seed.block(number), training=True))
+        for number in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-3

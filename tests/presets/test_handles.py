@@ -1,0 +1,136 @@
+import urllib.request
+
+import pytest
+
+from keras_albert import AlbertBackbone
+from keras_albert.presets import BUILTIN_PRESETS, handles
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    """No network, no cache, and no waiting for either."""
+    for name in ("HF_ENDPOINT", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(urllib.request, "getproxies", dict)
+    monkeypatch.setattr(handles, "_from_kaggle", _refuse_cache)
+    monkeypatch.setattr(handles, "_from_hf", _refuse_cache)
+    asked = []
+
+    def refuse(address, timeout):
+        asked.append((*address, timeout))
+        raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(handles.socket, "create_connection", refuse)
+    return asked
+
+
+def _refuse_cache(_):
+    def download(cached_only):
+        assert cached_only, "downloaded without asking whether there is a network"
+        raise FileNotFoundError
+
+    return download
+
+
+def test_a_directory_is_itself(tmp_path):
+    assert handles.local_directory(tmp_path) == tmp_path
+    assert handles.local_directory(str(tmp_path)) == tmp_path
+
+
+def test_an_unknown_name_suggests_a_known_one():
+    with pytest.raises(ValueError, match="Did you mean 'albert_base_en_uncased'") as e:
+        handles.local_directory("albert_base_uncased")
+    for remedy in (
+        "neither a directory",
+        "hf://user/model",
+        "albert_large_v1_en_uncase",
+    ):
+        assert remedy in str(e.value)
+
+
+def test_a_name_like_no_other_gets_no_suggestion():
+    with pytest.raises(ValueError, match="neither a directory") as caught:
+        handles.local_directory("/no/such/directory")
+    assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["gs", "modelscope"])
+def test_what_keras_hub_resolves_is_left_to_it(scheme):
+    assert handles.local_directory(f"{scheme}://somewhere/model") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "origin", "host"),
+    [
+        (
+            "albert_base_en_uncased",
+            BUILTIN_PRESETS["albert_base_en_uncased"].handle,
+            "api.kaggle.com",
+        ),
+        ("albert_xlarge_v1_en_uncased", "hf://albert/albert-xlarge-v1", None),
+        ("hf://someone/model", "hf://someone/model", None),
+    ],
+)
+def test_offline_the_message_says_what_was_tried(offline, name, origin, host):
+    host = host or "huggingface.co"
+    with pytest.raises(ConnectionError) as caught:
+        AlbertBackbone.from_preset(name)
+    message = str(caught.value)
+    for part in (
+        repr(name),
+        origin,
+        host,
+        "not in the local cache",
+        "Network is unreachable",
+        "from_preset('path/to/directory')",
+    ):
+        assert part in message
+    ((asked_host, port, timeout),) = offline
+    assert (asked_host, port) == (host, 443)
+    assert timeout <= 10
+
+
+def test_a_mirror_of_the_hub_is_asked_instead(offline, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example.org/hub")
+    with pytest.raises(ConnectionError, match=r"mirror\.example\.org"):
+        handles.local_directory("hf://someone/model")
+    assert offline[0][0] == "mirror.example.org"
+
+
+def test_the_cache_needs_no_network(offline, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        handles, "_from_hf", lambda _: lambda cached_only: str(tmp_path)
+    )
+    assert handles.local_directory("hf://someone/model") == tmp_path
+    assert offline == []
+
+
+def test_behind_a_proxy_only_the_proxy_can_tell(offline, monkeypatch, tmp_path):
+    proxies = {"https": "http://proxy.example.org"}
+    monkeypatch.setattr(urllib.request, "getproxies", lambda: proxies)
+
+    def download(cached_only):
+        if cached_only:
+            raise FileNotFoundError
+        return str(tmp_path)
+
+    monkeypatch.setattr(handles, "_from_hf", lambda _: download)
+    assert handles.local_directory("hf://someone/model") == tmp_path
+    assert offline == []
+
+
+def test_only_what_is_needed_and_harmless_is_downloaded(monkeypatch):
+    import huggingface_hub
+
+    asked = {}
+    monkeypatch.setattr(
+        huggingface_hub,
+        "snapshot_download",
+        lambda repository, **options: (
+            asked.update(options, repository=repository) or "x"
+        ),
+    )
+    assert handles._from_hf("someone/model")(True) == "x"
+    assert asked["repository"] == "someone/model"
+    assert asked["local_files_only"] is True
+    assert not {"*.bin", "*.pkl", "*.pt", "*.py", "*"} & set(asked["allow_patterns"])

@@ -1,0 +1,137 @@
+"""Damaged and foreign directories; whole ones are tested with the backbone."""
+
+import json
+
+import numpy as np
+import pytest
+from foreign_models import TINY
+
+from keras_albert import AlbertBackbone
+from keras_albert.presets import BUILTIN_PRESETS, preset_mixin
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return AlbertBackbone(**(TINY | {"num_layers": 1}))
+
+
+@pytest.fixture
+def preset(backbone, tmp_path):
+    backbone.save_to_preset(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '"albert"', "null"])
+def test_a_damaged_config_is_refused(preset, text):
+    (preset / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json is not the config"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_a_config_in_another_encoding_is_refused(preset):
+    (preset / "config.json").write_bytes(b"\xff\xfe{")
+    with pytest.raises(ValueError, match=r"config\.json is not the config"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_a_missing_config_is_refused(preset):
+    (preset / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"holds no `config\.json`"):
+        AlbertBackbone.from_preset(preset)
+
+
+@pytest.mark.parametrize("name", ["keras_hub>BertBackbone", "os>system", 7])
+def test_a_foreign_class_is_refused(preset, name):
+    path = preset / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"registered_name": name}))
+    with pytest.raises(ValueError, match="which is not an ALBERT model"):
+        AlbertBackbone.from_preset(preset)
+
+
+@pytest.mark.parametrize("kept", [0, 100, -500])
+def test_a_truncated_file_is_refused(preset, kept):
+    path = preset / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"model\.weights\.h5.*damaged or truncated"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_a_missing_file_is_refused(preset):
+    (preset / "model.weights.h5").unlink()
+    with pytest.raises(ValueError, match="damaged or do not fit"):
+        AlbertBackbone.from_preset(preset)
+
+
+@pytest.mark.parametrize("name", ["../model_00000.weights.h5", "/model.weights.h5", 3])
+def test_a_shard_outside_the_directory_is_refused(preset, name):
+    (preset / "model.weights.h5").unlink()
+    index = {"metadata": {}, "weight_map": {"/layers/dense/vars": name}}
+    (preset / "model.weights.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match="plain file names"):
+        AlbertBackbone.from_preset(preset)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": [1]}'])
+def test_a_damaged_index_is_refused(preset, text):
+    (preset / "model.weights.h5").rename(preset / "model_00000.weights.h5")
+    (preset / "model.weights.json").write_text(text)
+    with pytest.raises(ValueError, match="is not the index of sharded weights"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_a_save_that_fails_leaves_the_preset_as_it_was(preset, monkeypatch):
+    def fail(self, *_, **__):
+        raise OSError("disk full")
+
+    before = {path.name: path.read_bytes() for path in preset.iterdir()}
+    other = AlbertBackbone(**(TINY | {"num_layers": 2}))
+    monkeypatch.setattr(AlbertBackbone, "save_weights", fail)
+    with pytest.raises(OSError, match="disk full"):
+        other.save_to_preset(preset)
+    assert {path.name: path.read_bytes() for path in preset.iterdir()} == before
+
+
+def test_other_files_beside_a_preset_stay(preset, backbone):
+    (preset / "README.md").write_text("mine")
+    backbone.save_to_preset(preset)
+    assert (preset / "README.md").read_text() == "mine"
+
+
+def test_a_file_in_the_place_of_the_preset_is_refused(backbone, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NotADirectoryError):
+        backbone.save_to_preset(tmp_path / "file")
+
+
+def test_a_path_and_a_string_are_the_same(preset):
+    first, second = (AlbertBackbone.from_preset(p) for p in (preset, str(preset)))
+    for a, b in zip(first.get_weights(), second.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_registered_format_is_asked(tmp_path, monkeypatch):
+    calls = []
+    known = CheckpointFormat(
+        name="mine",
+        recognizes=lambda directory: True,
+        load_backbone=lambda directory, **kwargs: calls.append((directory, kwargs)),
+        read_vocabulary=lambda directory: b"",
+    )
+    monkeypatch.setattr(preset_mixin, "find_format", lambda directory: known)
+    AlbertBackbone.from_preset(tmp_path, dtype="bfloat16")
+    assert calls == [(tmp_path, {"load_weights": True, "dtype": "bfloat16"})]
+
+
+def test_the_builtin_names_are_those_of_keras_hub_and_all_released_models():
+    import keras_hub
+
+    assert set(keras_hub.models.AlbertBackbone.presets) <= set(BUILTIN_PRESETS)
+    for size in ("base", "large", "xlarge", "xxlarge"):
+        for version in (1, 2):
+            preset = BUILTIN_PRESETS[f"albert_{size}_v{version}_en_uncased"]
+            assert (preset.size, preset.version) == (size, version)
+            assert preset.handle == f"hf://albert/albert-{size}-v{version}"
+    for name, preset in BUILTIN_PRESETS.items():
+        assert preset.name == name

@@ -1,0 +1,126 @@
+"""A separable toy problem, and small classifiers that learn it in seconds."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertClassifierPreprocessor,
+    AlbertTokenizer,
+)
+
+_MOODS = {"good": ("lamps", "bread"), "bad": ("rain", "storm")}
+_FILLER = [
+    "the",
+    "a",
+    "in",
+    "of",
+    "on",
+    "and",
+    "it",
+    "was",
+    "by",
+    "the",
+    "hill",
+    "town",
+    "old",
+    "small",
+    "river",
+    "sea",
+]
+
+
+def _make_texts(count):
+    """Half of the texts have words of one kind, half those of the other."""
+    random = np.random.default_rng(0)
+    texts, labels = [], []
+    for row in range(count):
+        label = ("good", "bad")[row % 2]
+        words = list(random.choice(_FILLER, random.integers(0, 8)))
+        words += list(random.choice(_MOODS[label], 3))
+        texts.append(" ".join(random.permutation(words)))
+        labels.append(label)
+    return texts, labels
+
+
+@pytest.fixture(scope="session")
+def toy():
+    """192 texts and the names of their classes."""
+    return _make_texts(192)
+
+
+@pytest.fixture(scope="session")
+def toy_proto(toy):
+    from keras_albert.text import train_vocabulary
+
+    return train_vocabulary(toy[0], vocabulary_size=40)
+
+
+@pytest.fixture(scope="session")
+def make_classifier(toy_proto):
+    """Build a small classifier; the same `seed` gives the same weights."""
+
+    def make(num_classes=2, dtype=None, dropout=0.0, sequence_length=None, **kwargs):
+        keras.utils.set_random_seed(7)
+        backbone = AlbertBackbone(
+            vocabulary_size=40,
+            num_layers=2,
+            num_heads=2,
+            embedding_dim=16,
+            hidden_dim=32,
+            intermediate_dim=64,
+            max_sequence_length=32,
+            unroll=True,
+            seed=3,
+            dtype=dtype,
+        )
+        preprocessor = AlbertClassifierPreprocessor(
+            AlbertTokenizer(toy_proto),
+            sequence_length=sequence_length,
+            max_sequence_length=32,
+        )
+        kwargs = {"preprocessor": preprocessor} | kwargs
+        return AlbertClassifier(
+            backbone, num_classes=num_classes, dropout=dropout, **kwargs
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def trained(make_classifier, toy):
+    """A classifier that has learned the toy problem: to read, not to change."""
+    classifier = make_classifier()
+    classifier.compile(learning_rate=4e-3)
+    classifier.fit(*toy, batch_size=16, epochs=5, verbose=0)
+    return classifier
+
+
+@pytest.fixture(scope="session")
+def run_fresh():
+    """Run a program in a process of its own, on any backend; give what it prints."""
+
+    def run(program, *arguments, backend=None):
+        environment = {
+            **os.environ,
+            "KERAS_BACKEND": backend or keras.config.backend(),
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        finished = subprocess.run(
+            [sys.executable, "-c", program, *map(str, arguments)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr[-3000:]
+        return finished.stdout
+
+    return run

@@ -1,0 +1,200 @@
+import keras
+import numpy as np
+import pytest
+
+
+def numpy_weights(model):
+    return {v.path: keras.ops.convert_to_numpy(v).copy() for v in model.weights}
+
+
+def changed(before, model):
+    after = numpy_weights(model)
+    return {
+        path
+        for path, array in after.items()
+        if path in before and not np.array_equal(array, before[path])
+    }
+
+
+@pytest.fixture
+def x(toy):
+    return toy[0][:24]
+
+
+@pytest.fixture
+def y(toy):
+    return toy[1][:24]
+
+
+def test_validation_data_in_every_form(make_classifier, toy, x, y):
+    classifier = make_classifier()
+    held_x, held_y = toy[0][24:56], toy[1][24:56]
+    # First the names are learned, which a held-out part may not all have.
+    classifier.encode_targets(y)
+    losses = []
+    for held_out in (
+        (held_x, held_y),
+        [held_x, held_y],
+        (held_x, classifier.encode_targets(held_y)),
+        (held_x, held_y, np.ones(32)),
+        (classifier.preprocessor(held_x), held_y),
+    ):
+        classifier.compile(keras.optimizers.SGD(1e-9))
+        history = classifier.fit(x, y, validation_data=held_out, verbose=0).history
+        losses.append(history["val_loss"][0])
+    expected = classifier.evaluate(held_x, held_y, verbose=0)[0]
+    assert losses == pytest.approx([expected] * len(losses), abs=1e-5)
+
+
+def test_validation_split_holds_out_the_end(make_classifier, x, y):
+    classifier = make_classifier()
+    classifier.compile(keras.optimizers.SGD(1e-9))
+    # The last third of the texts are all of one class.
+    order = sorted(range(24), key=lambda row: y[row])
+    texts, labels = [x[row] for row in order], [y[row] for row in order]
+    history = classifier.fit(texts, labels, validation_split=1 / 3, verbose=0).history
+    assert classifier.labels == ("bad", "good")
+    expected = classifier.evaluate(texts[16:], labels[16:], verbose=0)[0]
+    assert history["val_loss"][0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_validation_split_names_rows_of_the_whole(make_classifier, x, y):
+    classifier = make_classifier()
+    with pytest.raises(ValueError, match="Row 23 has the label None"):
+        classifier.fit(x, [*y[:23], None], validation_split=0.25)
+    with pytest.raises(ValueError, match="24 examples, but 25 targets"):
+        classifier.fit(x, [*y, "good"], validation_split=0.25)
+    with pytest.raises(ValueError, match="A loss needs targets"):
+        classifier.fit(x, validation_split=0.25)
+    with pytest.raises(ValueError, match="row 22 of texts is None"):
+        classifier.fit([*x[:22], None, x[23]], y, validation_split=0.25)
+
+
+def test_sample_weights_weigh(make_classifier, x, y):
+    classifier = make_classifier()
+    classifier.encode_targets(y)
+    one, zero = np.ones(24), np.zeros(24)
+    good = np.array([label == "good" for label in y], float)
+
+    def loss(weights, **kwargs):
+        return classifier.evaluate(x, y, sample_weight=weights, verbose=0, **kwargs)[0]
+
+    assert loss(None) == pytest.approx(loss(one), abs=1e-6)
+    assert loss(zero) == 0
+    assert loss(2 * one, batch_size=5) == pytest.approx(2 * loss(one), rel=1e-4)
+    assert loss(good) + loss(1 - good) == pytest.approx(loss(one), rel=1e-4)
+    ids = classifier.preprocessor(x)
+    assert classifier.evaluate(ids, y, sample_weight=good, verbose=0)[
+        0
+    ] == pytest.approx(loss(good), abs=1e-6)
+    classifier.compile(keras.optimizers.SGD(1.0, weight_decay=None))
+    before = numpy_weights(classifier)
+    classifier.fit(x, y, sample_weight=zero, verbose=0)
+    assert not changed(before, classifier)
+    with pytest.raises(ValueError, match="24 examples, but 3 sample weights"):
+        classifier.fit(x, y, sample_weight=[1, 1, 1])
+    with pytest.raises(ValueError, match="Row 1 has the sample weight nan"):
+        classifier.fit(x, y, sample_weight=[1, np.nan, *[1] * 22])
+
+
+def test_class_weights_by_name_and_by_number(make_classifier, x, y):
+    trained = []
+    for weights in ({"good": 9.0, "bad": 0.1}, {1: 9.0, 0: 0.1}, None):
+        classifier = make_classifier()
+        classifier.compile(keras.optimizers.SGD(0.05))
+        classifier.fit(x, y, class_weight=weights, shuffle=False, verbose=0)
+        trained.append(classifier.predict(x[:5], verbose=0))
+    np.testing.assert_allclose(trained[0], trained[1], atol=1e-6)
+    # More weight on "good", number 1: more is called good.
+    margins = [outputs[:, 1] - outputs[:, 0] for outputs in trained]
+    assert (margins[0] > margins[2] + 1e-3).all()
+    with pytest.raises(
+        ValueError, match="`class_weight` has 'ugly', which is no class"
+    ):
+        classifier.fit(x, y, class_weight={"ugly": 1.0})
+
+
+def test_callbacks(make_classifier, x, y, tmp_path):
+    classifier = make_classifier()
+    path = tmp_path / "best.weights.h5"
+    classifier.compile(keras.optimizers.SGD(1e-12))
+    history = classifier.fit(
+        x,
+        y,
+        epochs=5,
+        validation_data=(x, y),
+        callbacks=[
+            keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=1.0),
+            keras.callbacks.ModelCheckpoint(
+                str(path), save_weights_only=True, save_best_only=True
+            ),
+            keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras")),
+        ],
+        verbose=0,
+    )
+    assert len(history.history["loss"]) == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        *("1.keras", "2.keras", "best.weights.h5")
+    ]
+    copy = make_classifier()
+    copy.load_weights(path)
+    np.testing.assert_allclose(
+        copy.predict(x, verbose=0), classifier.predict(x, verbose=0), atol=1e-5
+    )
+
+
+def test_training_is_reproducible(make_classifier, x, y):
+    losses = []
+    for seed in (1, 1, 2):
+        classifier = make_classifier(dropout=0.2)
+        keras.utils.set_random_seed(seed)
+        classifier.compile(learning_rate=1e-3)
+        history = classifier.fit(x, y, batch_size=8, epochs=2, verbose=0)
+        losses.append(history.history["loss"])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert losses[0] != pytest.approx(losses[2], abs=1e-5)
+
+
+def test_the_progress_bar_is_keras_own(make_classifier, x, y, capsys):
+    make_classifier().fit(x, y, batch_size=8, verbose=1)
+    printed = capsys.readouterr().out
+    assert "3/3" in printed
+    assert "accuracy" in printed
+
+
+def test_mixed_precision(make_classifier, toy):
+    classifier = make_classifier(dtype="mixed_bfloat16")
+    assert classifier.backbone.encoder.compute_dtype == "bfloat16"
+    assert {v.dtype for v in classifier.trainable_variables} == {"float32"}
+    classifier.compile(learning_rate=2e-3)
+    history = classifier.fit(*toy, batch_size=32, epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    outputs = classifier.predict(toy[0][:5], verbose=0)
+    assert outputs.dtype == np.float32
+    full = make_classifier()
+    full.set_weights(classifier.get_weights())
+    expected = full.predict(toy[0][:5], verbose=0)
+    np.testing.assert_allclose(outputs, expected, atol=0.1)
+    assert not np.array_equal(outputs, expected)
+
+
+def test_lora_trains_only_its_own_weights_and_the_head(make_classifier, x, y):
+    classifier = make_classifier()
+    classifier.backbone.enable_lora(2)
+    before = numpy_weights(classifier)
+    classifier.compile(learning_rate=1e-3)
+    classifier.fit(x, y, batch_size=4, epochs=2, verbose=0)
+    trained = changed(before, classifier)
+    assert trained
+    assert all("lora" in path or path.startswith("logits/") for path in trained)
+    assert {"logits/kernel", "logits/bias"} < trained
+    assert any(path.endswith("lora_kernel_b") for path in trained)
+
+
+def test_a_frozen_backbone_stays(make_classifier, x, y):
+    classifier = make_classifier()
+    classifier.backbone.trainable = False
+    before = numpy_weights(classifier)
+    classifier.compile(learning_rate=1e-2)
+    classifier.fit(x, y, batch_size=8, verbose=0)
+    assert changed(before, classifier) == {"logits/kernel", "logits/bias"}

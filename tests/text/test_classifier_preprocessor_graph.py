@@ -1,0 +1,97 @@
+"""The same preprocessor inside TensorFlow's graphs: `tf.data` and `tf.function`."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
+
+# Any text at all that UTF-8 can encode.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@pytest.fixture(scope="module")
+def preprocessor(tiny_proto):
+    return AlbertClassifierPreprocessor(
+        AlbertTokenizer(tiny_proto), max_sequence_length=64
+    )
+
+
+@pytest.fixture(scope="module")
+def tf():
+    pytest.importorskip("tensorflow_text")
+    return pytest.importorskip("tensorflow")
+
+
+@pytest.fixture(scope="module")
+def in_graph(tf, preprocessor):
+    """The preprocessor of texts, and of pairs, each traced once."""
+    column = tf.TensorSpec((None,), tf.string)
+    single = tf.function(preprocessor, input_signature=[column])
+    pair = tf.function(
+        lambda first, second: preprocessor((first, second)),
+        input_signature=[column, column],
+    )
+    return single, pair
+
+
+def assert_equal(packed, expected):
+    assert sorted(packed) == sorted(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(np.asarray(packed[name]), array, err_msg=name)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
+def test_the_graph_gives_the_ids_of_python(preprocessor, in_graph, rows):
+    single, pair = in_graph
+    columns = [[row[i].encode() for row in rows] for i in range(2)]
+    assert_equal(single(columns[0]), preprocessor(columns[0]))
+    assert_equal(pair(*columns), preprocessor(tuple(columns)))
+
+
+def test_maps_over_every_form_of_element(tf, preprocessor):
+    first, second = ["the town", "a"], ["it rained", "by noon " * 9]
+    y, weights = [1, 0], [0.5, 2.0]
+    pair = (first, second)
+    for x, labels in itertools.product((first, pair), ((), (y,), (y, weights))):
+        element = (x, *labels) if labels else x
+        expected = preprocessor(x)
+
+        def mapped(*parts):
+            return preprocessor(parts if len(parts) > 1 else parts[0])
+
+        elements = tf.data.Dataset.from_tensor_slices(element)
+        (batch,) = elements.batch(2).map(mapped)
+        packed, *rest = batch if labels else (batch,)
+        assert_equal(packed, expected)
+        assert [part.numpy().tolist() for part in rest] == list(labels)
+        # One by one, each row takes its own bucket.
+        for row, one in enumerate(elements.map(mapped)):
+            packed = one[0] if labels else one
+            width = packed["token_ids"].shape[0]
+            assert width in (16, 24, 32, 48, 64)
+            cut = {name: ids[row, :width] for name, ids in expected.items()}
+            assert_equal(packed, cut)
+            assert not expected["padding_mask"][row, width:].any()
+
+
+def test_a_fixed_length_is_known_to_the_graph(tf, preprocessor):
+    fixed = AlbertClassifierPreprocessor(preprocessor.tokenizer, sequence_length=9)
+    elements = tf.data.Dataset.from_tensor_slices(["a b", "c"])
+    one = elements.map(fixed).element_spec["token_ids"].shape
+    many = elements.batch(2).map(fixed).element_spec["token_ids"].shape
+    assert (tuple(one), tuple(many)) == ((9,), (None, 9))
+
+
+def test_names_of_classes_are_refused_in_the_graph(tf, preprocessor):
+    elements = tf.data.Dataset.from_tensor_slices((["a"], ["yes"], [1.0]))
+    with pytest.raises(ValueError, match="The labels are texts"):
+        elements.batch(1).map(lambda *parts: preprocessor(parts))
