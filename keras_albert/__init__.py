@@ -1,6 +1,6 @@
 """ALBERT on Keras 3: the same on TensorFlow, JAX and PyTorch."""
 
-from keras_albert import conversion, serving
+from keras_albert import conversion, layers, serving
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.tasks import AlbertClassifier, AlbertTextClassifier
 from keras_albert.text import AlbertClassifierPreprocessor, AlbertTokenizer
@@ -14,5 +14,6 @@ __all__ = [
     "AlbertTextClassifier",
     "AlbertTokenizer",
     "conversion",
+    "layers",
     "serving",
 ]

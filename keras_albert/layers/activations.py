@@ -28,7 +28,7 @@ def gelu_approximate(x: Tensor) -> Tensor:
     Example:
         >>> import numpy as np
         >>> from keras_albert.layers.activations import gelu_approximate
-        >>> float(np.round(gelu_approximate(np.float32(1.0)), 4))
+        >>> round(float(gelu_approximate(np.float32(1.0))), 4)
         0.8412
     """
     return keras.activations.gelu(x, approximate=True)

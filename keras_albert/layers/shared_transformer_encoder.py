@@ -3,9 +3,9 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_albert.layers.activations import serialize_activation
+from keras_albert.layers.attention_masks import merge_masks
 from keras_albert.layers.depth_loop import repeat, unrolls_by_default
 from keras_albert.layers.initializers import derive_seeds
 from keras_albert.layers.layer_seed import StepSeed
@@ -174,8 +174,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
             padding_mask: Integer or boolean tensor `(batch, length)`; zero at
                 padding, which no position attends to.
             attention_mask: Integer or boolean tensor `(batch, length, length)` or
-                `(batch, heads or 1, length, length)`; nonzero where a query (third
-                axis from the end counts as rows) may look at a key.
+                `(batch, heads or 1, length, length)`; nonzero where a query (the row)
+                may look at a key (the column).
             training: bool. Whether dropout is on.
             return_hidden_states: bool. Also return the list of the input and each
                 virtual layer's output. Defaults to `False`.
@@ -186,7 +186,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             The last hidden state `(batch, length, width)`, followed by each list
             that was asked for.
         """
-        mask = _merge_masks(padding_mask, attention_mask)
+        mask = merge_masks(padding_mask, attention_mask)
         seed = None
         if training and self.seed_generator is not None:
             seed = StepSeed(self.seed_generator)
@@ -295,19 +295,3 @@ class SharedTransformerEncoder(keras.layers.Layer):
             seed=self.seed,
         )
         return config
-
-
-def _merge_masks(
-    padding_mask: Tensor | None, attention_mask: Tensor | None
-) -> Tensor | None:
-    """Make one mask `(batch, heads or 1, length or 1, length)` for all layers."""
-    masks = []
-    if padding_mask is not None:
-        mask = ops.cast(padding_mask, "bool")
-        masks.append(ops.expand_dims(mask, (1, 2)))
-    if attention_mask is not None:
-        mask = ops.cast(attention_mask, "bool")
-        masks.append(ops.expand_dims(mask, 1) if len(mask.shape) == 3 else mask)
-    if len(masks) == 2:
-        return ops.logical_and(*masks)
-    return masks[0] if masks else None

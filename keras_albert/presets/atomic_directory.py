@@ -27,11 +27,12 @@ def atomic_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
 
     Example:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> from keras_albert.presets.atomic_directory import atomic_directory
         >>> with tempfile.TemporaryDirectory() as parent:
         ...     with atomic_directory(f"{parent}/new") as directory:
         ...         _ = (directory / "a.txt").write_text("whole")
-        ...     print(open(f"{parent}/new/a.txt").read())
+        ...     print(Path(parent, "new", "a.txt").read_text())
         whole
     """
     path = Path(target).absolute()

@@ -195,7 +195,7 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
             dicts, the likeliest first, in place of each.
 
         Raises:
-            ValueError: If the model has no preprocessor.
+            ValueError: If the model has no preprocessor, or `top_k` is below 1.
         """
         if self.preprocessor is None:
             msg = (
@@ -203,6 +203,8 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
                 "with one, or call `predict` on ids."
             )
             raise ValueError(msg)
+        if top_k < 1:
+            raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
         columns, batched = text_columns(texts)
         rows = columns if len(columns) > 1 else columns[0]
         outputs = self.predict(rows, batch_size, verbose=0)

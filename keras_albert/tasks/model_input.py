@@ -204,7 +204,7 @@ def _read_collated(batch: list[Any]) -> Any:
     A column of texts is a tuple there, and a column of pairs a list of two.
     """
     if not batch or isinstance(batch[0], str | bytes):
-        return batch
+        return (batch,)
     x, *rest = batch
     if isinstance(x, tuple):
         x = list(x)

@@ -1,7 +1,8 @@
 """ALBERT's tokenizer: SentencePiece, with the text rules inside the vocabulary."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -177,10 +178,11 @@ class AlbertTokenizer(
             ValueError: A row is missing, no text, or not UTF-8; or no
                 vocabulary is set.
         """
-        if not self._use_tf_workflow():
-            rows, batched = to_text_rows(inputs)
-            inputs = rows if batched else rows[0]
-        return super().tokenize(inputs)
+        if self._use_tf_workflow():
+            with self._graph_tokenizer():
+                return super().tokenize(inputs)
+        rows, batched = to_text_rows(inputs)
+        return super().tokenize(rows if batched else rows[0])
 
     def tokenize_rows(self, texts: Sequence[str], num_threads: int = -1) -> TokenRows:
         """Cut many texts, the fast way: from SentencePiece straight to NumPy.
@@ -225,8 +227,8 @@ class AlbertTokenizer(
         """
         self._check_vocabulary()
         if self._use_tf_workflow():
-            self._maybe_initialized_tf()
-            return graph_tokens_with_offsets(self._sentence_piece, inputs)
+            with self._graph_tokenizer() as sentence_piece:
+                return graph_tokens_with_offsets(sentence_piece, inputs)
         rows, batched = to_text_rows(inputs)
         encoded = self._sentence_piece_spm.Encode(rows, return_type="offset_mapping")
         ids = [np.array(row["ids"], np.int32) for row in encoded]
@@ -253,10 +255,25 @@ class AlbertTokenizer(
         """
         self._check_vocabulary()
         if self._use_tf_workflow():
-            return super().detokenize(inputs)
+            with self._graph_tokenizer():
+                return super().detokenize(inputs)
         rows, batched = to_id_rows(inputs, self.vocabulary_size())
         texts = self._sentence_piece_spm.Decode(rows)
         return texts if batched else texts[0]
+
+    @contextmanager
+    def _graph_tokenizer(self) -> Iterator[Any]:
+        """Make tensorflow-text's tokenizer for this graph, inside of it.
+
+        One that is made outside is gone when TensorFlow clears its kernels, as
+        `keras.utils.set_random_seed` has it do.
+        """
+        self._sentence_piece = None
+        try:
+            self._maybe_initialized_tf()
+            yield self._sentence_piece
+        finally:
+            self._sentence_piece = None
 
     def _add_rules(self, proto: bytes) -> bytes:
         rules = self._text_rules

@@ -13,7 +13,6 @@ from keras_albert.conversion.transformers_config import backbone_arguments
 from keras_albert.presets.checkpoint_formats import find_format
 
 WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
 
 
 @pytest.fixture(scope="module")
@@ -225,95 +224,27 @@ def test_weights_that_do_not_fit_are_refused(checkpoint, change, message):
         AlbertBackbone.from_preset(checkpoint)
 
 
-@pytest.mark.parametrize("kept", [0, 4, 200, -1])
-def test_a_truncated_file_is_refused(checkpoint, kept):
+def test_a_truncated_file_is_refused(checkpoint):
     path = checkpoint / WEIGHTS
-    path.write_bytes(path.read_bytes()[:kept])
+    path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"model\.safetensors.*damaged, truncated"):
         AlbertBackbone.from_preset(checkpoint)
 
 
-def test_a_file_of_noise_is_refused(checkpoint):
-    (checkpoint / WEIGHTS).write_bytes(b"\xff" * 999)
-    with pytest.raises(ValueError, match=r"999 bytes.*damaged"):
-        AlbertBackbone.from_preset(checkpoint)
-
-
-def test_pickles_are_never_read(checkpoint):
-    (checkpoint / WEIGHTS).rename(checkpoint / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"Pickled weights.*are not read"):
-        AlbertBackbone.from_preset(checkpoint)
-
-
-def _shard(directory, count=3):
-    tensors = load_file(directory / WEIGHTS)
-    (directory / WEIGHTS).unlink()
-    weight_map = {}
-    for number in range(count):
-        shard = f"model-{number}.safetensors"
-        names = sorted(tensors)[number::count]
-        save_file({name: tensors[name] for name in names}, directory / shard)
-        weight_map |= dict.fromkeys(names, shard)
-    _write_index(directory, weight_map)
-    return weight_map
-
-
-def _write_index(directory, weight_map):
-    (directory / INDEX).write_text(json.dumps({"weight_map": weight_map}))
-
-
 def test_shards_are_read(original, checkpoint):
-    _shard(checkpoint)
+    (checkpoint / WEIGHTS).unlink()
+    weight_map = {}
+    for number in range(3):
+        shard = f"model-{number}.safetensors"
+        names = sorted(original[1])[number::3]
+        save_file({name: original[1][name] for name in names}, checkpoint / shard)
+        weight_map |= dict.fromkeys(names, shard)
+    index = checkpoint / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
     backbone = AlbertBackbone.from_preset(checkpoint)
     dumped = transformers_checkpoint.dump_backbone(backbone)
     for name, expected in _backbone_part(original[1]).items():
         np.testing.assert_array_equal(dumped[name], expected)
-
-
-@pytest.mark.parametrize(
-    "shard",
-    [
-        "../model-0.safetensors",
-        "sub/model-0.safetensors",
-        "/etc/passwd",
-        "..\\model-0.safetensors",
-        "C:model-0.safetensors",
-        "..",
-        ".",
-        "",
-        "model-0.safetensors\0",
-        7,
-        ["model-0.safetensors"],
-    ],
-)
-def test_a_shard_outside_the_directory_is_refused(checkpoint, shard):
-    weight_map = _shard(checkpoint)
-    _write_index(checkpoint, weight_map | {NAME: shard})
-    with pytest.raises(ValueError, match="plain file names"):
-        AlbertBackbone.from_preset(checkpoint)
-
-
-def test_a_missing_shard_is_named(checkpoint):
-    _shard(checkpoint)
-    (checkpoint / "model-1.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"model-1\.safetensors \(absent\)"):
-        AlbertBackbone.from_preset(checkpoint)
-
-
-def test_a_tensor_that_its_shard_does_not_hold_is_named(checkpoint):
-    weight_map = _shard(checkpoint)
-    wrong = next(s for s in set(weight_map.values()) if s != weight_map[NAME])
-    _write_index(checkpoint, weight_map | {NAME: wrong})
-    with pytest.raises(ValueError, match=f"do not hold: {NAME}"):
-        AlbertBackbone.from_preset(checkpoint)
-
-
-@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"weight_map": 3}'])
-def test_a_damaged_index_is_refused(checkpoint, text):
-    _shard(checkpoint)
-    (checkpoint / INDEX).write_text(text)
-    with pytest.raises(ValueError, match="is not the index of a sharded checkpoint"):
-        AlbertBackbone.from_preset(checkpoint)
 
 
 def test_the_format_is_recognized_by_its_config(checkpoint):

@@ -45,9 +45,16 @@ def test_reads_pairs(make_classifier):
     assert outputs.shape == (16, 3)
     rows = list(zip(*PAIRS, strict=True))
     np.testing.assert_allclose(classifier.predict(rows, verbose=0), outputs, atol=1e-5)
-    swapped = classifier.predict(PAIRS[::-1], verbose=0)
-    assert np.abs(swapped - outputs).max() > 1e-4
     assert len(classifier.evaluate(PAIRS, y, verbose=0)) == 2
+
+
+def test_the_order_of_a_pair_matters(make_classifier):
+    classifier = make_classifier()
+    # Larger than they start, or all texts look much alike.
+    classifier.set_weights([8 * weight for weight in classifier.get_weights()])
+    outputs = classifier.predict(PAIRS, verbose=0)
+    swapped = classifier.predict(PAIRS[::-1], verbose=0)
+    assert np.abs(swapped - outputs).max() > 1e-3
 
 
 def test_preprocessed_ids_train_alike(make_classifier, toy):
@@ -92,7 +99,7 @@ class TestClassify:
         assert first["score"] + second["score"] == pytest.approx(1)
         assert trained.classify("bread lamps bread", top_k=9) == [first, second]
         assert trained.classify(["bread lamps bread"], top_k=2) == [[first, second]]
-        with pytest.raises(ValueError, match="`top_k` .*Received: top_k=0"):
+        with pytest.raises(ValueError, match=r"`top_k` .*Received: top_k=0"):
             trained.classify("bread", top_k=0)
 
     def test_softmax_in_the_model_is_not_applied_twice(self, make_classifier):
@@ -110,7 +117,7 @@ class TestClassify:
         )
 
     def test_needs_a_preprocessor(self, make_classifier):
-        with pytest.raises(ValueError, match="no preprocessor. Build it"):
+        with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
             make_classifier(preprocessor=None).classify("a")
 
 

@@ -95,3 +95,24 @@ def test_names_of_classes_are_refused_in_the_graph(tf, preprocessor):
     elements = tf.data.Dataset.from_tensor_slices((["a"], ["yes"], [1.0]))
     with pytest.raises(ValueError, match="The labels are texts"):
         elements.batch(1).map(lambda *parts: preprocessor(parts))
+
+
+def test_a_seed_set_later_leaves_the_vocabulary(tf, preprocessor):
+    texts = ["the old café", "it rained"]
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(preprocessor)
+    assert_equal(next(iter(dataset)), preprocessor(texts))
+    # It clears TensorFlow's kernels, and with them what they own.
+    tf.random.set_seed(1)
+    assert_equal(next(iter(dataset)), preprocessor(texts))
+    again = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(preprocessor)
+    assert_equal(next(iter(again)), preprocessor(texts))
+
+
+def test_a_module_with_the_preprocessor_can_be_saved(tf, preprocessor, tmp_path):
+    module = tf.Module()
+    column = tf.TensorSpec((None,), tf.string)
+    module.preprocess = tf.function(preprocessor, input_signature=[column])
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    packed = loaded.preprocess(tf.constant(["the old café"]))
+    assert_equal(packed, preprocessor(["the old café"]))

@@ -1,0 +1,104 @@
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from keras_albert.conversion.safetensors_files import (
+    INDEX_FILE,
+    SINGLE_FILE,
+    read_safetensors,
+)
+
+TENSORS = {name: np.full((2, 3), ord(name), "float32") for name in "abcdef"}
+WEIGHT_MAP = {name: f"model-{ord(name) % 3}.safetensors" for name in TENSORS}
+
+
+@pytest.fixture
+def single(tmp_path):
+    save_file(TENSORS, tmp_path / SINGLE_FILE)
+    return tmp_path
+
+
+@pytest.fixture
+def shards(tmp_path):
+    for shard in set(WEIGHT_MAP.values()):
+        part = {name: TENSORS[name] for name in TENSORS if WEIGHT_MAP[name] == shard}
+        save_file(part, tmp_path / shard)
+    _write_index(tmp_path, WEIGHT_MAP)
+    return tmp_path
+
+
+def _write_index(directory, weight_map):
+    (directory / INDEX_FILE).write_text(json.dumps({"weight_map": weight_map}))
+
+
+@pytest.mark.parametrize("kind", ["single", "shards"])
+def test_what_is_wanted_is_read(kind, request):
+    directory = request.getfixturevalue(kind)
+    found = read_safetensors(directory)
+    assert found.keys() == TENSORS.keys()
+    for name, expected in TENSORS.items():
+        np.testing.assert_array_equal(found[name], expected)
+    assert read_safetensors(directory, lambda name: name == "b").keys() == {"b"}
+
+
+@pytest.mark.parametrize("kept", [0, 4, 100, -1])
+def test_a_truncated_file_is_refused(single, kept):
+    path = single / SINGLE_FILE
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"model\.safetensors.*damaged, truncated"):
+        read_safetensors(single)
+
+
+def test_a_file_of_noise_is_refused(single):
+    (single / SINGLE_FILE).write_bytes(b"\xff" * 999)
+    with pytest.raises(ValueError, match=r"999 bytes.*damaged"):
+        read_safetensors(single)
+
+
+def test_pickles_are_never_read(single):
+    (single / SINGLE_FILE).rename(single / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=r"Pickled weights.*are not read"):
+        read_safetensors(single)
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [
+        "../model-0.safetensors",
+        "sub/model-0.safetensors",
+        "/etc/passwd",
+        "..\\model-0.safetensors",
+        "C:model-0.safetensors",
+        "..",
+        ".",
+        "",
+        "model-0.safetensors\0",
+        7,
+        ["model-0.safetensors"],
+    ],
+)
+def test_a_shard_outside_the_directory_is_refused(shards, shard):
+    _write_index(shards, WEIGHT_MAP | {"a": shard})
+    with pytest.raises(ValueError, match="plain file names"):
+        read_safetensors(shards)
+
+
+def test_a_missing_shard_is_named(shards):
+    (shards / "model-1.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"model-1\.safetensors \(absent\)"):
+        read_safetensors(shards)
+
+
+def test_a_tensor_that_its_shard_does_not_hold_is_named(shards):
+    _write_index(shards, WEIGHT_MAP | {"a": WEIGHT_MAP["b"]})
+    with pytest.raises(ValueError, match="do not hold: a"):
+        read_safetensors(shards)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"weight_map": 3}'])
+def test_a_damaged_index_is_refused(shards, text):
+    (shards / INDEX_FILE).write_text(text)
+    with pytest.raises(ValueError, match="is not the index of a sharded checkpoint"):
+        read_safetensors(shards)

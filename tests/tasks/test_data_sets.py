@@ -1,0 +1,200 @@
+"""Data that comes in batches of its own."""
+
+import keras
+import numpy as np
+import pytest
+
+COUNT, SIZE = 22, 8
+
+# Keras says it of every generator that ends.
+pytestmark = pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def data(toy):
+    return toy[0][:COUNT], [int(label == "good") for label in toy[1][:COUNT]]
+
+
+@pytest.fixture(scope="module")
+def expected(trained, data):
+    """The loss and the predictions of the same texts, given as lists."""
+    loss = trained.evaluate(*data, verbose=0)[0]
+    return loss, trained.predict(data[0], verbose=0)
+
+
+def batches_of(*columns):
+    for start in range(0, COUNT, SIZE):
+        yield tuple(column[start : start + SIZE] for column in columns)
+
+
+class Indexed(keras.utils.PyDataset):
+    def __init__(self, *columns):
+        super().__init__()
+        self.batches = list(batches_of(*columns))
+        self.asked = []
+        self.epochs = 0
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        self.asked.append(index)
+        return self.batches[index]
+
+    def on_epoch_end(self):
+        self.epochs += 1
+
+
+def as_tf_data(*columns):
+    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("tensorflow_text")
+    return tf.data.Dataset.from_tensor_slices(columns).batch(SIZE)
+
+
+def as_data_loader(*columns):
+    data_utils = pytest.importorskip("torch.utils.data")
+    return data_utils.DataLoader(list(zip(*columns, strict=True)), batch_size=SIZE)
+
+
+def as_grain(*columns):
+    grain = pytest.importorskip("grain")
+    rows = list(zip(*columns, strict=True))
+    return grain.MapDataset.source(rows).batch(SIZE)
+
+
+FORMS = {
+    "generator": batches_of,
+    "py_dataset": Indexed,
+    "tf_data": as_tf_data,
+    "data_loader": as_data_loader,
+    "grain": as_grain,
+}
+forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+@forms
+def test_evaluates_and_predicts_as_lists_do(trained, data, expected, form):
+    loss, outputs = expected
+    assert trained.evaluate(form(*data), verbose=0)[0] == pytest.approx(loss, abs=1e-5)
+    texts_alone = (element[0] for element in batches_of(data[0]))
+    for x in (form(*data), texts_alone):
+        got = trained.predict(x, verbose=0)
+        np.testing.assert_allclose(got, outputs, atol=1e-5)
+
+
+@forms
+def test_a_pair_is_no_text_with_a_label(trained, toy, form):
+    pair = (toy[0][:COUNT], toy[0][COUNT : 2 * COUNT])
+    np.testing.assert_allclose(
+        trained.predict(form(*pair), verbose=0),
+        trained.predict(pair, verbose=0),
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("name", ["py_dataset", "tf_data", "data_loader", "grain"])
+def test_fits_for_several_epochs(make_classifier, data, name):
+    classifier = make_classifier()
+    classifier.compile(keras.optimizers.SGD(0.01))
+    history = classifier.fit(
+        FORMS[name](*data), epochs=3, validation_data=FORMS[name](*data), verbose=0
+    ).history
+    assert len(history["loss"]) == len(history["val_loss"]) == 3
+    # Each epoch had all three batches.
+    assert int(classifier.optimizer.iterations) == 9
+    expected = classifier.evaluate(*data, verbose=0)[0]
+    assert history["val_loss"][-1] == pytest.approx(expected, abs=1e-5)
+
+
+def test_fits_on_a_generator_with_weights(make_classifier, data):
+    classifier = make_classifier()
+    classifier.compile(keras.optimizers.SGD(0.1, weight_decay=None))
+    before = [w.copy() for w in classifier.get_weights()]
+    zeros = [0.0] * COUNT
+    classifier.fit(batches_of(*data, zeros), verbose=0)
+    assert all(map(np.array_equal, before, classifier.get_weights()))
+    classifier.fit(batches_of(*data), verbose=0)
+    assert not all(map(np.array_equal, before, classifier.get_weights()))
+
+
+def test_the_automatic_rate_ends_at_zero(make_classifier, data):
+    classifier = make_classifier()
+    classifier.fit(Indexed(*data), epochs=2, verbose=0)
+    schedule = classifier.optimizer._learning_rate
+    assert float(keras.ops.convert_to_numpy(schedule(6))) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
+    keras.utils.set_random_seed(1)
+    dataset = Indexed(*[np.repeat(column, 4)[:COUNT] for column in data])
+    dataset.batches *= 4
+    make_classifier().fit(dataset, epochs=2, shuffle=shuffle, verbose=0)
+    epochs = dataset.asked[-24:-12], dataset.asked[-12:]
+    for asked in epochs:
+        assert sorted(asked) == list(range(12))
+        assert (asked == sorted(asked)) != shuffle
+    assert (epochs[0] != epochs[1]) == shuffle
+    assert dataset.epochs >= 1
+
+
+def test_names_of_classes_are_labels_where_a_loss_needs_them(make_classifier, toy):
+    texts, names = toy[0][:COUNT], toy[1][:COUNT]
+    for form in (batches_of, Indexed, as_tf_data):
+        classifier = make_classifier(labels=["good", "bad"])
+        loss = classifier.evaluate(form(texts, names), verbose=0)[0]
+        assert loss == pytest.approx(
+            classifier.evaluate(texts, names, verbose=0)[0], abs=1e-5
+        )
+
+
+def test_ids_and_pairs_in_tf_data(trained, data, expected):
+    tf = pytest.importorskip("tensorflow")
+    ids = trained.preprocessor(data[0])
+    rows = tf.data.Dataset.from_tensor_slices((ids, data[1])).batch(SIZE)
+    assert trained.evaluate(rows, verbose=0)[0] == pytest.approx(expected[0], abs=1e-5)
+    pairs = (data[0], data[0][::-1])
+    rows = tf.data.Dataset.from_tensor_slices((pairs, data[1])).batch(SIZE)
+    assert trained.evaluate(rows, verbose=0)[0] == pytest.approx(
+        trained.evaluate(pairs, data[1], verbose=0)[0], abs=1e-5
+    )
+
+
+class TestBadData:
+    @pytest.mark.parametrize("form", [batches_of, Indexed])
+    @pytest.mark.parametrize(
+        ("texts", "labels", "message"),
+        [
+            (["a", "b"], [0, 2], "Row 1 has the label 2, which is out of range"),
+            (["a", None], [0, 1], "row 1 of texts is None"),
+            (["a", "b"], [0], "2 examples, but 1 targets"),
+            ("a", [0], "Pass batches of texts. Received a single one: 'a'"),
+            ([1, 2], [0, 1], "row 0 of texts is 1"),
+        ],
+    )
+    def test_batches(self, trained, form, texts, labels, message):
+        batch = (texts, labels)
+        dataset = Indexed([], [])
+        dataset.batches = [batch]
+        data = dataset if form is Indexed else iter([batch])
+        with pytest.raises((ValueError, TypeError), match=message):
+            trained.evaluate(data, verbose=0)
+
+    def test_labels_in_tf_data(self, trained):
+        tf = pytest.importorskip("tensorflow")
+        pytest.importorskip("tensorflow_text")
+        slices = tf.data.Dataset.from_tensor_slices
+        data = slices((["a", "b"], [0, 2])).batch(2)
+        with pytest.raises(Exception, match="Row 1 has the label 2, which is out of"):
+            trained.fit(data, verbose=0)
+
+    def test_targets_are_missed(self, trained, data):
+        message = "A loss needs targets, and the data set gives none"
+        with pytest.raises(ValueError, match=message):
+            trained.fit((batch[0] for batch in batches_of(data[0])), verbose=0)
+        with pytest.raises(ValueError, match="gives its own targets"):
+            trained.fit(Indexed(*data), data[1])
+
+    def test_targets_are_missed_in_tf_data(self, trained, data):
+        with pytest.raises(ValueError, match="A loss needs targets, and the data set"):
+            trained.fit(as_tf_data(data[0]).map(lambda text: text), verbose=0)

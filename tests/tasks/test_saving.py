@@ -1,0 +1,231 @@
+"""What was trained comes back: here, in a fresh process, on another backend."""
+
+import importlib.util
+import json
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone, AlbertClassifier
+
+BACKENDS = ("tensorflow", "jax", "torch")
+TEXTS = ["the old lamps", "", "storm and rain " * 20, "bread 🙂"]
+
+READ = """
+import json, sys
+import keras_albert, keras_hub, numpy as np
+directory, texts = sys.argv[1], json.loads(sys.argv[2])
+"""
+
+
+def outputs_of(printed):
+    return np.array(json.loads(printed.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def preset(trained, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("presets") / "toy"
+    trained.save_to_preset(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def expected(trained):
+    return trained.predict(TEXTS, verbose=0)
+
+
+def assert_same(copy, original):
+    expected = original.predict(TEXTS, verbose=0)
+    np.testing.assert_allclose(copy.predict(TEXTS, verbose=0), expected, atol=1e-5)
+    assert copy.class_names == original.class_names
+    assert copy.get_config().keys() == original.get_config().keys()
+
+
+class TestPreset:
+    def test_round_trip(self, preset, trained):
+        copy = AlbertClassifier.from_preset(preset)
+        assert_same(copy, trained)
+        assert copy.labels == ("bad", "good")
+        assert copy.backbone.pretrained
+        assert copy.preprocessor.max_sequence_length == 32
+        assert copy.classify("bread lamps bread")["label"] == "good"
+
+    def test_a_new_head_on_the_same_backbone(self, preset, trained):
+        copy = AlbertClassifier.from_preset(preset, num_classes=3, labels=None)
+        assert copy.predict(TEXTS, verbose=0).shape == (4, 3)
+        for got, kept in zip(
+            copy.backbone.get_weights(), trained.backbone.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(got, kept)
+
+    def test_without_weights(self, preset, trained, expected):
+        copy = AlbertClassifier.from_preset(preset, load_weights=False)
+        assert not copy.backbone.pretrained
+        assert np.abs(copy.predict(TEXTS, verbose=0) - expected).max() > 1e-2
+
+    def test_backbone_alone(self, preset, trained):
+        backbone = AlbertBackbone.from_preset(preset)
+        ids = trained.preprocessor(TEXTS)
+        np.testing.assert_allclose(
+            keras.ops.convert_to_numpy(backbone(ids)["pooled_output"]),
+            keras.ops.convert_to_numpy(trained.backbone(ids)["pooled_output"]),
+            atol=1e-5,
+        )
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_loads_on_the_other_backends(self, preset, expected, run_fresh, backend):
+        if backend == keras.config.backend():
+            pytest.skip("it is this one")
+        if importlib.util.find_spec(backend) is None:
+            pytest.skip(f"{backend} is not installed")
+        program = READ + (
+            "model = keras_albert.AlbertClassifier.from_preset(directory)\n"
+            "print(json.dumps(model.predict(texts, verbose=0).tolist()))"
+        )
+        printed = run_fresh(program, preset, json.dumps(TEXTS), backend=backend)
+        np.testing.assert_allclose(outputs_of(printed), expected, atol=1e-5)
+
+    def test_loads_through_keras_hub(self, preset, trained, expected, run_fresh):
+        task = READ + (
+            "model = keras_hub.models.TextClassifier.from_preset(directory)\n"
+            "assert type(model) is keras_albert.AlbertClassifier\n"
+            "assert model.labels == ('bad', 'good')\n"
+            "print(json.dumps(model.predict(texts, verbose=0).tolist()))"
+        )
+        printed = run_fresh(task, preset, json.dumps(TEXTS))
+        np.testing.assert_allclose(outputs_of(printed), expected, atol=1e-5)
+
+    def test_its_backbone_loads_through_keras_hub(self, preset, trained, run_fresh):
+        program = READ + (
+            "model = keras_hub.models.Backbone.from_preset(directory)\n"
+            "assert type(model) is keras_albert.AlbertBackbone\n"
+            "ids = {k: np.array(v) for k, v in texts.items()}\n"
+            "out = model.predict(ids, verbose=0)['pooled_output']\n"
+            "print(json.dumps(out.tolist()))"
+        )
+        ids = trained.preprocessor(TEXTS)
+        given = json.dumps({name: rows.tolist() for name, rows in ids.items()})
+        pooled = trained.backbone.predict(ids, verbose=0)["pooled_output"]
+        np.testing.assert_allclose(
+            outputs_of(run_fresh(program, preset, given)), pooled, atol=1e-5
+        )
+
+    @pytest.mark.parametrize("new", [True, False])
+    def test_an_interrupted_save_changes_nothing(
+        self, trained, tmp_path, monkeypatch, new
+    ):
+        directory = tmp_path / "preset"
+        if not new:
+            trained.save_to_preset(directory)
+        before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+        def fail(*arguments, **kwargs):
+            raise KeyboardInterrupt
+
+        # The config and the backbone are written by then.
+        monkeypatch.setattr(trained.preprocessor.tokenizer, "save_assets", fail)
+        monkeypatch.setattr(AlbertClassifier, "save_task_weights", fail)
+        with pytest.raises(KeyboardInterrupt):
+            trained.save_to_preset(directory)
+        after = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+        assert after == before
+        assert list(tmp_path.iterdir()) == ([] if new else [directory])
+
+
+class TestKerasFile:
+    def test_round_trip(self, trained, tmp_path):
+        trained.save(tmp_path / "model.keras")
+        copy = keras.models.load_model(tmp_path / "model.keras")
+        assert isinstance(copy, AlbertClassifier)
+        assert isinstance(copy, keras_hub.models.TextClassifier)
+        assert_same(copy, trained)
+        assert copy.labels == ("bad", "good")
+        assert copy.backbone.pretrained
+
+    def test_goes_on_learning(self, trained, toy, tmp_path):
+        """The saved schedule has ended at zero; the next `fit` has one of its own."""
+        trained.save(tmp_path / "model.keras")
+        copy = keras.models.load_model(tmp_path / "model.keras")
+        before = [weights.copy() for weights in copy.get_weights()]
+        copy.fit(toy[0][:32], toy[1][:32], batch_size=8, verbose=0)
+        moved = [
+            np.abs(new - old).max()
+            for new, old in zip(copy.get_weights(), before, strict=True)
+        ]
+        # The rate that `compile` was given is still known.
+        assert max(moved) > 1e-3
+
+    def test_keeps_an_optimizer_and_its_state(self, make_classifier, toy, tmp_path):
+        classifier = make_classifier()
+        classifier.compile(keras.optimizers.SGD(0.01, momentum=0.9))
+        classifier.fit(toy[0][:32], toy[1][:32], batch_size=8, verbose=0)
+        classifier.save(tmp_path / "model.keras")
+        copy = keras.models.load_model(tmp_path / "model.keras")
+        assert int(copy.optimizer.iterations) == 4
+        for got, kept in zip(
+            copy.optimizer.variables, classifier.optimizer.variables, strict=True
+        ):
+            np.testing.assert_allclose(
+                keras.ops.convert_to_numpy(got), keras.ops.convert_to_numpy(kept)
+            )
+
+    def test_weights_file(self, trained, make_classifier, tmp_path):
+        trained.save_weights(tmp_path / "model.weights.h5")
+        copy = make_classifier(labels=trained.labels)
+        copy.load_weights(tmp_path / "model.weights.h5")
+        assert_same(copy, trained)
+
+
+def test_task_weights_are_the_head(trained, make_classifier, tmp_path):
+    path = tmp_path / "task.weights.h5"
+    trained.save_task_weights(path)
+    copy = make_classifier()
+    backbone = [weights.copy() for weights in copy.backbone.get_weights()]
+    copy.load_task_weights(path)
+    assert all(map(np.array_equal, copy.backbone.get_weights(), backbone))
+    for got, kept in zip(
+        copy.output_dense.get_weights(), trained.output_dense.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(got, kept)
+    # Two arrays and an attribute or two: nothing of the optimizer is in the file.
+    head = sum(weights.nbytes for weights in trained.output_dense.get_weights())
+    assert path.stat().st_size < head + 40_000
+
+
+class TestInt8:
+    @pytest.fixture(scope="class")
+    def quantized(self, preset):
+        classifier = AlbertClassifier.from_preset(preset)
+        # Compiled before, to run the old weights if nothing is done about it.
+        classifier.predict(TEXTS, verbose=0)
+        classifier.quantize("int8")
+        return classifier
+
+    def test_predicts_nearly_the_same(self, quantized, expected):
+        outputs = quantized.predict(TEXTS, verbose=0)
+        assert np.abs(outputs - expected).max() < 0.1 * np.abs(expected).max()
+        assert np.abs(outputs - expected).max() > 0
+        kernels = [v for v in quantized.backbone.weights if v.dtype == "int8"]
+        assert len(kernels) >= 6
+
+    def test_preset_round_trip(self, quantized, tmp_path):
+        quantized.save_to_preset(tmp_path / "preset")
+        copy = AlbertClassifier.from_preset(tmp_path / "preset")
+        assert_same(copy, quantized)
+        dtypes = [v.dtype for v in copy.backbone.weights]
+        assert dtypes == [v.dtype for v in quantized.backbone.weights]
+
+    def test_keras_file_round_trip(self, quantized, tmp_path):
+        quantized.save(tmp_path / "model.keras")
+        assert_same(keras.models.load_model(tmp_path / "model.keras"), quantized)
+
+
+def test_lora_survives(make_classifier, toy, tmp_path):
+    classifier = make_classifier()
+    classifier.backbone.enable_lora(2)
+    classifier.compile(learning_rate=4e-3)
+    classifier.fit(toy[0][:64], toy[1][:64], batch_size=8, verbose=0)
+    classifier.save_to_preset(tmp_path / "preset")
+    assert_same(AlbertClassifier.from_preset(tmp_path / "preset"), classifier)

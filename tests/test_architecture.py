@@ -1,0 +1,137 @@
+"""Which way the arrows run, and what a module may not do."""
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "keras_albert"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = [
+    path
+    for folder in ("keras_albert", "tests", "examples", "benchmarks")
+    for path in sorted((PACKAGE.parent / folder).rglob("*.py"))
+]
+
+# What a folder may import beside itself; each arrow points to the left.
+ALLOWED = {"types": set(), "layers": {"types"}, "presets": {"types"}}
+ALLOWED["backbone"] = {"types", "layers", "presets"}
+ALLOWED["text"] = ALLOWED["backbone"] | {"backbone"}
+ALLOWED["tasks"] = ALLOWED["text"] | {"text"}
+for last in ("conversion", "serving", "pretraining"):
+    ALLOWED[last] = ALLOWED["tasks"] | {"tasks"}
+
+# They are the TensorFlow part.
+NEEDS_TENSORFLOW = {"serving/classifier_graph.py", "serving/write_saved_model.py"}
+
+
+def name_of(path):
+    return str(path.relative_to(PACKAGE.parent))
+
+
+def part_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path, everywhere=True):
+    """The modules that a file imports; only when it is imported itself if not so."""
+    nodes = [ast.parse(path.read_text(encoding="utf-8"))]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif everywhere or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes += ast.iter_child_nodes(node)
+
+
+def test_the_walk_finds_imports(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("import a.b\ndef f():\n    from c import d\nclass C:\n  import e\n")
+    assert sorted(imports(path)) == ["a.b", "c", "c.d", "e"]
+    assert sorted(imports(path, everywhere=False)) == ["a.b", "e"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_arrows_run_one_way(path):
+    part = part_of(path)
+    if part == "__init__":
+        return
+    found = {
+        module.split(".")[1]
+        for module in imports(path)
+        if module[:13] == "keras_albert."
+    }
+    assert found <= ALLOWED[part] | {part}
+
+
+def test_every_folder_has_its_place():
+    assert {part_of(path) for path in MODULES} - {"__init__"} <= set(ALLOWED)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_tensorflows_part_needs_tensorflow(path):
+    roots = {module.split(".")[0] for module in imports(path, everywhere=False)}
+    needs = {"tensorflow", "tensorflow_text"} & roots
+    assert bool(needs) == (str(path.relative_to(PACKAGE)) in NEEDS_TENSORFLOW)
+    # Nor any other backend, nor what only examples or tests have.
+    assert not roots & {
+        "jax",
+        "torch",
+        "transformers",
+        "matplotlib",
+        "pandas",
+        "pytest",
+    }
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_only_public_names_of_keras(path):
+    private = ("keras.src", "keras_hub.src")
+    assert not [module for module in imports(path) if module.startswith(private)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_files_are_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+
+
+def test_public_modules_say_what_they_are():
+    for path in MODULES:
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_importing_the_package_loads_nothing_idle():
+    idle = {"transformers", "matplotlib", "torch", "jax", "pandas", "pytest"}
+    program = "import sys, keras_albert; print(*{n.split('.')[0] for n in sys.modules})"
+    environment = os.environ | {"KERAS_BACKEND": keras.config.backend()}
+    loaded = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert "keras_albert" in loaded
+    # What Keras and KerasHub import by themselves is not ours to answer for.
+    plain = subprocess.run(
+        [sys.executable, "-c", program.replace("keras_albert", "keras_hub, h5py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert not (set(loaded) - set(plain)) & idle
+    assert not {"transformers", "matplotlib", "pytest"} & set(loaded)
+
+
+def test_the_backend_in_use_is_installed():
+    assert importlib.util.find_spec(keras.config.backend()) is not None
