@@ -188,11 +188,7 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
     def from_preset(
         cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        """Load from a built-in name, a local directory or a model hub.
-
-        See `PresetMixin.from_preset`. With `load_weights=False`, built-in names
-        need no network: the published sizes are known here.
-        """
+        """Load as `PresetMixin` does; a published size alone needs no network."""
         builtin = BUILTIN_PRESETS.get(str(preset))
         if builtin is not None and builtin.handle is not None and not load_weights:
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))
@@ -218,6 +214,10 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
         if name.endswith((".weights.h5", ".weights.json")) and not skip_mismatch:
             check_stored_weights(self, Path(name))
         super().load_weights(name, skip_mismatch=skip_mismatch, **kwargs)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Be told by Keras, as it reads any file, that weights are being loaded."""
+        super().load_own_variables(store)
         self.pretrained = True
 
     @classmethod

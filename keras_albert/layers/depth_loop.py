@@ -16,7 +16,7 @@ def unrolls_by_default() -> bool:
 
     PyTorch runs eagerly, so there is no program to keep small. TensorFlow and JAX
     trace a loop in half the time (12 layers), and in the same time for any depth;
-    a step costs up to a tenth more on a CPU (`benchmarks/depth_loop.py`).
+    a training step costs up to a quarter more on a CPU (`benchmarks/depth_loop.py`).
     """
     return bool(keras.config.backend() == "torch")
 

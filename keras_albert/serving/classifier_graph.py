@@ -61,6 +61,11 @@ class ClassifierGraph(tf.Module):
         def serve_tokens(
             token_ids: Any, segment_ids: Any, padding_mask: Any
         ) -> dict[str, Any]:
+            tf.debugging.assert_less_equal(
+                tf.shape(token_ids)[1],
+                classifier.backbone.max_sequence_length,
+                "`token_ids` has more tokens than the model reads. Truncate its rows.",
+            )
             # A server pads a ragged batch with each row's first element, so that a
             # padded mask says 1 where there is nothing.
             real = tf.cast(token_ids != special.pad, tf.int32) * padding_mask

@@ -118,7 +118,10 @@ class AutomaticCompile:
     def get_compile_config(self) -> dict[str, Any]:
         """Say how the model is compiled, and whether by the optimizer `"auto"`."""
         config: dict[str, Any] = super().get_compile_config()  # type: ignore[misc]
-        if config and self._automatic is not None:
+        if not config:
+            return config
+        config["has_state"] = bool(self.optimizer.built)
+        if self._automatic is not None:
             config["automatic"] = {"learning_rate": self._automatic.learning_rate}
         return config
 
@@ -126,10 +129,12 @@ class AutomaticCompile:
         """Compile as the saved model was, the optimizer's state to be filled in."""
         arguments = dict(config)
         automatic = arguments.pop("automatic", None)
+        has_state = arguments.pop("has_state", True)
         arguments = keras.saving.deserialize_keras_object(arguments)
         self.compile(**arguments)
         if automatic is not None:
             # What was saved has a rate of zero; the next `fit` takes a new one.
             del arguments["optimizer"]
             self._automatic = _Automatic(automatic["learning_rate"], arguments)
-        self.optimizer.build(self.trainable_variables)
+        if has_state:
+            self.optimizer.build(self.trainable_variables)

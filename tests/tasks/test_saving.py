@@ -171,6 +171,7 @@ class TestKerasFile:
                 keras.ops.convert_to_numpy(got), keras.ops.convert_to_numpy(kept)
             )
 
+    @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
     def test_weights_file(self, trained, make_classifier, tmp_path):
         trained.save_weights(tmp_path / "model.weights.h5")
         copy = make_classifier(labels=trained.labels)
@@ -194,15 +195,16 @@ def test_task_weights_are_the_head(trained, make_classifier, tmp_path):
     assert path.stat().st_size < head + 40_000
 
 
-class TestInt8:
-    @pytest.fixture(scope="class")
-    def quantized(self, preset):
-        classifier = AlbertClassifier.from_preset(preset)
-        # Compiled before, to run the old weights if nothing is done about it.
-        classifier.predict(TEXTS, verbose=0)
-        classifier.quantize("int8")
-        return classifier
+@pytest.fixture(scope="module")
+def quantized(preset):
+    classifier = AlbertClassifier.from_preset(preset)
+    # Compiled before, to run the old weights if nothing is done about it.
+    classifier.predict(TEXTS, verbose=0)
+    classifier.quantize("int8")
+    return classifier
 
+
+class TestInt8:
     def test_predicts_nearly_the_same(self, quantized, expected):
         outputs = quantized.predict(TEXTS, verbose=0)
         assert np.abs(outputs - expected).max() < 0.1 * np.abs(expected).max()

@@ -1,0 +1,110 @@
+"""Exports, each of which takes many seconds: made once, read by all."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertClassifierPreprocessor,
+    AlbertTokenizer,
+)
+
+_MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "support_messages.tsv"
+
+
+@pytest.fixture(scope="session")
+def messages():
+    """500 real messages, with the texts that break things among them."""
+    with _MESSAGES.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    hard = ["", " \t ", "🙂 naïve CAFÉ, in 2011", "[SEP] [CLS]", "far too long " * 3000]
+    return [row["text"] for row in rows[:500]] + hard
+
+
+@pytest.fixture(scope="session")
+def build():
+    """Build a classifier whose answers differ visibly from text to text."""
+
+    def make(proto, num_classes, labels=None, **kwargs):
+        tokenizer = AlbertTokenizer(proto)
+        classifier = AlbertClassifier(
+            AlbertBackbone(
+                vocabulary_size=tokenizer.vocabulary_size(),
+                num_layers=2,
+                num_heads=2,
+                embedding_dim=8,
+                hidden_dim=16,
+                intermediate_dim=32,
+                max_sequence_length=64,
+                seed=5,
+            ),
+            num_classes=num_classes,
+            labels=labels,
+            preprocessor=AlbertClassifierPreprocessor(
+                tokenizer, max_sequence_length=64
+            ),
+            **kwargs,
+        )
+        random = np.random.default_rng(1)
+        classifier.set_weights(
+            [
+                (weight + random.normal(0, 0.3, weight.shape)).astype(weight.dtype)
+                for weight in classifier.get_weights()
+            ]
+        )
+        return classifier
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory):
+    """Run a program that knows TensorFlow only; give the arrays that it names."""
+
+    def run(program, **given):
+        folder = tmp_path_factory.mktemp("served")
+        (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
+        whole = _BEFORE + program + _AFTER
+        finished = subprocess.run(
+            [sys.executable, "-c", whole, str(folder)],
+            env=os.environ
+            | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr[-3000:]
+        with np.load(folder / "answers.npz", allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    return run
+
+
+_BEFORE = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+folder = sys.argv[1]
+given = json.load(open(folder + "/given.json", encoding="utf-8"))
+answers = {}
+def keep(name, outputs):
+    for key, tensor in outputs.items():
+        array = tensor.numpy()
+        if array.dtype == object:
+            array = np.array(array.tolist() or [], bytes).reshape(array.shape)
+        answers[f"{name}/{key}"] = array
+"""
+
+_AFTER = """
+assert not {"keras_hub", "keras_albert"} & set(sys.modules)
+np.savez(folder + "/answers.npz", **answers)
+"""

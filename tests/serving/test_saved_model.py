@@ -1,0 +1,245 @@
+"""What a server answers, from a process that knows TensorFlow only."""
+
+import stat
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow_text")
+
+LABELS = ("billing", "praise", "returns")
+
+
+@pytest.fixture(scope="module")
+def classifier(build, tiny_proto, messages):
+    model = build(tiny_proto, 3, labels=LABELS)
+    # Centered, so that each class is some text's.
+    bias = model.output_dense.bias
+    bias.assign_sub(np.median(model.predict(messages, verbose=0), axis=0))
+    return model
+
+
+@pytest.fixture(scope="module")
+def other(build, messages):
+    """Another vocabulary, a regression, and a preprocessor of one length."""
+    from keras_albert.text import train_vocabulary
+
+    model = build(train_vocabulary(messages[:300], vocabulary_size=200), 1)
+    model.preprocessor.sequence_length = 20
+    return model
+
+
+@pytest.fixture(scope="module")
+def export(classifier, tmp_path_factory):
+    path = tmp_path_factory.mktemp("exports") / "1"
+    assert classifier.export(str(path)) == path
+    return path
+
+
+@pytest.fixture(scope="module")
+def other_export(other, tmp_path_factory):
+    return other.export(tmp_path_factory.mktemp("exports") / "other")
+
+
+@pytest.fixture(scope="module")
+def pairs(messages):
+    return [messages[:40], messages[40:80][::-1]]
+
+
+@pytest.fixture(scope="module")
+def short(messages):
+    return sorted(filter(None, messages), key=len)[:8]
+
+
+@pytest.fixture(scope="module")
+def answers(classifier, export, other_export, messages, short, pairs, serve):
+    """All that the tests below look at, out of one process."""
+    packed = classifier.preprocessor(short)
+    lengths = packed["padding_mask"].sum(axis=1)
+    width = int(lengths.max()) + 3
+    # A server pads rows with their first elements: the mask with ones.
+    padded = {
+        "token_ids": np.zeros((8, width), int),
+        "segment_ids": np.zeros((8, width), int),
+        "padding_mask": np.ones((8, width), int),
+    }
+    for row, length in enumerate(lengths):
+        padded["token_ids"][row, :length] = packed["token_ids"][row, :length]
+    program = """
+model = tf.saved_model.load(given["export"])
+other = tf.saved_model.load(given["other"])
+serving = model.signatures["serving_default"]
+texts = tf.constant(given["texts"])
+keep("texts", serving(text=texts))
+keep("one", serving(text=texts[:1]))
+keep("none", serving(text=texts[:0]))
+keep("other", other.signatures["serving_default"](text=texts))
+keep("again", serving(text=texts[:9]))
+first, second = map(tf.constant, given["pairs"])
+pair = model.signatures["serve_pair"]
+keep("pairs", pair(text=first, text_pair=second))
+keep("no_pairs", pair(text=first[:0], text_pair=second[:0]))
+for name in ("packed", "padded"):
+    ids = {key: tf.constant(rows, tf.int32) for key, rows in given[name].items()}
+    keep(name, model.signatures["serve_tokens"](**ids))
+try:
+    ids = {key: tf.ones((1, 65), tf.int32) for key in given["packed"]}
+    model.signatures["serve_tokens"](**ids)
+except tf.errors.InvalidArgumentError as error:
+    answers["too_long"] = np.array(error.message)
+answers["signatures"] = np.array(sorted(model.signatures))
+answers["inputs"] = np.array(sorted(serving.structured_input_signature[1]))
+"""
+    return serve(
+        program,
+        export=str(export),
+        other=str(other_export),
+        texts=messages,
+        pairs=pairs,
+        packed={name: rows.tolist() for name, rows in packed.items()},
+        padded={name: rows.tolist() for name, rows in padded.items()},
+    )
+
+
+def assert_agrees(answers, name, logits):
+    """The answers of a signature are those of `predict`, in every form."""
+    np.testing.assert_allclose(answers[f"{name}/logits"], logits, atol=1e-5)
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    expected = raised / raised.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(answers[f"{name}/probabilities"], expected, atol=1e-5)
+    np.testing.assert_allclose(
+        answers[f"{name}/score"], expected.max(axis=1), atol=1e-5
+    )
+    best = [LABELS[number].encode() for number in logits.argmax(axis=1)]
+    assert answers[f"{name}/label"].tolist() == best
+    names = [[label.encode() for label in LABELS]] * len(logits)
+    assert answers[f"{name}/classes"].tolist() == names
+
+
+def test_answers_texts_as_predict_does(classifier, answers, messages):
+    logits = classifier.predict(messages, verbose=0)
+    assert len(logits) == 505
+    assert logits.std(axis=0).min() > 0.01  # the texts are told apart
+    assert len(set(logits.argmax(axis=1))) > 1
+    assert_agrees(answers, "texts", logits)
+
+
+def test_answers_pairs_as_predict_does(classifier, answers, pairs):
+    logits = classifier.predict(tuple(pairs), verbose=0)
+    assert_agrees(answers, "pairs", logits)
+
+
+def test_answers_tokens_as_predict_does(classifier, answers, short):
+    logits = classifier.predict(short, verbose=0)
+    assert_agrees(answers, "packed", logits)
+    assert_agrees(answers, "padded", logits)
+    assert "has more tokens than the model reads. Truncate" in str(answers["too_long"])
+
+
+def test_every_output_leads_with_the_batch(classifier, answers, messages):
+    assert_agrees(answers, "one", classifier.predict(messages[:1], verbose=0))
+    shapes = {"probabilities": (3,), "logits": (3,), "classes": (3,)}
+    shapes |= {"label": (), "score": ()}
+    for name, size in (("texts", 505), ("one", 1), ("none", 0), ("no_pairs", 0)):
+        found = {
+            key.split("/")[1]: array.shape
+            for key, array in answers.items()
+            if key.startswith(f"{name}/")
+        }
+        assert found == {key: (size, *rest) for key, rest in shapes.items()}
+
+
+def test_signatures(answers):
+    assert answers["signatures"].tolist() == [
+        *("serve_pair", "serve_tokens", "serving_default")
+    ]
+    assert answers["inputs"].tolist() == ["text"]
+
+
+def test_a_regression_with_a_vocabulary_of_its_own(other, answers, messages):
+    scores = other.predict(messages, verbose=0)[:, 0]
+    assert scores.std() > 0.01
+    np.testing.assert_allclose(answers["other/score"], scores, atol=1e-5)
+    assert [key for key in answers if key.startswith("other/")] == ["other/score"]
+
+
+def test_two_models_in_one_process_stay_apart(answers):
+    """The first one answers alike after the other was used."""
+    for key in ("probabilities", "label"):
+        np.testing.assert_array_equal(
+            answers[f"again/{key}"], answers[f"texts/{key}"][:9]
+        )
+
+
+def test_an_export_holds_each_weight_once(classifier, export):
+    (data,) = export.glob("variables/variables.data*")
+    weights = sum(weight.nbytes for weight in classifier.get_weights())
+    assert weights <= data.stat().st_size < 1.1 * weights + 20_000
+    assert (export / "saved_model.pb").exists()
+
+
+def test_a_failed_writer_leaves_the_old_export(
+    classifier, export, tmp_path, monkeypatch
+):
+    def contents():
+        return {p: p.read_bytes() for p in export.parent.rglob("*") if p.is_file()}
+
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'no space left, says the disk' >&2\nexit 3\n")
+    broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    before = contents()
+    for path in (export, export.parent / "2"):
+        message = r"ended with 3\. Nothing was written\. It said:\n.*no space left"
+        with pytest.raises(RuntimeError, match=message):
+            classifier.export(path)
+    assert contents() == before
+    assert list(export.parent.iterdir()) == [export]
+
+
+def test_refuses_what_it_cannot_write(classifier, build, tiny_proto, tmp_path):
+    with pytest.raises(ValueError, match=r"no export format 'pdf'.*tf_saved_model"):
+        classifier.export(tmp_path / "x", format="pdf")
+    headless = build(tiny_proto, 2)
+    headless.preprocessor = None
+    with pytest.raises(ValueError, match=r"no preprocessor\. Build it with one"):
+        headless.export(tmp_path / "x")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        classifier.export(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_without_tensorflow_it_says_what_to_install(classifier, tmp_path, monkeypatch):
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "tensorflow_text" else find(name, *rest),
+    )
+    with pytest.raises(ImportError, match="and tensorflow_text cannot be imported"):
+        classifier.export(tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.shared_data
+def test_real_sentences_with_alberts_own_vocabulary(
+    build, serve, shared_data, tmp_path
+):
+    lines = (shared_data / "glue/SST-2/dev.tsv").read_text(encoding="utf-8")
+    sentences = [line.split("\t")[0] for line in lines.splitlines()[1:501]]
+    sentences += ["", "very long indeed " * 2000]
+    classifier = build(str(shared_data / "albert_spm/spiece.model"), 2)
+    path = classifier.export(tmp_path / "sst2")
+    program = """
+serving = tf.saved_model.load(given["path"])
+keep("texts", serving.signatures["serving_default"](text=tf.constant(given["texts"])))
+"""
+    answers = serve(program, path=str(path), texts=sentences)
+    logits = classifier.predict(sentences, verbose=0)
+    assert logits.shape == (502, 2)
+    np.testing.assert_allclose(answers["texts/logits"], logits, atol=1e-5)
+    assert set(answers["texts/label"].tolist()) <= {b"0", b"1"}
