@@ -14,6 +14,10 @@ WITHOUT_TENSORFLOW = (
     "tests/tasks",
     "tests/text",
 )
+# A file's tests share what they build; one thread each, or the processes would wait
+# for each other.
+PYTEST = ("pytest", "-n", "auto", "--dist", "loadfile")
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
 # On Linux a plain "torch" brings gigabytes of CUDA along; name a CPU build here.
 TORCH = os.environ.get("KERAS_ALBERT_TORCH", "torch>=2.6")
 
@@ -42,7 +46,8 @@ def tests(session: nox.Session) -> None:
     session.run("mypy")
     for backend in BACKENDS:
         session.log(f"tests on {backend}")
-        session.run("pytest", *session.posargs, env={"KERAS_BACKEND": backend})
+        environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
+        session.run(*PYTEST, *session.posargs, env=environment)
     session.notify("tests_without_tensorflow", session.posargs)
 
 
@@ -56,7 +61,8 @@ def tests_without_tensorflow(session: nox.Session) -> None:
         session.log(f"tests on {backend}, without TensorFlow")
         # The layers compute what they compute with it.
         parts = session.posargs or WITHOUT_TENSORFLOW
-        session.run("pytest", *parts, env={"KERAS_BACKEND": backend})
+        environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
+        session.run(*PYTEST, *parts, env=environment)
 
 
 @nox.session
