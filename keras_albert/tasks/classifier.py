@@ -1,7 +1,8 @@
 """Classification and regression of texts and pairs of texts."""
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 import keras_hub
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.initializers import albert_initializer
 from keras_albert.tasks.labels import class_names, encode_classes, encode_scores
+from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
 from keras_albert.text.text_columns import text_columns
@@ -75,7 +77,7 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
         **kwargs: Any,
     ) -> None:
         num_classes = _count_classes(num_classes, labels)
-        _check_fit(backbone, preprocessor)
+        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -103,6 +105,25 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
         # === Config ===
         self.labels = None if labels is None else tuple(labels)
         self.dropout = dropout
+
+    @classmethod
+    def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
+        """Load a classifier, or a backbone under a new head.
+
+        Args:
+            preset: See `PresetMixin.from_preset`.
+            **kwargs: As there. With `num_classes` or `labels` the head is a new one,
+                of random weights, even if the preset has one.
+
+        Returns:
+            The classifier.
+        """
+        if kwargs.get("labels") is not None:
+            kwargs.setdefault("num_classes", len(kwargs["labels"]))
+        elif "num_classes" in kwargs:
+            # Not the names of the classes that the preset's own head had.
+            kwargs["labels"] = None
+        return super().from_preset(preset, **kwargs)
 
     @property
     def is_regression(self) -> bool:
@@ -261,31 +282,6 @@ def _count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int
         )
         raise ValueError(msg)
     return count
-
-
-def _check_fit(
-    backbone: AlbertBackbone, preprocessor: AlbertClassifierPreprocessor | None
-) -> None:
-    """Find a preprocessor whose output the backbone cannot read."""
-    if preprocessor is None:
-        return
-    if preprocessor.max_length > backbone.max_sequence_length:
-        msg = (
-            f"The preprocessor makes rows of up to {preprocessor.max_length} tokens, "
-            f"and the backbone reads {backbone.max_sequence_length}. Build the "
-            f"preprocessor with max_sequence_length={backbone.max_sequence_length}."
-        )
-        raise ValueError(msg)
-    if preprocessor.tokenizer.proto is None:
-        return
-    size = preprocessor.tokenizer.vocabulary_size()
-    if size > backbone.vocabulary_size:
-        msg = (
-            f"The vocabulary has {size} tokens, and the backbone embeds "
-            f"{backbone.vocabulary_size}. Use the vocabulary that the backbone was "
-            "made with."
-        )
-        raise ValueError(msg)
 
 
 # KerasHub's name for the same thing.

@@ -84,6 +84,7 @@ def make_classifier(toy_proto):
             AlbertTokenizer(toy_proto),
             sequence_length=sequence_length,
             max_sequence_length=32,
+            length_buckets=[16],  # JAX compiles for each
         )
         kwargs = {"preprocessor": preprocessor} | kwargs
         return AlbertClassifier(

@@ -31,6 +31,7 @@ def test_validation_data_in_every_form(make_classifier, toy, x, y):
     held_x, held_y = toy[0][24:56], toy[1][24:56]
     # First the names are learned, which a held-out part may not all have.
     classifier.encode_targets(y)
+    classifier.compile(keras.optimizers.SGD(1e-9))
     losses = []
     for held_out in (
         (held_x, held_y),
@@ -39,7 +40,6 @@ def test_validation_data_in_every_form(make_classifier, toy, x, y):
         (held_x, held_y, np.ones(32)),
         (classifier.preprocessor(held_x), held_y),
     ):
-        classifier.compile(keras.optimizers.SGD(1e-9))
         history = classifier.fit(x, y, validation_data=held_out, verbose=0).history
         losses.append(history["val_loss"][0])
     expected = classifier.evaluate(held_x, held_y, verbose=0)[0]

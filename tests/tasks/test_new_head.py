@@ -1,0 +1,40 @@
+"""A preset's backbone under another head."""
+
+import numpy as np
+import pytest
+
+from keras_albert import AlbertClassifier
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ({"num_classes": 3}, ("0", "1", "2")),
+        ({"labels": ["low", "middle", "high"]}, ("low", "middle", "high")),
+        ({"num_classes": 1}, ("0",)),
+    ],
+)
+def test_other_classes_get_a_new_head_on_the_same_backbone(
+    make_classifier, tmp_path, arguments, names
+):
+    saved = make_classifier(labels=["bad", "good"])
+    saved.save_to_preset(tmp_path / "preset")
+    loaded = AlbertClassifier.from_preset(tmp_path / "preset", **arguments)
+    assert loaded.class_names == names
+    assert loaded.predict(["a text"], verbose=0).shape == (1, len(names))
+    for ours, theirs in zip(
+        loaded.backbone.weights, saved.backbone.weights, strict=True
+    ):
+        np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+def test_without_arguments_the_head_is_the_preset_s_own(make_classifier, tmp_path):
+    saved = make_classifier(labels=["bad", "good"])
+    saved.save_to_preset(tmp_path / "preset")
+    loaded = AlbertClassifier.from_preset(tmp_path / "preset")
+    assert loaded.class_names == ("bad", "good")
+    np.testing.assert_allclose(
+        loaded.predict(["a text"], verbose=0),
+        saved.predict(["a text"], verbose=0),
+        atol=1e-5,
+    )
