@@ -50,10 +50,10 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
         >>> from keras_albert.text import train_vocabulary
         >>> texts = ["a fine film", "a dull film", "fine acting", "dull acting"] * 4
         >>> labels = ["good", "bad", "good", "bad"] * 4
-        >>> vocabulary = train_vocabulary(texts, vocabulary_size=32)
+        >>> vocabulary = train_vocabulary(texts, vocabulary_size=28)
         >>> classifier = AlbertClassifier(
         ...     AlbertBackbone(
-        ...         vocabulary_size=32, num_layers=2, num_heads=2, embedding_dim=8,
+        ...         vocabulary_size=28, num_layers=2, num_heads=2, embedding_dim=8,
         ...         hidden_dim=16, intermediate_dim=32),
         ...     num_classes=2,
         ...     preprocessor=AlbertClassifierPreprocessor(AlbertTokenizer(vocabulary)))

@@ -55,7 +55,7 @@ class AlbertClassifierPreprocessor(
         >>> from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
         >>> from keras_albert.text import train_vocabulary
         >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=48))
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
         >>> preprocessor = AlbertClassifierPreprocessor(tokenizer)
         >>> sorted(preprocessor("the fox"))
         ['padding_mask', 'segment_ids', 'token_ids']
