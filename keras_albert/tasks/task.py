@@ -14,6 +14,7 @@ from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.tasks.automatic_compile import AutomaticCompile
 from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.export_formats import export_writer
+from keras_albert.tasks.kept_weights import kept_weights
 from keras_albert.tasks.model_input import preprocess_batch, read_model_input
 from keras_albert.tasks.validation_split import split_validation
 
@@ -114,7 +115,8 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
             self._complete_optimizer(steps and steps * epochs, kwargs.get("callbacks"))
         # Data sets are in their order already.
         kwargs["shuffle"] = shuffle and data.batch_size is not None
-        return keras.Model.fit(self, **data.arguments(), epochs=epochs, **kwargs)
+        with kept_weights(self):
+            return keras.Model.fit(self, **data.arguments(), epochs=epochs, **kwargs)
 
     def evaluate(
         self,
@@ -144,7 +146,8 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
         data = read_model_input(self, x, y, sample_weight, batch_size)
-        return keras.Model.evaluate(self, **data.arguments(), **kwargs)
+        with kept_weights(self):
+            return keras.Model.evaluate(self, **data.arguments(), **kwargs)
 
     def predict(
         self, x: Any, batch_size: int | None = None, **kwargs: Any
@@ -163,9 +166,9 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
         if data.is_empty():
             return np.zeros((0, *self.output_shape[1:]), np.float32)
         arguments = {"x": data.x, "batch_size": data.batch_size}
-        outputs: npt.NDArray[np.float32] = keras.Model.predict(
-            self, **arguments, **kwargs
-        )
+        outputs: npt.NDArray[np.float32]
+        with kept_weights(self):
+            outputs = keras.Model.predict(self, **arguments, **kwargs)
         return outputs if data.batches is None else data.batches.restore_order(outputs)
 
     def preprocess_samples(

@@ -206,3 +206,24 @@ class TestBadData:
     def test_targets_are_missed_in_tf_data(self, trained, data):
         with pytest.raises(ValueError, match="A loss needs targets, and the data set"):
             trained.fit(as_tf_data(data[0]).map(lambda text: text), verbose=0)
+
+
+@pytest.mark.parametrize("good_batches", [0, 1])
+def test_an_error_in_the_middle_leaves_the_model_whole(learner, data, good_batches):
+    dataset = Indexed(*data)
+    dataset.batches[good_batches] = (["a", None], [0, 1])
+    before = learner.predict(data[0], verbose=0)
+    for method in (learner.evaluate, learner.predict):
+        with pytest.raises(Exception, match="row 1 of texts is None"):
+            method(dataset, verbose=0)
+        np.testing.assert_allclose(
+            learner.predict(data[0], verbose=0), before, atol=1e-6
+        )
+    steps = int(learner.optimizer.iterations)
+    with pytest.raises(Exception, match="row 1 of texts is None"):
+        learner.fit(dataset, shuffle=False, verbose=0)
+    assert int(learner.optimizer.iterations) == steps + good_batches
+    # It goes on from there.
+    assert np.isfinite(learner.predict(data[0], verbose=0)).all()
+    learner.fit(Indexed(*data), verbose=0)
+    assert int(learner.optimizer.iterations) == steps + good_batches + 3
