@@ -61,11 +61,14 @@ class ClassifierGraph(tf.Module):
         def serve_tokens(
             token_ids: Any, segment_ids: Any, padding_mask: Any
         ) -> dict[str, Any]:
-            tf.debugging.assert_less_equal(
+            fits = tf.debugging.assert_less_equal(
                 tf.shape(token_ids)[1],
                 classifier.backbone.max_sequence_length,
                 "`token_ids` has more tokens than the model reads. Truncate its rows.",
             )
+            # Or an operation deep in the model may fail first and say less.
+            with tf.control_dependencies([fits]):
+                token_ids = tf.identity(token_ids)
             # A server pads a ragged batch with each row's first element, so that a
             # padded mask says 1 where there is nothing.
             real = tf.cast(token_ids != special.pad, tf.int32) * padding_mask
