@@ -28,3 +28,7 @@ Truncation: TypeAlias = Literal["round_robin", "waterfall"]
 IntArray: TypeAlias = npt.NDArray[np.int32]
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 Lengths: TypeAlias = Sequence[int]
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+
+# `(x,)`, `(x, y)` or `(x, y, sample_weight)`: arrays, or trees of them.
+Batch: TypeAlias = tuple[Any, ...]

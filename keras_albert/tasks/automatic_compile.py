@@ -45,12 +45,17 @@ class AutomaticCompile:
         """Give the metrics that `compile` uses if none are named."""
         raise NotImplementedError
 
+    def default_weighted_metrics(self) -> Any:
+        """Give the metrics that heed sample weights, if `compile` names none."""
+        return None
+
     def compile(
         self,
         optimizer: Any = "auto",
         loss: Any = "auto",
         *,
         metrics: Any = "auto",
+        weighted_metrics: Any = "auto",
         learning_rate: float | None = None,
         **kwargs: Any,
     ) -> None:
@@ -63,6 +68,7 @@ class AutomaticCompile:
                 where nobody knows the steps, or a callback sets it.
             loss: string or `keras.losses.Loss`. Defaults to `"auto"`, the task's own.
             metrics: A list. Defaults to `"auto"`, the task's own.
+            weighted_metrics: A list. Defaults to `"auto"`, the task's own.
             learning_rate: float. The highest rate of the optimizer `"auto"`. Defaults
                 to `None`: chosen by the model's width, and by whether its weights
                 were loaded.
@@ -90,6 +96,9 @@ class AutomaticCompile:
             loss = self.default_loss()
         if isinstance(metrics, str) and metrics == "auto":
             metrics = self.default_metrics()
+        if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
+            weighted_metrics = self.default_weighted_metrics()
+        kwargs["weighted_metrics"] = weighted_metrics
         kwargs.setdefault("jit_compile", default_jit_compile())
         self._automatic = None
         if automatic:

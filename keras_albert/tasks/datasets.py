@@ -95,19 +95,11 @@ def _tf_dataset(
     """
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-    def any_width(array: Any) -> Any:
+    def any_shape(array: Any) -> Any:
         array = np.asarray(array)
-        return tf.TensorSpec((None, None), array.dtype)
+        return tf.TensorSpec((None,) * array.ndim, array.dtype)
 
-    def any_count(array: Any) -> Any:
-        array = np.asarray(array)
-        return tf.TensorSpec((None, *array.shape[1:]), array.dtype)
-
-    inputs, *targets = first
-    signature = (
-        {name: any_width(array) for name, array in inputs.items()},
-        *(any_count(array) for array in targets),
-    )
+    signature = keras.tree.map_structure(any_shape, first)
     dataset = tf.data.Dataset.from_generator(epoch, output_signature=signature)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
@@ -154,3 +146,32 @@ class _StreamedBatches(_MappedBatches):
         if index == 0:
             self.stream = iter(self.source)
         return self.preprocess(next(self.stream))
+
+
+def numpy_batches(dataset: Any) -> Any:
+    """Hand over a `tf.data.Dataset` to those who preprocess in Python.
+
+    Args:
+        dataset: A `tf.data.Dataset` of batches.
+
+    Returns:
+        An iterable of NumPy batches; with a length, unless there is no end of them.
+    """
+    size = int(dataset.cardinality())
+    if size == -1:  # `tf.data.INFINITE_CARDINALITY`
+        return dataset.as_numpy_iterator()
+    if size < 0:  # unknown, so that somebody has to count
+        size = int(dataset.reduce(np.int64(0), lambda total, *_: total + 1))
+    return _NumpyBatches(dataset, size)
+
+
+class _NumpyBatches:
+    def __init__(self, dataset: Any, size: int) -> None:
+        self.dataset = dataset
+        self.size = size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.dataset.as_numpy_iterator())
+
+    def __len__(self) -> int:
+        return self.size

@@ -8,13 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 
-def read_ids(backbone: Any, inputs: Any) -> dict[str, npt.NDArray[Any]]:
+def read_ids(
+    backbone: Any, inputs: Any, axes: tuple[str, ...] = ("examples", "tokens")
+) -> dict[str, npt.NDArray[Any]]:
     """Read ids, and find those without an embedding before a backend looks them up.
 
     Args:
         backbone: An `AlbertBackbone`.
-        inputs: A dict of `token_ids`, `segment_ids` and `padding_mask`, each
-            `(examples, tokens)`: lists, arrays or tensors.
+        inputs: A dict of `token_ids`, `segment_ids` and `padding_mask`: lists, arrays
+            or tensors.
+        axes: The names of the axes that each has. Defaults to
+            `("examples", "tokens")`.
 
     Returns:
         The three, as integer arrays.
@@ -34,10 +38,14 @@ def read_ids(backbone: Any, inputs: Any) -> dict[str, npt.NDArray[Any]]:
     ids = {name: _to_numpy(inputs[name]) for name in expected}
     shapes = {name: array.shape for name, array in ids.items()}
     integral = all(array.dtype.kind in "iub" for array in ids.values())
-    if len(set(shapes.values())) > 1 or len(shapes["token_ids"]) != 2 or not integral:
+    if (
+        len(set(shapes.values())) > 1
+        or len(shapes["token_ids"]) != len(axes)
+        or not integral
+    ):
         types = ", ".join(f"{name} {a.dtype} {a.shape}" for name, a in ids.items())
         msg = (
-            "Ids are arrays of integers, all of one shape (examples, tokens). "
+            f"Ids are arrays of integers, all of one shape ({', '.join(axes)}). "
             f"Received: {types}. Pass what the preprocessor gives for a list of texts."
         )
         raise ValueError(msg)
@@ -45,7 +53,9 @@ def read_ids(backbone: Any, inputs: Any) -> dict[str, npt.NDArray[Any]]:
         ("token_ids", backbone.vocabulary_size, "vocabulary_size"),
         ("segment_ids", backbone.num_segments, "num_segments"),
     ):
-        outside = ((ids[name] < 0) | (ids[name] >= limit)).any(axis=1)
+        outside = ((ids[name] < 0) | (ids[name] >= limit)).any(
+            axis=tuple(range(1, len(axes)))
+        )
         if outside.any():
             msg = (
                 f"Row {int(outside.argmax())} of `{name}` holds an id outside 0 to "
@@ -53,7 +63,7 @@ def read_ids(backbone: Any, inputs: Any) -> dict[str, npt.NDArray[Any]]:
                 "that the model was made with."
             )
             raise ValueError(msg)
-    length = shapes["token_ids"][1]
+    length = shapes["token_ids"][-1]
     if length > backbone.max_sequence_length:
         msg = (
             f"The rows of `token_ids` have {length} tokens, and the model reads "

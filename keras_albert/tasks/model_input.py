@@ -1,26 +1,23 @@
 """What users pass to a task, as what `keras.Model.fit` takes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
-import numpy.typing as npt
 
 from keras_albert.tasks.datasets import (
     backend_dataset,
     is_dataset,
     is_tf_dataset,
     map_dataset,
+    numpy_batches,
 )
-from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.length_batches import LengthBatches
+from keras_albert.text.examples import check_counts, pack_all, read_weights
 from keras_albert.text.text_columns import holds_text
 
 _BATCH_SIZE = 32
-
-EncodeTargets = Callable[[Any], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -109,32 +106,37 @@ def read_model_input(
             )
             raise ValueError(msg)
         return ModelInput(_read_dataset(task, x, shuffle, needs_targets))
-    if needs_targets and y is None:
+    if needs_targets and y is None and not task.is_self_supervised:
         msg = (
             "A loss needs targets, and `y` is None. Pass them as the second argument; "
             "a pair of texts is one argument, `x=(first, second)`."
         )
         raise ValueError(msg)
-    targets = None if y is None else task.encode_targets(y)
-    weights = None if sample_weight is None else _read_weights(sample_weight)
-    if task.preprocessor is None or isinstance(x, Mapping):
-        ids = read_ids(task.backbone, x)
+    weights = None if sample_weight is None else read_weights(sample_weight)
+    if holds_ids(task, x):
+        ids = task.read_ids(x)
+        targets = None if y is None else task.encode_id_targets(y)
         check_counts(len(ids["token_ids"]), targets, weights, needs_targets)
         return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
-    texts, batched = task.preprocessor.encode(x)
+    preprocessor = task.preprocessor
+    targets = None if y is None else task.encode_targets(y)
+    if needs_targets:
+        examples, batched = preprocessor.encode(x, targets, weights)
+    else:
+        examples, batched = preprocessor.encode_for_prediction(x)
     if not batched:
-        msg = f"Pass a list of texts. Received a single one: {str(x)[:80]!r}"
+        msg = f"Pass a list of examples. Received a single one: {str(x)[:80]!r}"
         raise ValueError(msg)
-    check_counts(len(texts), targets, weights, needs_targets)
+    check_counts(len(examples), None, None, needs_targets)
     batches = LengthBatches(
-        texts,
-        task.preprocessor.padded_length,
-        targets,
-        weights,
-        batch_size or _BATCH_SIZE,
-        shuffle,
+        examples, preprocessor.padded_length, batch_size or _BATCH_SIZE, shuffle
     )
     return ModelInput(backend_dataset(batches), batches=batches)
+
+
+def holds_ids(task: Any, x: Any) -> bool:
+    """Whether `x` is preprocessed already."""
+    return task.preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
 
 
 def preprocess_batch(
@@ -155,37 +157,44 @@ def preprocess_batch(
         TypeError: If `x` is none of these.
         ValueError: If it is no batch, or something is wrong with a row.
     """
-    if task.preprocessor is None or isinstance(x, Mapping):
-        inputs = read_ids(task.backbone, x)
+    weights = None if sample_weight is None else read_weights(sample_weight)
+    if holds_ids(task, x):
+        x = task.read_ids(x)
+        y = None if y is None else task.encode_id_targets(y)
+        check_counts(len(x["token_ids"]), y, weights)
     else:
-        inputs = task.preprocessor(x)
-    if inputs["token_ids"].ndim == 1:
-        msg = (
-            f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make a "
-            "list of it, or batch the data set."
-        )
-        raise ValueError(msg)
-    targets = None if y is None else task.encode_targets(y)
-    weights = None if sample_weight is None else _read_weights(sample_weight)
-    check_counts(len(inputs["token_ids"]), targets, weights)
-    return keras.utils.pack_x_y_sample_weight(inputs, targets, weights)
+        targets = None if y is None else task.encode_targets(y)
+        examples, batched = task.preprocessor.encode(x, targets, weights)
+        if not batched:
+            msg = (
+                f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make "
+                "a list of it, or batch the data set."
+            )
+            raise ValueError(msg)
+        x, y, weights = pack_all(examples, task.preprocessor.padded_length, True)
+    return keras.utils.pack_x_y_sample_weight(x, y, weights)
 
 
 def _read_dataset(task: Any, dataset: Any, shuffle: bool, needs_targets: bool) -> Any:
     if is_tf_dataset(dataset):
-        return _map_tf_dataset(task, dataset, needs_targets)
+        if task.preprocessor is None or task.preprocessor.runs_in_graph:
+            return _map_tf_dataset(task, dataset, needs_targets)
+        dataset = numpy_batches(dataset)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
-        batch = preprocess_batch(task, *_unpack(element, needs_targets))
+        batch = preprocess_batch(task, *_unpack(task, element, needs_targets))
         return batch if isinstance(batch, tuple) else (batch,)
 
     return map_dataset(dataset, preprocess, shuffle)
 
 
-def _unpack(element: Any, needs_targets: bool) -> tuple[Any, Any, Any]:
+def _unpack(task: Any, element: Any, needs_targets: bool) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless one must be the label."""
     if isinstance(element, list):
         element = _read_collated(element)
+    if task.is_self_supervised and not holds_ids(task, element):
+        x = element if isinstance(element, tuple) else (element,)
+        return x if len(x) > 1 else x[0], None, None
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
     if not needs_targets and sample_weight is None and holds_text(y):
         return element, None, None
@@ -219,9 +228,9 @@ def _map_tf_dataset(task: Any, dataset: Any, needs_targets: bool) -> Any:
 
     def preprocess(*element: Any) -> Any:
         x, y, sample_weight = _unpack(
-            element if len(element) > 1 else element[0], needs_targets
+            task, element if len(element) > 1 else element[0], needs_targets
         )
-        if task.preprocessor is not None and not isinstance(x, Mapping):
+        if not holds_ids(task, x):
             x = task.preprocessor(x)
         if y is not None:
             # In Python, which finds a wrong label and names its row.
@@ -234,38 +243,3 @@ def _map_tf_dataset(task: Any, dataset: Any, needs_targets: bool) -> Any:
 
     mapped = dataset.map(preprocess, num_parallel_calls=tf.data.AUTOTUNE)
     return mapped.prefetch(tf.data.AUTOTUNE)
-
-
-def _read_weights(sample_weight: Any) -> npt.NDArray[np.float32]:
-    weights = np.asarray(sample_weight, np.float32)
-    if not np.isfinite(weights).all():
-        row = int(np.argmin(np.isfinite(weights)))
-        msg = f"Row {row} has the sample weight {weights[row]}. Pass finite numbers."
-        raise ValueError(msg)
-    return weights
-
-
-def check_counts(
-    count: int, targets: Any, weights: Any, needs_some: bool = False
-) -> None:
-    """Check that each example has its target and its weight, if there are any.
-
-    Args:
-        count: int. How many examples there are.
-        targets: Something with a length, or `None`.
-        weights: Something with a length, or `None`.
-        needs_some: bool. Whether there must be an example. Defaults to `False`.
-
-    Raises:
-        ValueError: If a count differs, or there is no example.
-    """
-    for name, array in (("targets", targets), ("sample weights", weights)):
-        if array is not None and len(array) != count:
-            msg = (
-                f"There are {count} examples, but {len(array)} {name}. Each example "
-                "needs one."
-            )
-            raise ValueError(msg)
-    if needs_some and not count:
-        msg = "There are no examples: `x` is empty. Pass at least one text."
-        raise ValueError(msg)

@@ -14,9 +14,16 @@ from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.tasks.automatic_compile import AutomaticCompile
 from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.export_formats import export_writer
+from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.kept_weights import kept_weights
-from keras_albert.tasks.model_input import preprocess_batch, read_model_input
+from keras_albert.tasks.model_input import (
+    holds_ids,
+    preprocess_batch,
+    read_model_input,
+)
+from keras_albert.tasks.ragged_outputs import has_ragged_outputs, predict_ragged
 from keras_albert.tasks.validation_split import split_validation
+from keras_albert.text.text_columns import text_columns
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
@@ -36,6 +43,12 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
 
     backbone_cls = AlbertBackbone
 
+    # Whether targets come from the texts themselves.
+    is_self_supervised = False
+
+    # What `predict` fills up outputs with whose shape differs from batch to batch.
+    output_padding: float = 0.0
+
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Turn targets into an array, and check them."""
         raise NotImplementedError
@@ -44,6 +57,14 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
     def target_dtype(self) -> str:
         """The dtype that `encode_targets` gives: "int32" or "float32"."""
         raise NotImplementedError
+
+    def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
+        """Read input that is preprocessed already, and check it."""
+        return read_ids(self.backbone, inputs)
+
+    def encode_id_targets(self, y: Any) -> Any:
+        """Turn the targets of input that is preprocessed already into arrays."""
+        return self.encode_targets(y)
 
     def fit(
         self,
@@ -92,15 +113,16 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
         """
         if validation_split and validation_data is None:
             # All of them at once: names are learned from all, and rows keep numbers.
-            if y is not None:
+            if y is not None and not holds_ids(self, x):
                 y = self.encode_targets(y)
+            columns_of = getattr(self.preprocessor, "columns", text_columns)
             train, validation_data = split_validation(
-                x, y, sample_weight, validation_split
+                x, y, sample_weight, validation_split, columns_of
             )
             x, y, sample_weight = train
         data = read_model_input(self, x, y, sample_weight, batch_size, shuffle)
         if validation_data is not None:
-            if is_dataset(validation_data):
+            if is_dataset(validation_data) or self.is_self_supervised:
                 validation_data = (validation_data,)
             held_x, held_y, weight = keras.utils.unpack_x_y_sample_weight(
                 tuple(validation_data)
@@ -149,9 +171,7 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
         with kept_weights(self):
             return keras.Model.evaluate(self, **data.arguments(), **kwargs)
 
-    def predict(
-        self, x: Any, batch_size: int | None = None, **kwargs: Any
-    ) -> npt.NDArray[np.float32]:
+    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Compute the model's outputs, in the order of the inputs.
 
         Args:
@@ -160,14 +180,19 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
             **kwargs: Whatever else `keras.Model.predict` takes.
 
         Returns:
-            An array `(examples, ...)`.
+            An array `(examples, ...)`, or a dict of such. Where a batch's outputs are
+            as long as its longest row, shorter ones are filled up.
         """
         data = read_model_input(self, x, batch_size=batch_size, needs_targets=False)
         if data.is_empty():
-            return np.zeros((0, *self.output_shape[1:]), np.float32)
-        arguments = {"x": data.x, "batch_size": data.batch_size}
-        outputs: npt.NDArray[np.float32]
+            return keras.tree.map_structure(
+                lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
+                self.output,
+            )
         with kept_weights(self):
+            if data.batches is not None and has_ragged_outputs(self):
+                return predict_ragged(self, data.batches, **kwargs)
+            arguments = {"x": data.x, "batch_size": data.batch_size}
             outputs = keras.Model.predict(self, **arguments, **kwargs)
         return outputs if data.batches is None else data.batches.restore_order(outputs)
 

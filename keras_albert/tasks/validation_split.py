@@ -6,22 +6,24 @@ from typing import Any
 import numpy as np
 
 from keras_albert.tasks.datasets import is_dataset
-from keras_albert.tasks.model_input import check_counts
+from keras_albert.text.examples import check_counts
 from keras_albert.text.text_columns import text_columns
 
 Examples = tuple[Any, Any, Any]
 
 
 def split_validation(
-    x: Any, y: Any, sample_weight: Any, fraction: float
+    x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
 ) -> tuple[Examples, Examples]:
     """Split examples in memory, the last ones being held out, as Keras does.
 
     Args:
-        x: Texts or pairs, or a dict of arrays.
-        y: Targets.
+        x: Raw input, or a dict of arrays of ids.
+        y: Targets, or `None`.
         sample_weight: Weights, or `None`.
         fraction: float. The part to hold out, between 0 and 1.
+        columns_of: Callable of `x` that gives its columns, and whether it was a
+            batch. Defaults to `text_columns`.
 
     Returns:
         `(x, y, sample_weight)` to train on, and the same held out.
@@ -41,8 +43,12 @@ def split_validation(
             "`validation_data` instead."
         )
         raise ValueError(msg)
-    columns = _columns(x)
-    count = len(columns["token_ids"] if isinstance(columns, dict) else columns[0])
+    if isinstance(x, Mapping) and "token_ids" in x:
+        columns: Any = {name: np.asarray(column) for name, column in x.items()}
+        count = len(columns["token_ids"])
+    else:
+        columns, _ = columns_of(x)
+        count = len(columns[0])
     check_counts(count, y, sample_weight)
     cut = int(count * (1 - fraction))
     if cut in (0, count):
@@ -53,21 +59,20 @@ def split_validation(
         raise ValueError(msg)
 
     def part(rows: slice) -> Examples:
-        if isinstance(columns, dict):
-            inputs: Any = {name: column[rows] for name, column in columns.items()}
-        else:
-            texts = tuple(column[rows] for column in columns)
-            inputs = texts if len(texts) > 1 else texts[0]
-        targets, weights = (
-            None if values is None else np.asarray(values)[rows]
-            for values in (y, sample_weight)
-        )
-        return inputs, targets, weights
+        inputs = _slice(columns, rows)
+        if isinstance(inputs, tuple) and len(inputs) == 1:
+            inputs = inputs[0]
+        return inputs, _slice(y, rows), _slice(sample_weight, rows)
 
     return part(slice(0, cut)), part(slice(cut, count))
 
 
-def _columns(x: Any) -> Any:
-    if isinstance(x, Mapping):
-        return {name: np.asarray(column) for name, column in x.items()}
-    return text_columns(x)[0]
+def _slice(values: Any, rows: slice) -> Any:
+    """Take some rows of a list or an array, or of all in a tuple or a dict."""
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        return {name: _slice(part, rows) for name, part in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_slice(part, rows) for part in values)
+    return values[rows] if isinstance(values, list) else np.asarray(values)[rows]

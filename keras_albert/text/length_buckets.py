@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Int64Array = npt.NDArray[np.int64]
+from keras_albert.types import Int64Array
 
 # Batches that are sorted among themselves while training: enough that a batch is
 # of nearly one length, few enough that an epoch stays well shuffled.

@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from keras_albert.text.token_rows import TokenRows
-from keras_albert.types import IntArray, Truncation
-
-Int64Array = npt.NDArray[np.int64]
+from keras_albert.types import Int64Array, IntArray, Truncation
 
 
 @dataclass(frozen=True)
@@ -24,6 +21,16 @@ class SpecialIds:
     cls: int
     sep: int
     pad: int
+
+
+def check_truncation(truncate: str) -> None:
+    """Refuse a word that is none of KerasHub's two."""
+    if truncate not in ("round_robin", "waterfall"):
+        msg = (
+            "`truncate` is 'round_robin' or 'waterfall'. Received: "
+            f"truncate={truncate!r}"
+        )
+        raise ValueError(msg)
 
 
 def truncated_lengths(

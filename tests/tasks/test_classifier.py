@@ -185,12 +185,12 @@ class TestBadInput:
             (["a", "b"], [0, 2], "Row 1 has the label 2, which is out of range"),
             (["a", None], [0, 1], "row 1 of texts is None"),
             (["a", b"\xff"], [0, 1], "row 1 of texts is not UTF-8"),
-            ("a", [0], "Pass a list of texts. Received a single one: 'a'"),
-            (("a", "b"), [0], "Pass a list of texts. Received a single one"),
+            ("a", [0], "Pass a list of examples. Received a single one: 'a'"),
+            (("a", "b"), [0], "Pass a list of examples. Received a single one"),
             ([1.5, 2.5], [0, 1], r"row 0 of texts is 1.5 \(float\), not a text"),
             (np.eye(2), [0, 1], r"row 0 of first texts is 1.0 \(float\)"),
             (3, [0], "`texts` must hold texts.*Received: int"),
-            ({"text": ["a"]}, [0], r"a dict of token_ids.*Received: \['text'\]"),
+            ({"text": ["a"]}, [0], "`texts` must hold texts.*Received: dict"),
         ],
     )
     def test_fit_and_evaluate_say_what_is_wrong(self, trained, x, y, message):

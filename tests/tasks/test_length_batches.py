@@ -8,6 +8,7 @@ from keras_albert.tasks.datasets import backend_dataset, is_dataset, is_tf_datas
 from keras_albert.tasks.length_batches import LengthBatches
 from keras_albert.tasks.validation_split import split_validation
 from keras_albert.text import TokenRows
+from keras_albert.text.examples import LabelledTexts
 from keras_albert.text.packing import EncodedTexts, SpecialIds
 
 COUNT = 23
@@ -20,9 +21,12 @@ def texts():
     return EncodedTexts((TokenRows.from_lists(rows),), SpecialIds(2, 3, 0), 32)
 
 
-def make(texts, shuffle, **kwargs):
+def make(texts, shuffle, y=None, sample_weight=None):
     return LengthBatches(
-        texts, lambda longest: longest, batch_size=4, shuffle=shuffle, **kwargs
+        LabelledTexts(texts, y, sample_weight),
+        lambda longest: longest,
+        batch_size=4,
+        shuffle=shuffle,
     )
 
 
@@ -120,7 +124,7 @@ class TestValidationSplit:
         train, held = split_validation(x, y, weights, 0.25)
         assert train[0] == ["a", "b", "c"]
         assert held[0] == ["d"]
-        assert [part.tolist() for part in train[1:]] == [["p", "q", "p"], [1, 2, 3]]
+        assert list(train[1:]) == [["p", "q", "p"], [1, 2, 3]]
         assert [part.tolist() for part in held[1:]] == [["q"], [4]]
 
     def test_splits_pairs_and_ids(self):

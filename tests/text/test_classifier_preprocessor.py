@@ -86,7 +86,7 @@ class TestForms:
             shapes = {rows.shape for rows in preprocessor(empty).values()}
             assert shapes == {(0, 16)}
         encoded, batched = preprocessor.encode(([], []))
-        assert (len(encoded), encoded.num_specials, batched) == (0, 3, True)
+        assert (len(encoded), encoded.texts.num_specials, batched) == (0, 3, True)
 
     def test_a_batch_takes_the_bucket_of_its_longest_row(self, preprocessor):
         widths = [

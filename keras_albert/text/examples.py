@@ -1,0 +1,140 @@
+"""Examples that are tokenized and wait to be packed, batch by batch."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+
+from keras_albert.text.packing import EncodedTexts
+from keras_albert.types import Batch, Int64Array
+
+
+class Examples(Protocol):
+    """What a preprocessor makes of raw input, and batches are cut from.
+
+    A row is what the model sees; a long document may give several.
+    """
+
+    # Tokens in each row, int64 `(rows,)`.
+    lengths: Int64Array
+
+    def __len__(self) -> int:
+        """Count the rows."""
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows.
+
+        Args:
+            rows: int64 array `(batch,)`. Which rows, in which order.
+            length: int. The width to pad to, at least the longest row's length.
+
+        Returns:
+            `(x,)`, `(x, y)` or `(x, y, sample_weight)`, NumPy arrays or trees of them.
+        """
+
+
+class LabelledTexts:
+    """Texts with a target and a weight for each, if there are any.
+
+    Args:
+        texts: `EncodedTexts`.
+        y: Targets, arrays `(rows, ...)`, or `None`. Defaults to `None`.
+        sample_weight: An array `(rows,)`, or `None`. Defaults to `None`.
+
+    Raises:
+        ValueError: If there are not as many targets or weights as texts.
+    """
+
+    def __init__(
+        self, texts: EncodedTexts, y: Any = None, sample_weight: Any = None
+    ) -> None:
+        check_counts(len(texts), y, sample_weight)
+        self.texts = texts
+        self.lengths = texts.lengths
+        self.y = y
+        self.sample_weight = sample_weight
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`."""
+        batch: Batch = (self.texts.pack(rows, length),)
+        if self.y is not None:
+            batch += (self.y[rows],)
+            if self.sample_weight is not None:
+                batch += (self.sample_weight[rows],)
+        return batch
+
+
+def pack_all(
+    examples: Examples, padded_length: Any, batched: bool
+) -> tuple[Any, Any, Any]:
+    """Pack all rows as one batch, or the only one as an example.
+
+    Args:
+        examples: `Examples`.
+        padded_length: Callable of the longest length; the width to pad to.
+        batched: bool. Whether the result has a batch axis.
+
+    Returns:
+        `x`, `y` and `sample_weight`; `None` for what there is not.
+    """
+    longest = int(examples.lengths.max(initial=1))
+    batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))
+    if not batched:
+        batch = keras.tree.map_structure(lambda array: array[0], batch)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    return x, y, sample_weight
+
+
+def read_weights(sample_weight: Any) -> Any:
+    """Read one weight an example, and find one that is no finite number.
+
+    Args:
+        sample_weight: Numbers `(examples, ...)`, or a dict of such.
+
+    Returns:
+        float32 array, or a dict of such.
+
+    Raises:
+        ValueError: If one is NaN or infinite; the message names its row.
+    """
+    if isinstance(sample_weight, Mapping):
+        return {name: read_weights(part) for name, part in sample_weight.items()}
+    weights = np.asarray(sample_weight, np.float32)
+    finite = np.isfinite(weights).reshape(len(weights), -1).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        msg = f"Row {row} has the sample weight {weights[row]}. Pass finite numbers."
+        raise ValueError(msg)
+    return weights
+
+
+def check_counts(
+    count: int, targets: Any, weights: Any, needs_some: bool = False
+) -> None:
+    """Check that each example has its target and its weight, if there are any.
+
+    Args:
+        count: int. How many examples there are.
+        targets: Something with a length, a dict of such, or `None`.
+        weights: Something with a length, a dict of such, or `None`.
+        needs_some: bool. Whether there must be an example. Defaults to `False`.
+
+    Raises:
+        ValueError: If a count differs, or there is no example.
+    """
+    for name, values in (("targets", targets), ("sample weights", weights)):
+        parts = values.values() if isinstance(values, Mapping) else (values,)
+        for part in parts:
+            if part is not None and len(part) != count:
+                msg = (
+                    f"There are {count} examples, but {len(part)} {name}. Each example "
+                    "needs one."
+                )
+                raise ValueError(msg)
+    if needs_some and not count:
+        msg = "There are no examples: `x` is empty. Pass at least one text."
+        raise ValueError(msg)

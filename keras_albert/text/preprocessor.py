@@ -1,0 +1,193 @@
+"""What the preprocessors of all tasks share."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.text.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.examples import Examples, pack_all
+from keras_albert.text.length_buckets import bucket_length, default_length_buckets
+from keras_albert.text.packing import SpecialIds
+from keras_albert.text.text_columns import MAX_COLUMNS, holds_text, text_columns
+from keras_albert.types import Lengths
+
+
+class AlbertPreprocessor(PresetMixin):
+    """The part of a preprocessor that does not depend on the task.
+
+    Stands before one of KerasHub's preprocessor classes in the list of bases. A
+    subclass says what its examples are (`columns`) and how they are tokenized
+    (`encode`); the constructor of each calls `_set_lengths`.
+    """
+
+    backbone_cls = AlbertBackbone
+    tokenizer_cls = AlbertTokenizer
+
+    tokenizer: AlbertTokenizer
+    sequence_length: int | None
+    max_sequence_length: int
+    length_buckets: Lengths | None
+
+    # Whether a graph of TensorFlow can preprocess by itself, in a `tf.data.Dataset`.
+    runs_in_graph = False
+
+    # The most tokens that only pack a row, and room for a token of each text.
+    shortest_length = 2 * MAX_COLUMNS + 1
+
+    def _set_lengths(
+        self,
+        sequence_length: int | None,
+        max_sequence_length: int,
+        length_buckets: Lengths | None,
+    ) -> None:
+        for name, length in (
+            ("sequence_length", sequence_length),
+            ("max_sequence_length", max_sequence_length),
+        ):
+            if length is not None and length < self.shortest_length:
+                msg = (
+                    f"`{name}` must be at least {self.shortest_length}, so that each "
+                    f"text keeps a token. Received: {name}={length}"
+                )
+                raise ValueError(msg)
+        self.sequence_length = sequence_length
+        self.max_sequence_length = max_sequence_length
+        self.length_buckets = length_buckets and _read_buckets(length_buckets)
+
+    def build(self, input_shape: Any) -> None:
+        """Do nothing: there is no weight, and KerasHub's packer is not used."""
+        self.built = True
+
+    @property
+    def max_length(self) -> int:
+        """The most tokens in a row."""
+        return int(self.sequence_length or self.max_sequence_length)
+
+    def padded_length(self, longest: int) -> int:
+        """Choose the width of a batch.
+
+        Args:
+            longest: int. The batch's longest row, at most `max_length`.
+
+        Returns:
+            `sequence_length`, or the bucket that holds `longest`.
+        """
+        if self.sequence_length is not None:
+            return int(self.sequence_length)
+        return bucket_length(longest, self._buckets())
+
+    def _buckets(self) -> Lengths:
+        if self.length_buckets is None:
+            return default_length_buckets(self.max_sequence_length)
+        buckets = (n for n in self.length_buckets if n < self.max_sequence_length)
+        return (*buckets, self.max_sequence_length)
+
+    @property
+    def special_ids(self) -> SpecialIds:
+        """The ids that packing adds."""
+        tokenizer = self.tokenizer
+        return SpecialIds(
+            cls=tokenizer.cls_token_id,
+            sep=tokenizer.sep_token_id,
+            pad=tokenizer.pad_token_id,
+        )
+
+    def columns(self, x: Any) -> tuple[tuple[Any, ...], bool]:
+        """Read raw input into columns, one entry an example.
+
+        Args:
+            x: What a user passes to `fit`.
+
+        Returns:
+            Lists of equal length, and whether `x` was a batch.
+        """
+        return text_columns(x)
+
+    def encode(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Examples, bool]:
+        """Tokenize raw input, to be packed batch by batch later.
+
+        Args:
+            x: Raw input, as the task takes it.
+            y: Targets, one an example, as `encode_targets` of the task gives them.
+                Defaults to `None`.
+            sample_weight: float32 array, one an example. Defaults to `None`.
+
+        Returns:
+            The examples, and whether `x` was a batch.
+        """
+        raise NotImplementedError
+
+    def encode_for_prediction(self, x: Any) -> tuple[Examples, bool]:
+        """Tokenize raw input that has no targets; see `encode`."""
+        return self.encode(x)
+
+    def __call__(
+        self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
+    ) -> Any:
+        """Preprocess raw input.
+
+        Args:
+            x: One example, or many.
+            y: Targets. Defaults to `None`.
+            sample_weight: Weights. Defaults to `None`.
+            **kwargs: As on any Keras layer.
+
+        Returns:
+            `x`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
+        """
+        if isinstance(x, tuple) and y is None and sample_weight is None:
+            x, y, sample_weight = self._split_element(x)
+        # With `y` by name, KerasHub does not take a pair for `(x, y)`.
+        return super().__call__(x, y=y, sample_weight=sample_weight, **kwargs)  # type: ignore[misc]
+
+    def call(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Preprocess raw input; see `__call__`."""
+        examples, batched = self.encode(x, y, sample_weight)
+        return keras.utils.pack_x_y_sample_weight(
+            *pack_all(examples, self.padded_length, batched)
+        )
+
+    def _split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Split one element of a data set, unless it is a pair of texts."""
+        if len(element) == MAX_COLUMNS and holds_text(element[1]):
+            return element, None, None
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
+        return x, y, sample_weight
+
+    @classmethod
+    def _from_checkpoint(
+        cls, checkpoint_format: CheckpointFormat, directory: Any, **kwargs: Any
+    ) -> Any:
+        vocabulary = checkpoint_format.read_vocabulary(directory)
+        return cls(tokenizer=AlbertTokenizer(vocabulary), **kwargs)  # type: ignore[call-arg]
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()  # type: ignore[misc]
+        config.update(
+            sequence_length=self.sequence_length,
+            max_sequence_length=self.max_sequence_length,
+            length_buckets=self.length_buckets and list(self.length_buckets),
+        )
+        return config
+
+
+def _read_buckets(buckets: Lengths) -> tuple[int, ...]:
+    """Check lengths early; a batch would stumble over them late."""
+    lengths = np.asarray(buckets)
+    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+        lengths = np.zeros(1, int)
+    if (lengths < 1).any():
+        msg = (
+            "`length_buckets` are the lengths that batches are padded to, whole "
+            f"numbers from 1 on. Received: length_buckets={buckets!r}. For one length "
+            "alone pass `sequence_length`."
+        )
+        raise ValueError(msg)
+    return tuple(sorted(lengths.tolist()))
