@@ -1,0 +1,81 @@
+"""What every task must do, checked in one place."""
+
+import keras
+import numpy as np
+
+
+def as_numpy(variable):
+    return keras.ops.convert_to_numpy(variable.value)
+
+
+def assert_same(first, second, atol=1e-5):
+    """Two predictions, arrays or trees of them, agree."""
+    keras.tree.assert_same_structure(first, second)
+    for a, b in zip(keras.tree.flatten(first), keras.tree.flatten(second), strict=True):
+        np.testing.assert_allclose(a, b, atol=atol, rtol=1e-5)
+
+
+def assert_differs(first, second):
+    """Some number of two predictions differs."""
+    pairs = zip(keras.tree.flatten(first), keras.tree.flatten(second), strict=True)
+    assert any(not np.allclose(a, b, atol=1e-4) for a, b in pairs)
+
+
+def check_task(task, x, y, directory):
+    """Check what a user does with any task; it is trained on the way.
+
+    Args:
+        task: A small task with a preprocessor.
+        x: At least 6 examples of unlike length, as `fit` takes them.
+        y: Their targets, or `None`.
+        directory: `tmp_path`.
+    """
+    cls = type(task)
+    # Strings in; the answers do not depend on who is in the batch.
+    outputs = task.predict(x, verbose=0)
+    assert_same(task.predict(x, batch_size=2, verbose=0), outputs)
+    history = task.fit(x, y, batch_size=4, epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    trained = task.predict(x, verbose=0)
+    assert_differs(trained, outputs)
+    scores = task.evaluate(x, y, verbose=0, return_dict=True)
+    assert all(np.isfinite(list(scores.values())))
+
+    # Saved and loaded.
+    task.save_to_preset(directory / "preset")
+    assert_same(cls.from_preset(directory / "preset").predict(x, verbose=0), trained)
+    task.save(directory / "task.keras")
+    loaded = keras.saving.load_model(directory / "task.keras")
+    assert_same(loaded.predict(x, verbose=0), trained)
+
+    # Ids in, as the preprocessor made them.
+    targets = None if y is None else task.encode_targets(y)
+    packed = task.preprocessor(x, targets)
+    ids, targets, weights = keras.utils.unpack_x_y_sample_weight(packed)
+    bare = cls.from_config({**task.get_config(), "preprocessor": None})
+    bare.set_weights(task.get_weights())
+    by_ids = bare.evaluate(
+        ids, targets, sample_weight=weights, verbose=0, return_dict=True
+    )
+    assert np.isfinite(by_ids["loss"])
+    if not task.is_self_supervised:
+        np.testing.assert_allclose(by_ids["loss"], scores["loss"], rtol=1e-3)
+
+    # LoRA trains few weights, and survives.
+    loaded.backbone.enable_lora(2)
+    loaded.compile()
+    frozen = [as_numpy(v) for v in loaded.backbone.non_trainable_variables]
+    loaded.fit(x, y, batch_size=4, verbose=0)
+    for before, variable in zip(
+        frozen, loaded.backbone.non_trainable_variables, strict=True
+    ):
+        np.testing.assert_array_equal(before, as_numpy(variable))
+    loaded.save_to_preset(directory / "lora")
+    reloaded = cls.from_preset(directory / "lora")
+    assert_same(reloaded.predict(x, verbose=0), loaded.predict(x, verbose=0))
+
+    # Mixed precision.
+    half = cls.from_preset(directory / "preset", dtype="mixed_bfloat16")
+    assert half.backbone.compute_dtype == "bfloat16"
+    history = half.fit(x, y, batch_size=4, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
