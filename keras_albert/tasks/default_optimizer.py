@@ -1,5 +1,7 @@
 """The optimizer that `compile()` chooses when nobody else does."""
 
+from typing import Any
+
 import keras
 
 
@@ -31,10 +33,9 @@ def default_optimizer(
             which are the warm-up; `None` keeps the rate constant.
 
     Returns:
-        The optimizer; gradients are clipped to a global norm of 1, biases and
-        LayerNorms do not decay.
+        The optimizer; see `adamw`.
     """
-    rate = learning_rate
+    rate: Any = learning_rate
     if total_steps is not None:
         warmup_steps = max(1, total_steps // 10)
         rate = keras.optimizers.schedules.CosineDecay(
@@ -43,8 +44,21 @@ def default_optimizer(
             warmup_target=learning_rate,
             warmup_steps=warmup_steps,
         )
+    return adamw(rate)
+
+
+def adamw(learning_rate: Any) -> keras.optimizers.Optimizer:
+    """Make an AdamW as the reference has it for fine-tuning.
+
+    Args:
+        learning_rate: float or a schedule.
+
+    Returns:
+        The optimizer; gradients are clipped to a global norm of 1, biases and
+        LayerNorms do not decay.
+    """
     optimizer = keras.optimizers.AdamW(
-        rate, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0
+        learning_rate, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer

@@ -1,0 +1,161 @@
+"""How the published models were fine-tuned, as data."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import keras
+from keras import ops
+
+from keras_albert.tasks.default_optimizer import adamw
+from keras_albert.types import Tensor
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The settings of one task.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14, and the
+    README of google-research/albert where it says otherwise.
+
+    Args:
+        name: string. The task's name, in small letters.
+        learning_rate: float. The peak, after the warm-up.
+        batch_size: int. Examples in a batch.
+        steps: int. Batches in all.
+        warmup_steps: int. Batches until the peak.
+        max_sequence_length: int. Tokens in a row.
+        dropout: float. Rate in the backbone. Defaults to `0.0`.
+        head_dropout: float. Rate before the last layer. Defaults to `0.1`.
+        starts_from: string or `None`. A task whose fine-tuned weights are the start.
+            Defaults to `None`, the pretrained weights.
+
+    Example:
+        >>> from keras_albert.tasks.recipes import recipe
+        >>> recipe("sst-2").batch_size
+        32
+        >>> recipe("sst-2").epochs(num_examples=67_349)
+        10
+    """
+
+    name: str
+    learning_rate: float
+    batch_size: int
+    steps: int
+    warmup_steps: int
+    max_sequence_length: int = 512
+    dropout: float = 0.0
+    head_dropout: float = 0.1
+    starts_from: str | None = None
+
+    def epochs(self, num_examples: int) -> int:
+        """Count the epochs that make about as many steps.
+
+        Args:
+            num_examples: int. Examples to train on.
+
+        Returns:
+            The number, at least 1.
+        """
+        return max(1, round(self.steps * self.batch_size / num_examples))
+
+    def optimizer(self, total_steps: int | None = None) -> keras.optimizers.Optimizer:
+        """Make the AdamW of the recipe: linear warm-up, then linear decay to zero.
+
+        Args:
+            total_steps: int or `None`. Batches in all, where there are not as many
+                as in the recipe; the warm-up keeps its share. Defaults to `None`.
+
+        Returns:
+            The optimizer.
+        """
+        total = total_steps or self.steps
+        warmup = max(1, round(total * self.warmup_steps / self.steps))
+        return adamw(WarmUpAndDecay(self.learning_rate, total, warmup))
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate that rises linearly and then falls linearly to zero.
+
+    Args:
+        peak: float. The highest rate.
+        total_steps: int. Steps until the rate is zero.
+        warmup_steps: int. Steps until the peak.
+
+    Example:
+        >>> schedule = WarmUpAndDecay(1.0, total_steps=10, warmup_steps=2)
+        >>> [round(float(schedule(step)), 2) for step in (0, 1, 2, 6, 10)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+
+    def __init__(self, peak: float, total_steps: int, warmup_steps: int) -> None:
+        super().__init__()
+        self.peak = peak
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, step: int) -> float:
+        """Give the rate of a step."""
+        ops = keras.ops
+        step = ops.cast(step, "float32")
+        rising = step / max(1, self.warmup_steps)
+        falling = (self.total_steps - step) / max(
+            1, self.total_steps - self.warmup_steps
+        )
+        return self.peak * ops.maximum(0.0, ops.minimum(rising, falling))
+
+    def get_config(self) -> dict[str, float]:
+        """Give the constructor's arguments."""
+        return {
+            "peak": self.peak,
+            "total_steps": self.total_steps,
+            "warmup_steps": self.warmup_steps,
+        }
+
+
+_TABLE = (
+    Recipe("cola", 1e-5, 16, 5336, 320),
+    Recipe("sts-b", 2e-5, 16, 3598, 214, starts_from="mnli"),
+    Recipe("sst-2", 1e-5, 32, 20935, 1256),
+    Recipe("mnli", 3e-5, 128, 10000, 1000),
+    Recipe("qnli", 1e-5, 32, 33112, 1986),
+    Recipe("qqp", 5e-5, 128, 14000, 1000, dropout=0.1),
+    Recipe("rte", 3e-5, 32, 800, 200, dropout=0.1, starts_from="mnli"),
+    Recipe("mrpc", 2e-5, 32, 800, 200, starts_from="mnli"),
+    Recipe("wnli", 2e-5, 16, 2000, 250, dropout=0.1),
+    Recipe("squad-1.1", 5e-5, 48, 3649, 365, 384),
+    Recipe("squad-2.0", 3e-5, 48, 8144, 814),
+    Recipe("race", 2e-5, 32, 12000, 1000, dropout=0.1),
+)
+_BY_NAME = {row.name: row for row in _TABLE}
+
+# What the README of the reference changed for the second release.
+_V2_OVERRIDES = {"race": {"learning_rate": 1e-5, "dropout": 0.0}}
+
+RECIPE_NAMES = tuple(_BY_NAME)
+
+
+def recipe(name: str, version: Literal["v1", "v2"] = "v2") -> Recipe:
+    """Look up how a task was fine-tuned.
+
+    Args:
+        name: string. One of `RECIPE_NAMES`; capitals do not matter.
+        version: string. Which release of the weights is fine-tuned, `"v1"` or `"v2"`.
+            With the first one's settings, RACE diverges on the second. Defaults to
+            `"v2"`.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    found = _BY_NAME.get(name.lower())
+    if found is None:
+        msg = f"There is no recipe {name!r}. Choose one of: {', '.join(RECIPE_NAMES)}."
+        raise ValueError(msg)
+    if version not in ("v1", "v2"):
+        msg = f"`version` is 'v1' or 'v2'. Received: version={version!r}"
+        raise ValueError(msg)
+    overrides = _V2_OVERRIDES.get(found.name, {}) if version == "v2" else {}
+    return replace(found, **overrides)  # type: ignore[arg-type]
