@@ -94,14 +94,12 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.total_steps = total_steps
         self.warmup_steps = warmup_steps
 
-    def __call__(self, step: int) -> float:
+    def __call__(self, step: Tensor) -> Tensor:
         """Give the rate of a step."""
-        ops = keras.ops
         step = ops.cast(step, "float32")
         rising = step / max(1, self.warmup_steps)
-        falling = (self.total_steps - step) / max(
-            1, self.total_steps - self.warmup_steps
-        )
+        decay_steps = max(1, self.total_steps - self.warmup_steps)
+        falling = (self.total_steps - step) / decay_steps
         return self.peak * ops.maximum(0.0, ops.minimum(rising, falling))
 
     def get_config(self) -> dict[str, float]:
