@@ -39,6 +39,7 @@ def train_vocabulary(
     files: Sequence[str | os.PathLike[str]] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     vocabulary_size: int = 30000,
+    hard_vocab_limit: bool = True,
     text_rules: TextRules | None = None,
     input_sentence_size: int = 10_000_000,
     character_coverage: float = 0.99995,
@@ -58,6 +59,9 @@ def train_vocabulary(
             `None`: nowhere.
         vocabulary_size: int. Pieces, special tokens included. Defaults to
             `30000`, the released models'.
+        hard_vocab_limit: bool. Whether it is an error if the texts give fewer
+            pieces than `vocabulary_size`; with `False` they give what they have.
+            Defaults to `True`.
         text_rules: The rules. Defaults to `None`: `TextRules()`, uncased. For a
             cased vocabulary pass `TextRules(lowercase=False, strip_accents=False)`.
         input_sentence_size: int. Lines to train on, drawn at random where there
@@ -112,6 +116,7 @@ def train_vocabulary(
             normalizer=_ruled_normalizer(rules),
             model_type="unigram",
             vocab_size=vocabulary_size,
+            hard_vocab_limit=hard_vocab_limit,
             pad_id=0,
             unk_id=1,
             bos_id=-1,
@@ -215,8 +220,8 @@ def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
     if limit := re.search(r"too high .*<= (\d+)", problem):
         return (
             f"`vocabulary_size={vocabulary_size}` is too large for these texts: "
-            f"{lines} lines give at most {limit[1]} pieces. Lower it to that, or "
-            "train on more text."
+            f"{lines} lines give at most {limit[1]} pieces. Lower it to that, "
+            "pass `hard_vocab_limit=False`, or train on more text."
         )
     if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", problem):
         return (

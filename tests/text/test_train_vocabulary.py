@@ -107,3 +107,12 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         train_vocabulary(TEXTS, output_path=path, vocabulary_size=34)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_takes_what_there_is_without_a_hard_limit():
+    texts = ["a few words", "and a few more"] * 5
+    proto = train_vocabulary(texts, vocabulary_size=5000, hard_vocab_limit=False)
+    size = len(parse_vocabulary(proto).pieces)
+    assert 20 < size < 5000
+    with pytest.raises(ValueError, match="pass `hard_vocab_limit=False`"):
+        train_vocabulary(texts, vocabulary_size=5000)
