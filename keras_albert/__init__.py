@@ -2,8 +2,18 @@
 
 from keras_albert import conversion, layers, serving
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.tasks import AlbertClassifier, AlbertTextClassifier
-from keras_albert.text import AlbertClassifierPreprocessor, AlbertTokenizer
+from keras_albert.tasks import (
+    AlbertClassifier,
+    AlbertMultipleChoice,
+    AlbertTextClassifier,
+    AlbertTextEmbedder,
+)
+from keras_albert.text import (
+    AlbertClassifierPreprocessor,
+    AlbertMultipleChoicePreprocessor,
+    AlbertTextEmbedderPreprocessor,
+    AlbertTokenizer,
+)
 
 __version__ = "0.1.0.dev0"
 
@@ -11,7 +21,11 @@ __all__ = [
     "AlbertBackbone",
     "AlbertClassifier",
     "AlbertClassifierPreprocessor",
+    "AlbertMultipleChoice",
+    "AlbertMultipleChoicePreprocessor",
     "AlbertTextClassifier",
+    "AlbertTextEmbedder",
+    "AlbertTextEmbedderPreprocessor",
     "AlbertTokenizer",
     "conversion",
     "layers",

@@ -15,7 +15,6 @@ from keras_albert.tasks.datasets import (
 )
 from keras_albert.tasks.length_batches import LengthBatches
 from keras_albert.text.examples import check_counts, pack_all, read_weights
-from keras_albert.text.text_columns import holds_text
 
 _BATCH_SIZE = 32
 
@@ -117,11 +116,15 @@ def read_model_input(
         ids = task.read_ids(x)
         targets = None if y is None else task.encode_id_targets(y)
         check_counts(len(ids["token_ids"]), targets, weights, needs_targets)
+        task.check_id_targets(ids, targets)
         return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
     preprocessor = task.preprocessor
     targets = None if y is None else task.encode_targets(y)
     if needs_targets:
         examples, batched = preprocessor.encode(x, targets, weights)
+    elif hasattr(x, "pack"):
+        # A task that reads its own predictions keeps the examples behind them.
+        examples, batched = x, True
     else:
         examples, batched = preprocessor.encode_for_prediction(x)
     if not batched:
@@ -129,7 +132,10 @@ def read_model_input(
         raise ValueError(msg)
     check_counts(len(examples), None, None, needs_targets)
     batches = LengthBatches(
-        examples, preprocessor.padded_length, batch_size or _BATCH_SIZE, shuffle
+        task.adapt_examples(examples),
+        preprocessor.padded_length,
+        batch_size or _BATCH_SIZE,
+        shuffle,
     )
     return ModelInput(backend_dataset(batches), batches=batches)
 
@@ -162,6 +168,7 @@ def preprocess_batch(
         x = task.read_ids(x)
         y = None if y is None else task.encode_id_targets(y)
         check_counts(len(x["token_ids"]), y, weights)
+        task.check_id_targets(x, y)
     else:
         targets = None if y is None else task.encode_targets(y)
         examples, batched = task.preprocessor.encode(x, targets, weights)
@@ -171,6 +178,7 @@ def preprocess_batch(
                 "a list of it, or batch the data set."
             )
             raise ValueError(msg)
+        examples = task.adapt_examples(examples)
         x, y, weights = pack_all(examples, task.preprocessor.padded_length, True)
     return keras.utils.pack_x_y_sample_weight(x, y, weights)
 
@@ -195,9 +203,11 @@ def _unpack(task: Any, element: Any, needs_targets: bool) -> tuple[Any, Any, Any
     if task.is_self_supervised and not holds_ids(task, element):
         x = element if isinstance(element, tuple) else (element,)
         return x if len(x) > 1 else x[0], None, None
+    reads_raw = task.preprocessor is not None
+    if not needs_targets and reads_raw and isinstance(element, tuple):
+        parts: tuple[Any, Any, Any] = task.preprocessor.split_element(element)
+        return parts
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-    if not needs_targets and sample_weight is None and holds_text(y):
-        return element, None, None
     if needs_targets and y is None:
         msg = (
             "A loss needs targets, and the data set gives none. Its elements should be "

@@ -66,6 +66,9 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
         """Turn the targets of input that is preprocessed already into arrays."""
         return self.encode_targets(y)
 
+    def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
+        """Find a target that does not fit its ids; `y` may be `None`."""
+
     def fit(
         self,
         x: Any = None,

@@ -2,12 +2,18 @@
 
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
+from keras_albert.text.multiple_choice_preprocessor import (
+    AlbertMultipleChoicePreprocessor,
+)
+from keras_albert.text.text_embedder_preprocessor import AlbertTextEmbedderPreprocessor
 from keras_albert.text.text_rules import TextRules, add_text_rules
 from keras_albert.text.token_rows import TokenRows
 from keras_albert.text.train_vocabulary import train_vocabulary
 
 __all__ = [
     "AlbertClassifierPreprocessor",
+    "AlbertMultipleChoicePreprocessor",
+    "AlbertTextEmbedderPreprocessor",
     "AlbertTokenizer",
     "TextRules",
     "TokenRows",

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from keras_albert.text.packing import EncodedTexts
-from keras_albert.types import Batch, Int64Array
+from keras_albert.types import Batch, Int64Array, IntArray
 
 
 class Examples(Protocol):
@@ -34,11 +33,23 @@ class Examples(Protocol):
         """
 
 
+class PackableTexts(Protocol):
+    """Encoded texts without targets: `EncodedTexts`, or a row of several."""
+
+    lengths: Int64Array
+
+    def __len__(self) -> int:
+        """Count the rows."""
+
+    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
+        """Pack some rows; see `EncodedTexts.pack`."""
+
+
 class LabelledTexts:
     """Texts with a target and a weight for each, if there are any.
 
     Args:
-        texts: `EncodedTexts`.
+        texts: `PackableTexts`.
         y: Targets, arrays `(rows, ...)`, or `None`. Defaults to `None`.
         sample_weight: An array `(rows,)`, or `None`. Defaults to `None`.
 
@@ -47,7 +58,7 @@ class LabelledTexts:
     """
 
     def __init__(
-        self, texts: EncodedTexts, y: Any = None, sample_weight: Any = None
+        self, texts: PackableTexts, y: Any = None, sample_weight: Any = None
     ) -> None:
         check_counts(len(texts), y, sample_weight)
         self.texts = texts

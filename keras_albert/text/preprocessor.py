@@ -142,7 +142,7 @@ class AlbertPreprocessor(PresetMixin):
             `x`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
         """
         if isinstance(x, tuple) and y is None and sample_weight is None:
-            x, y, sample_weight = self._split_element(x)
+            x, y, sample_weight = self.split_element(x)
         # With `y` by name, KerasHub does not take a pair for `(x, y)`.
         return super().__call__(x, y=y, sample_weight=sample_weight, **kwargs)  # type: ignore[misc]
 
@@ -153,8 +153,16 @@ class AlbertPreprocessor(PresetMixin):
             *pack_all(examples, self.padded_length, batched)
         )
 
-    def _split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split one element of a data set, unless it is a pair of texts."""
+    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Split one element of a data set, unless it is raw input alone.
+
+        Args:
+            element: Raw input without targets, a pair of texts for instance; or
+                `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
+
+        Returns:
+            `x`, `y` and `sample_weight`; `None` for what there is not.
+        """
         if len(element) == MAX_COLUMNS and holds_text(element[1]):
             return element, None, None
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)

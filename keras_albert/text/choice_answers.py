@@ -1,0 +1,92 @@
+"""Which choice is right: numbers, or the letters of an exam."""
+
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+
+from keras_albert.types import Int64Array, IntArray
+
+
+def encode_answers(y: Any) -> IntArray:
+    """Turn answers into the numbers of the right choices.
+
+    Args:
+        y: One answer a question: a number from 0 on, or a letter from "A" on.
+
+    Returns:
+        int32 array `(questions,)`.
+
+    Raises:
+        ValueError: If an answer is missing, or neither a number nor a letter; the
+            message names its row.
+
+    Example:
+        >>> encode_answers(["A", "c", 1]).tolist()
+        [0, 2, 1]
+    """
+    if hasattr(y, "detach"):
+        y = y.detach().cpu()
+    # As objects, since NumPy makes strings of numbers that stand beside letters.
+    answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
+    if answers.ndim == 2 and answers.shape[1] == 1:
+        answers = answers[:, 0]
+    if answers.ndim != 1:
+        msg = (
+            "Each question has one right choice. Received answers of shape "
+            f"{answers.shape}. For one-hot answers pass `y.argmax(axis=-1)`."
+        )
+        raise ValueError(msg)
+    if answers.dtype.kind in "iu" and not (answers < 0).any():
+        return answers.astype(np.int32)
+    numbers = [_number(answer, row) for row, answer in enumerate(answers.tolist())]
+    return np.array(numbers, np.int32)
+
+
+def check_answers(answers: IntArray, counts: Int64Array) -> None:
+    """Find an answer that its question has no choice for.
+
+    Args:
+        answers: int array `(questions,)`.
+        counts: int array `(questions,)`. How many choices each question has.
+
+    Raises:
+        ValueError: If there is one; the message names its row.
+    """
+    wrong = np.asarray(answers) >= counts
+    if wrong.any():
+        row = int(wrong.argmax())
+        answer, count = int(answers[row]), int(counts[row])
+        msg = (
+            f"Row {row} has the answer {_name(answer)}, and its question has {count} "
+            f"choices, {_name(0)} to {_name(count - 1)}. Correct the answer, or add "
+            "the choice."
+        )
+        raise ValueError(msg)
+
+
+def _number(answer: Any, row: int) -> int:
+    if isinstance(answer, bytes):
+        answer = answer.decode("utf-8", errors="replace")
+    if isinstance(answer, str) and len(answer) == 1:
+        number = ascii_uppercase.find(answer.upper())
+        if number >= 0:
+            return number
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    if (
+        type(answer) is not bool
+        and isinstance(answer, int | np.integer)
+        and answer >= 0
+    ):
+        return int(answer)
+    msg = (
+        f"Row {row} has the answer {answer!r}. Pass the number of the right choice, "
+        "from 0 on, or its letter, from 'A' on; drop the row if nobody knows."
+    )
+    raise ValueError(msg)
+
+
+def _name(answer: int) -> str:
+    letter = ascii_uppercase[answer : answer + 1]
+    return f"{answer} ({letter})" if letter else str(answer)
