@@ -23,6 +23,7 @@ from keras_albert.tasks.model_input import (
 )
 from keras_albert.tasks.ragged_outputs import has_ragged_outputs, predict_ragged
 from keras_albert.tasks.validation_split import split_validation
+from keras_albert.text.examples import Examples
 from keras_albert.text.text_columns import text_columns
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
     def encode_id_targets(self, y: Any) -> Any:
         """Turn the targets of input that is preprocessed already into arrays."""
         return self.encode_targets(y)
+
+    def adapt_examples(self, examples: Examples) -> Examples:
+        """Fit what the preprocessor made to this model's inputs and outputs."""
+        return examples
 
     def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
         """Find a target that does not fit its ids; `y` may be `None`."""
