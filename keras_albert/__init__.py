@@ -7,11 +7,13 @@ from keras_albert.tasks import (
     AlbertMultipleChoice,
     AlbertTextClassifier,
     AlbertTextEmbedder,
+    AlbertTokenClassifier,
 )
 from keras_albert.text import (
     AlbertClassifierPreprocessor,
     AlbertMultipleChoicePreprocessor,
     AlbertTextEmbedderPreprocessor,
+    AlbertTokenClassifierPreprocessor,
     AlbertTokenizer,
 )
 
@@ -26,6 +28,8 @@ __all__ = [
     "AlbertTextClassifier",
     "AlbertTextEmbedder",
     "AlbertTextEmbedderPreprocessor",
+    "AlbertTokenClassifier",
+    "AlbertTokenClassifierPreprocessor",
     "AlbertTokenizer",
     "conversion",
     "layers",

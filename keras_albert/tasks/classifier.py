@@ -1,8 +1,7 @@
 """Classification and regression of texts and pairs of texts."""
 
-import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 import keras_hub
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.initializers import albert_initializer
 from keras_albert.tasks.labels import class_names, encode_classes, encode_scores
+from keras_albert.tasks.named_classes import NamedClasses, count_classes
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
@@ -20,7 +20,7 @@ from keras_albert.types import Activation, Texts
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
+class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier):
     """Assign texts, or pairs of texts, to classes, or give them a score.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.4.
@@ -76,7 +76,7 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        num_classes = _count_classes(num_classes, labels)
+        num_classes = count_classes(num_classes, labels)
         check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
@@ -106,36 +106,10 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
         self.labels = None if labels is None else tuple(labels)
         self.dropout = dropout
 
-    @classmethod
-    def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
-        """Load a classifier, or a backbone under a new head.
-
-        Args:
-            preset: See `PresetMixin.from_preset`.
-            **kwargs: As there. With `num_classes` or `labels` the head is a new one,
-                of random weights, even if the preset has one.
-
-        Returns:
-            The classifier.
-        """
-        if kwargs.get("labels") is not None:
-            kwargs.setdefault("num_classes", len(kwargs["labels"]))
-        elif "num_classes" in kwargs:
-            # Not the names of the classes that the preset's own head had.
-            kwargs["labels"] = None
-        return super().from_preset(preset, **kwargs)
-
     @property
     def is_regression(self) -> bool:
         """Whether the model gives scores instead of classes."""
         return bool(self.num_classes == 1)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The names of the classes, or their numbers as strings."""
-        if self.labels is None:
-            return tuple(str(number) for number in range(self.num_classes))
-        return tuple(self.labels)
 
     def default_loss(self) -> keras.losses.Loss:
         """Give cross-entropy for classes, squared error for scores."""
@@ -169,16 +143,7 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
         """
         if self.is_regression:
             return encode_scores(y)
-        labels = self.labels
-        if labels is None and (names := class_names(y)):
-            if len(names) != self.num_classes:
-                msg = (
-                    f"The targets have {len(names)} names ({', '.join(names[:9])}), "
-                    f"and the model has {self.num_classes} classes. Pass "
-                    "`labels=[...]` to the model, or correct the targets."
-                )
-                raise ValueError(msg)
-            labels = names
+        labels = self.labels or self.learn_labels(class_names(y))
         targets = encode_classes(y, self.num_classes, labels)
         self.labels = labels
         return targets
@@ -268,20 +233,6 @@ class AlbertClassifier(AlbertTask, keras_hub.models.TextClassifier):
             dropout=self.dropout,
         )
         return config
-
-
-def _count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
-    if labels is not None and len(set(labels)) != len(labels):
-        msg = f"Each class needs a name of its own. Received: labels={list(labels)}"
-        raise ValueError(msg)
-    count = len(labels) if num_classes is None and labels is not None else num_classes
-    if count is None or count < 1 or (labels is not None and len(labels) != count):
-        msg = (
-            "Pass the number of classes (1 for a regression), their names, or as many "
-            f"names as classes. Received: num_classes={num_classes}, labels={labels}"
-        )
-        raise ValueError(msg)
-    return count
 
 
 # KerasHub's name for the same thing.

@@ -2,11 +2,16 @@
 
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
+from keras_albert.text.conll import read_conll
 from keras_albert.text.multiple_choice_preprocessor import (
     AlbertMultipleChoicePreprocessor,
 )
+from keras_albert.text.tagging import tag_names
 from keras_albert.text.text_embedder_preprocessor import AlbertTextEmbedderPreprocessor
 from keras_albert.text.text_rules import TextRules, add_text_rules
+from keras_albert.text.token_classifier_preprocessor import (
+    AlbertTokenClassifierPreprocessor,
+)
 from keras_albert.text.token_rows import TokenRows
 from keras_albert.text.train_vocabulary import train_vocabulary
 
@@ -14,9 +19,12 @@ __all__ = [
     "AlbertClassifierPreprocessor",
     "AlbertMultipleChoicePreprocessor",
     "AlbertTextEmbedderPreprocessor",
+    "AlbertTokenClassifierPreprocessor",
     "AlbertTokenizer",
     "TextRules",
     "TokenRows",
     "add_text_rules",
+    "read_conll",
+    "tag_names",
     "train_vocabulary",
 ]

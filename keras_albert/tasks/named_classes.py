@@ -1,0 +1,89 @@
+"""What tasks share whose last layer has one output for each of some named classes."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Self
+
+
+class NamedClasses:
+    """The names of a head's outputs, as a mixin that stands before `AlbertTask`."""
+
+    num_classes: int
+    labels: tuple[str, ...] | None
+
+    @classmethod
+    def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
+        """Load the task, or a backbone under a new head.
+
+        Args:
+            preset: See `PresetMixin.from_preset`.
+            **kwargs: As there. With `num_classes` or `labels` the head is a new one,
+                of random weights, even if the preset has one.
+
+        Returns:
+            The task.
+        """
+        if kwargs.get("labels") is not None:
+            kwargs.setdefault("num_classes", len(kwargs["labels"]))
+        elif "num_classes" in kwargs:
+            # Not the names of the classes that the preset's own head had.
+            kwargs["labels"] = None
+        return super().from_preset(preset, **kwargs)  # type: ignore[misc, no-any-return]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, or their numbers as strings."""
+        if self.labels is None:
+            return tuple(str(number) for number in range(self.num_classes))
+        return tuple(self.labels)
+
+    def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Take the names that targets have, unless the classes have names.
+
+        Args:
+            names: Distinct names, in the order of the classes; none if targets are
+                numbers.
+
+        Returns:
+            The names of the classes, if there are any. It is for the caller to keep
+            them, once the targets have proved right.
+
+        Raises:
+            ValueError: If there are more or fewer names than classes.
+        """
+        if self.labels is not None or not names:
+            return self.labels
+        if len(names) != self.num_classes:
+            msg = (
+                f"The targets have {len(names)} names ({', '.join(names[:9])}), "
+                f"and the model has {self.num_classes} classes. Pass "
+                "`labels=[...]` to the model, or correct the targets."
+            )
+            raise ValueError(msg)
+        return names
+
+
+def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
+    """Tell the number of classes from what a constructor was given.
+
+    Args:
+        num_classes: int or `None`.
+        labels: The names of the classes, or `None`.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: If neither says it, they disagree, or two names are alike.
+    """
+    if labels is not None and len(set(labels)) != len(labels):
+        msg = f"Each class needs a name of its own. Received: labels={list(labels)}"
+        raise ValueError(msg)
+    count = len(labels) if num_classes is None and labels is not None else num_classes
+    if count is None or count < 1 or (labels is not None and len(labels) != count):
+        msg = (
+            "Pass the number of classes (1 for a regression), their names, or as many "
+            f"names as classes. Received: num_classes={num_classes}, labels={labels}"
+        )
+        raise ValueError(msg)
+    return count

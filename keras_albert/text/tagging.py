@@ -1,0 +1,283 @@
+"""Tags of words and the entities they mean, in the schemes that people use.
+
+Source: [Tjong Kim Sang and Veenstra, 1999](https://arxiv.org/abs/cs/9907006).
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+# "BIO" is also known as IOB2, "BIOES" as IOBES. "IO" has bare labels: words next to
+# each other that share one are one entity.
+Scheme: TypeAlias = Literal["BIO", "IOB1", "BIOES", "IO"]
+
+SCHEMES: tuple[Scheme, ...] = ("BIO", "IOB1", "BIOES", "IO")
+OUTSIDE = "O"
+
+_MARKS = {"BIO": "BI", "IOB1": "BI", "BIOES": "BIES"}
+_MARKED = re.compile(r"([BIES])-(.+)", re.DOTALL)
+
+
+class Span(NamedTuple):
+    """An entity in a row of words, or of characters.
+
+    Args:
+        start: int. The first.
+        end: int. The one behind the last.
+        label: string. What it is.
+    """
+
+    start: int
+    end: int
+    label: str
+
+
+def check_scheme(scheme: str) -> None:
+    """Refuse a word that names no scheme."""
+    if scheme not in ("auto", *SCHEMES):
+        msg = (
+            "`scheme` is 'auto', 'BIO' (IOB2), 'IOB1', 'BIOES' or 'IO' (bare labels). "
+            f"Received: scheme={scheme!r}"
+        )
+        raise ValueError(msg)
+
+
+def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
+    """List all tags that a scheme has for some kinds of entities, sorted.
+
+    Args:
+        labels: The kinds of entities.
+        scheme: string. Defaults to `"BIO"`.
+
+    Returns:
+        The names, as a model takes them for its `labels`.
+
+    Example:
+        >>> tag_names(["place", "person"])
+        ('B-person', 'B-place', 'I-person', 'I-place', 'O')
+    """
+    marks = [f"{mark}-" for mark in _MARKS.get(scheme, "")] or [""]
+    return tuple(sorted({OUTSIDE, *(m + label for label in labels for m in marks)}))
+
+
+def scheme_of_names(names: Iterable[str]) -> Scheme:
+    """Guess the scheme from the names of the tags alone.
+
+    Args:
+        names: The distinct tags.
+
+    Returns:
+        "BIOES" where one ends or stands alone, "BIO" where they are marked, or "IO".
+
+    Example:
+        >>> scheme_of_names(["O", "B-place", "E-place"])
+        'BIOES'
+    """
+    marks = set()
+    for name in names:
+        mark, _ = _split(name)
+        if name != OUTSIDE and not mark:
+            return "IO"
+        marks.add(mark)
+    if marks & {"E", "S"}:
+        return "BIOES"
+    return "BIO" if marks & {"B", "I"} else "IO"
+
+
+def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
+    """Find the scheme that rows of tags are written in.
+
+    Args:
+        rows: The tags of many texts.
+
+    Returns:
+        The first of "BIO", "IOB1", "BIOES" and "IO" that they follow.
+
+    Raises:
+        ValueError: If they have marks and follow no scheme, with row and word.
+
+    Example:
+        >>> detect_scheme([["O", "I-place", "I-place", "B-place"]])
+        'IOB1'
+    """
+    rows = list(rows)
+    scheme = scheme_of_names({tag for tags in rows for tag in tags})
+    if scheme == "BIO":
+        problem = _find_problem(rows, "BIO")
+        if problem and not _find_problem(rows, "IOB1"):
+            return "IOB1"
+        if problem:
+            msg = f"{problem} Nor are the tags IOB1: {_find_problem(rows, 'IOB1')}"
+            raise ValueError(msg)
+    else:
+        check_tags(rows, scheme)
+    return scheme
+
+
+def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
+    """Refuse tags that a scheme cannot mean.
+
+    Args:
+        rows: The tags of many texts.
+        scheme: string. The scheme.
+
+    Raises:
+        ValueError: If one is unknown, or cannot follow the one before; the message
+            names row and word.
+
+    Example:
+        >>> check_tags([["O", "B-place", "I-place"]], "BIO")
+    """
+    if problem := _find_problem(rows, scheme):
+        raise ValueError(problem)
+
+
+def tags_to_spans(tags: Sequence[str]) -> list[Span]:
+    """Read entities from the tags of one text, in any scheme.
+
+    Also of tags that a model made up: as in the evaluation of CoNLL, a tag that
+    continues nothing begins an entity. Use `check_tags` first on tags that should be
+    right.
+
+    Args:
+        tags: The tags of one text.
+
+    Returns:
+        The entities, in order.
+
+    Example:
+        >>> tags_to_spans(["B-person", "I-person", "O", "S-place"])
+        [Span(start=0, end=2, label='person'), Span(start=3, end=4, label='place')]
+    """
+    spans: list[Span] = []
+    is_open = False
+    for place, tag in enumerate(tags):
+        if tag == OUTSIDE:
+            is_open = False
+            continue
+        mark, label = _split(tag)
+        if is_open and mark not in ("B", "S") and spans[-1].label == label:
+            spans[-1] = spans[-1]._replace(end=place + 1)
+        else:
+            spans.append(Span(place, place + 1, label))
+        is_open = mark not in ("E", "S")
+    return spans
+
+
+def spans_to_tags(
+    spans: Iterable[Span], length: int, scheme: Scheme = "BIO"
+) -> list[str]:
+    """Write the entities of one text as tags.
+
+    Args:
+        spans: The entities, which do not overlap.
+        length: int. How many words there are.
+        scheme: string. Defaults to `"BIO"`.
+
+    Returns:
+        As many tags.
+
+    Raises:
+        ValueError: If an entity is empty or lies outside, or two overlap.
+
+    Example:
+        >>> spans_to_tags([Span(0, 2, "person"), Span(3, 4, "place")], 4, "BIOES")
+        ['B-person', 'E-person', 'O', 'S-place']
+    """
+    tags = [OUTSIDE] * length
+    before = Span(0, 0, "")
+    for span in sorted(spans):
+        start, end, label = span
+        if not before.end <= start < end <= length:
+            msg = (
+                f"The entity {label!r} from {start} to {end} does not fit: it must "
+                f"stand behind {before.end}, where the one before it ends, and end by "
+                f"{length}. Entities are neither empty nor do they overlap."
+            )
+            raise ValueError(msg)
+        tags[start:end] = [f"I-{label}"] * (end - start)
+        if scheme == "IO":
+            tags[start:end] = [label] * (end - start)
+        elif scheme == "BIOES":
+            tags[start], tags[end - 1] = f"B-{label}", f"E-{label}"
+            if end - start == 1:
+                tags[start] = f"S-{label}"
+        elif scheme == "BIO" or (before.end == start and before.label == label):
+            tags[start] = f"B-{label}"
+        before = span
+    return tags
+
+
+def convert_tags(
+    rows: Iterable[Sequence[str]], source: Scheme, target: Scheme
+) -> list[list[str]]:
+    """Write tags in another scheme.
+
+    Args:
+        rows: The tags of many texts.
+        source: string. The scheme they are in, and are checked by.
+        target: string. The scheme to write. "IO" joins neighbours of one label.
+
+    Returns:
+        As many tags.
+
+    Raises:
+        ValueError: See `check_tags`.
+
+    Example:
+        >>> convert_tags([["I-a", "B-a", "I-a"]], "IOB1", "BIOES")
+        [['S-a', 'B-a', 'E-a']]
+    """
+    rows = list(rows)
+    check_tags(rows, source)
+    return [spans_to_tags(tags_to_spans(tags), len(tags), target) for tags in rows]
+
+
+def _split(tag: str) -> tuple[str, str]:
+    """Split a tag into its mark, empty if there is none, and its label."""
+    match = _MARKED.fullmatch(tag)
+    return (match[1], match[2]) if match else ("", tag)
+
+
+def _find_problem(rows: Iterable[Sequence[str]], scheme: Scheme) -> str:
+    """Say what is wrong with the first wrong tag; nothing if none is."""
+    marks = _MARKS.get(scheme)
+    if marks is None:
+        return ""
+    for row, tags in enumerate(rows):
+        before = OUTSIDE
+        for word, tag in enumerate([*tags, OUTSIDE]):
+            known = tag == OUTSIDE or _split(tag)[0] in tuple(marks)
+            why = _why_impossible(before, tag, scheme) if known else ""
+            if not known or why:
+                where = f", word {word}, has the tag {tag!r}"
+                where = " ends" if word == len(tags) else where
+                behind = f" after {before!r}" if word and known else ""
+                why = why or f"a tag is O or one of {', '.join(marks)} with a label"
+                return (
+                    f"Row {row}{where}{behind}: in {scheme} {why}. "
+                    "Correct the tags, or pass the `scheme` that they follow."
+                )
+            before = tag
+    return ""
+
+
+def _why_impossible(before: str, tag: str, scheme: Scheme) -> str:
+    (mark_before, label_before), (mark, label) = _split(before), _split(tag)
+    if before == OUTSIDE:
+        mark_before, label_before = "", ""
+    continues = mark in ("I", "E") and tag != OUTSIDE
+    same = label == label_before
+    if scheme == "BIO" and continues and not same:
+        return f"an entity begins with 'B-{label}'"
+    if scheme == "IOB1" and mark == "B" and not same:
+        return "B- only parts an entity from one of the same label right before it"
+    if scheme == "BIOES":
+        is_open = mark_before in ("B", "I")
+        if is_open and not (continues and same):
+            return (
+                f"'{before}' is continued by 'I-{label_before}' or 'E-{label_before}'"
+            )
+        if continues and not is_open:
+            return f"an entity begins with 'B-{label}' or is 'S-{label}'"
+    return ""
