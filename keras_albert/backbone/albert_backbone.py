@@ -13,6 +13,7 @@ from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.initializers import albert_initializer, derive_seeds
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.builtin import BUILTIN_PRESETS
+from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
@@ -20,7 +21,7 @@ from keras_albert.types import Activation, DType, ModelInputs, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
+class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     """ALBERT: token ids in, one vector a token and one vector a text out.
 
     A functional Keras model from a dict of `token_ids`, `segment_ids` and
@@ -224,7 +225,7 @@ class AlbertBackbone(PresetMixin, keras_hub.models.Backbone):
     def _from_checkpoint(
         cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
     ) -> Self:
-        backbone: Self = checkpoint_format.load_backbone(directory, **kwargs)
+        backbone: Self = checkpoint_format.load_backbone(cls, directory, **kwargs)
         return backbone
 
     @classmethod

@@ -1,28 +1,34 @@
 """KerasHub's own ALBERT presets and models."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
 import keras_hub
 
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.conversion import keras_hub_names as names
+from keras_albert.conversion.heads import Head, backbone_of
+from keras_albert.conversion.tabled_format import TabledFormat
 from keras_albert.conversion.transformers_config import read_json
 from keras_albert.conversion.weight_table import (
+    Array,
     Row,
     dump_weights,
     load_weights,
-    split_first,
-    split_last,
     variables_by_path,
 )
 from keras_albert.layers.activations import gelu_approximate, get_activation
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.stored_weights import check_stored_weights, weights_path
 
-# Presets written before the library was renamed carry its old name.
-_REGISTERED_NAMES = ("keras_hub>AlbertBackbone", "keras_nlp>AlbertBackbone")
+# Presets written before the library was renamed carry its old name, and the
+# classifier has had two.
+_LIBRARIES = ("keras_hub>", "keras_nlp>")
+_CLASS_NAMES = {"AlbertClassifier": "AlbertTextClassifier"}
 
 _VOCABULARY_FILES = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
+_TASK_WEIGHTS_FILE = "task.weights.h5"
 
 # What their constructor takes, each by the same name here.
 _ARGUMENTS = (
@@ -38,71 +44,119 @@ _ARGUMENTS = (
     "max_sequence_length",
     "num_segments",
 )
+_CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 _LAYER_NORM_EPSILON = 1e-12
 
-_DENSE = ("kernel", "bias")
-_NORM = ("gamma", "beta")
 
-_OUTSIDE_BLOCKS = (
-    Row("embedding/token_embedding/embeddings", "token_embedding/embeddings"),
-    Row("embedding/position_embedding/embeddings", "position_embedding/embeddings"),
-    Row("embedding/segment_embedding/embeddings", "segment_embedding/embeddings"),
-    Row("embedding/layer_norm/gamma", "embeddings_layer_norm/gamma"),
-    Row("embedding/layer_norm/beta", "embeddings_layer_norm/beta"),
-    Row("embedding/projection/kernel", "embedding_projection/kernel"),
-    Row("embedding/projection/bias", "embedding_projection/bias"),
-    Row("pooler/kernel", "pooled_dense/kernel"),
-    Row("pooler/bias", "pooled_dense/bias"),
-)
+class KerasHubFormat(TabledFormat):
+    """What `save_to_preset` of KerasHub writes."""
 
+    name = "KerasHub"
+    key = "keras-hub"
+    heads = names.HEADS
+    head_prefixes = names.HEAD_PREFIXES
 
-def backbone_rows(backbone: AlbertBackbone) -> list[Row]:
-    """Give the table of a backbone.
+    def recognizes(self, directory: Path) -> bool:
+        """Say whether a directory is a preset of KerasHub's ALBERT."""
+        return _class_name(directory, "config.json") == "AlbertBackbone"
 
-    Args:
-        backbone: `AlbertBackbone`, or KerasHub's: says how many groups, blocks and
-            heads there are.
+    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
+        """Give the arguments that build the checkpoint's backbone."""
+        path = directory / "config.json"
+        config = (read_json(path) or {}).get("config")
+        if not isinstance(config, dict):
+            msg = f"{path} is damaged: it holds no `config`. Copy or download it again."
+            raise ValueError(msg)
+        return _our_arguments(config)
 
-    Returns:
-        The rows; their names are the paths of KerasHub's variables.
-    """
-    rows = list(_OUTSIDE_BLOCKS)
-    for group in range(backbone.num_groups):
-        for inner in range(backbone.num_inner_repetitions):
-            rows += _block_rows(
-                f"encoder/group_{group}_block_{inner}/",
-                f"group_{group}_inner_layer_{inner}/",
-                backbone.num_heads,
-            )
-    return rows
+    def task_name(self, directory: Path) -> str | None:
+        """Name our class for the checkpoint's head; `None` where it has none."""
+        found = _class_name(directory, "task.json")
+        return next((head.task for head in self.heads if head.foreign == found), None)
 
+    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
+        """Give the arguments of a task class that the checkpoint knows."""
+        ours = [cls.__name__ for cls in task.__mro__]
+        if self.task_name(directory) not in ours or "AlbertClassifier" not in ours:
+            return {}
+        config = (read_json(directory / "task.json") or {}).get("config") or {}
+        return {name: config[name] for name in _CLASSIFIER_ARGUMENTS if name in config}
 
-def _block_rows(ours: str, theirs: str, num_heads: int) -> list[Row]:
-    attention = theirs + "self_attention_layer/"
-    # Their heads have an axis of their own; ours are side by side in one matrix.
-    into_heads, from_heads = split_last(num_heads), split_first(num_heads)
-    rows = []
-    for name in ("query", "key", "value"):
-        rows += [
-            Row(f"{ours}{name}/kernel", f"{attention}{name}/kernel", into_heads),
-            Row(f"{ours}{name}/bias", f"{attention}{name}/bias", into_heads),
-        ]
-    output = "attention_output/"
-    rows += [
-        Row(f"{ours}{output}kernel", f"{attention}{output}kernel", from_heads),
-        Row(f"{ours}{output}bias", f"{attention}{output}bias"),
-    ]
-    for our_layer, their_layer, weights in (
-        ("attention_layer_norm", "self_attention_layer_norm", _NORM),
-        ("feedforward_layer_norm", "feedforward_layer_norm", _NORM),
-        ("feedforward_intermediate", "feedforward_intermediate_dense", _DENSE),
-        ("feedforward_output", "feedforward_output_dense", _DENSE),
-    ):
-        rows += [
-            Row(f"{ours}{our_layer}/{weight}", f"{theirs}{their_layer}/{weight}")
-            for weight in weights
-        ]
-    return rows
+    def has_head(self, directory: Path, head: Head) -> bool:
+        """Say whether a checkpoint's task is of a head's kind."""
+        return _class_name(directory, "task.json") == head.foreign
+
+    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
+        """Give the rows of a backbone but for its projection and its pooler."""
+        rows = list(names.EMBEDDING_ROWS)
+        for group in range(backbone.num_groups):
+            for inner in range(backbone.num_inner_repetitions):
+                rows += names.block_rows(group, inner, backbone.num_heads)
+        return rows
+
+    def projection_rows(self) -> list[Row]:
+        """Give the rows of the projection from the embeddings' width."""
+        return list(names.PROJECTION_ROWS)
+
+    def pooler_rows(self) -> list[Row]:
+        """Give the rows of the pooler."""
+        return list(names.POOLER_ROWS)
+
+    def read_tensors(
+        self, directory: Path, wanted: Callable[[str], bool]
+    ) -> dict[str, Array]:
+        """Read the weights that are wanted, under the names of the rows."""
+        needs_head = any(map(wanted, self.head_prefixes))
+        theirs = _load_theirs(directory, needs_head)
+        tensors = dump_weights(theirs, _own_rows(theirs))
+        return {name: tensors[name] for name in tensors if wanted(name)}
+
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Read the SentencePiece model of a preset.
+
+        Args:
+            directory: Path. What `save_to_preset` of KerasHub wrote.
+
+        Returns:
+            The bytes of the vocabulary.
+
+        Raises:
+            ValueError: If the preset has none.
+        """
+        for name in _VOCABULARY_FILES:
+            if (directory / name).is_file():
+                return (directory / name).read_bytes()
+        msg = (
+            f"{directory} holds no `{_VOCABULARY_FILES[0]}`, the vocabulary. Save the "
+            "tokenizer into the preset as well (`tokenizer.save_to_preset`), or pass a "
+            "`tokenizer` or `preprocessor` of your own."
+        )
+        raise ValueError(msg)
+
+    def write(
+        self, model: keras.Model, directory: Path, vocabulary: bytes | None
+    ) -> None:
+        """Write a preset that KerasHub loads by itself."""
+        head, backbone = self.head_for(model), backbone_of(model)
+        tensors = self.dump(model)
+        theirs = _build_theirs(backbone)
+        tokenizer = None
+        if vocabulary is not None:
+            tokenizer = keras_hub.tokenizers.AlbertTokenizer(vocabulary)
+        if head.foreign != "AlbertBackbone":
+            cls = getattr(keras_hub.models, head.foreign)
+            arguments: dict[str, Any] = {"preprocessor": None}
+            if tokenizer is not None:
+                arguments["preprocessor"] = cls.preprocessor_cls(
+                    tokenizer, sequence_length=backbone.max_sequence_length
+                )
+            if head.task == "AlbertClassifier":
+                arguments |= {n: getattr(model, n) for n in _CLASSIFIER_ARGUMENTS}
+            theirs = cls(theirs, **arguments)
+        load_weights(theirs, tensors, _own_rows(theirs), source=model.name)
+        theirs.save_to_preset(str(directory))
+        if tokenizer is not None and head.foreign == "AlbertBackbone":
+            tokenizer.save_to_preset(str(directory))
 
 
 def from_keras_hub(
@@ -123,7 +177,7 @@ def from_keras_hub(
     """
     ours = AlbertBackbone(**(_our_arguments(theirs.get_config()) | kwargs))
     tensors = dump_weights(theirs, _own_rows(theirs))
-    load_weights(ours, tensors, backbone_rows(theirs), source=theirs.name)
+    load_weights(ours, tensors, KERAS_HUB.rows(ours), source=theirs.name)
     return ours
 
 
@@ -141,6 +195,12 @@ def to_keras_hub(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
         ValueError: If KerasHub's backbone cannot compute what ours does, or weights
             are quantized or not finite.
     """
+    theirs = _build_theirs(ours)
+    load_weights(theirs, KERAS_HUB.dump(ours), _own_rows(theirs), source=ours.name)
+    return theirs
+
+
+def _build_theirs(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
     fits = {
         "activation": get_activation(ours.activation) is gelu_approximate,
         "layer_norm_epsilon": ours.layer_norm_epsilon == _LAYER_NORM_EPSILON,
@@ -154,16 +214,60 @@ def to_keras_hub(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
             f"{', '.join(unfit)}. Save the model as a preset of keras_albert instead."
         )
         raise ValueError(msg)
-    tensors = dump_weights(ours, backbone_rows(ours))
-    theirs = keras_hub.models.AlbertBackbone(
-        **{name: getattr(ours, name) for name in _ARGUMENTS}
-    )
-    load_weights(theirs, tensors, _own_rows(theirs), source=ours.name)
+    arguments = {name: getattr(ours, name) for name in _ARGUMENTS}
+    return keras_hub.models.AlbertBackbone(**arguments, dtype="float32")
+
+
+def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
+    """Load KerasHub's own model, but not its preprocessor."""
+    config = (read_json(directory / "config.json") or {}).get("config") or {}
+    dtype = config.get("dtype")
+    if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
+        msg = (
+            f"{directory} holds quantized weights ({dtype.get('class_name')}), and "
+            "other layers quantize differently. Use the preset in floating point and "
+            "call `quantize` on the model."
+        )
+        raise ValueError(msg)
+    path = weights_path(directory)
+    cls, options = keras_hub.models.AlbertBackbone, {}
+    if with_head:
+        cls = getattr(keras_hub.models, str(_class_name(directory, "task.json")))
+        options = {"preprocessor": None}
+    try:
+        theirs = cls.from_preset(
+            str(directory), load_weights=False, dtype="float32", **options
+        )
+        backbone = backbone_of(theirs)
+        check_stored_weights(backbone, path)
+        backbone.load_weights(str(path))
+        if with_head:
+            inside = {id(weight) for weight in backbone.weights}
+            own = [weight for weight in theirs.weights if id(weight) not in inside]
+            check_stored_weights(own, directory / _TASK_WEIGHTS_FILE)
+            theirs.load_task_weights(str(directory / _TASK_WEIGHTS_FILE))
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        msg = (
+            f"{directory} could not be loaded as KerasHub's ALBERT: its files are "
+            f"missing, damaged or do not fit each other ({error}). Copy or download "
+            "the preset again."
+        )
+        raise ValueError(msg) from error
     return theirs
 
 
-def _own_rows(theirs: keras_hub.models.AlbertBackbone) -> list[Row]:
+def _own_rows(theirs: keras.Model) -> list[Row]:
     return [Row(path, path) for path in variables_by_path(theirs)]
+
+
+def _class_name(directory: Path, file: str) -> str | None:
+    """Give the KerasHub class that a config names, by its present name."""
+    name = str((read_json(directory / file) or {}).get("registered_name"))
+    for library in _LIBRARIES:
+        if name.startswith(library):
+            name = name.removeprefix(library)
+            return _CLASS_NAMES.get(name, name)
+    return None
 
 
 def _our_arguments(config: dict[str, Any]) -> dict[str, Any]:
@@ -179,89 +283,4 @@ def _our_arguments(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def recognizes(directory: Path) -> bool:
-    """Say whether a directory is a preset of KerasHub's ALBERT."""
-    config = read_json(directory / "config.json")
-    return config is not None and config.get("registered_name") in _REGISTERED_NAMES
-
-
-def load_backbone(
-    directory: Path, load_weights: bool = True, **kwargs: Any
-) -> AlbertBackbone:
-    """Build a backbone from a preset of KerasHub's.
-
-    Args:
-        directory: Path. What `save_to_preset` of KerasHub wrote.
-        load_weights: bool. `False` for random weights. Defaults to `True`.
-        **kwargs: Arguments of `AlbertBackbone` that are to differ from the config.
-
-    Returns:
-        The backbone.
-
-    Raises:
-        ValueError: If files are missing, damaged or do not fit each other, or the
-            weights are quantized.
-    """
-    path = directory / "config.json"
-    config = (read_json(path) or {}).get("config")
-    if not isinstance(config, dict):
-        msg = f"{path} is damaged: it holds no `config`. Copy or download it again."
-        raise ValueError(msg)
-    if not load_weights:
-        return AlbertBackbone(**(_our_arguments(config) | kwargs))
-    dtype = config.get("dtype")
-    if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
-        msg = (
-            f"{directory} holds quantized weights ({dtype.get('class_name')}), and "
-            "other layers quantize differently. Use the preset in floating point and "
-            "call `quantize` on the model."
-        )
-        raise ValueError(msg)
-    path = weights_path(directory)
-    try:
-        theirs = keras_hub.models.AlbertBackbone.from_preset(
-            str(directory), load_weights=False, dtype="float32"
-        )
-        check_stored_weights(theirs, path)
-        theirs.load_weights(str(path))
-    except (KeyError, OSError, TypeError, ValueError) as error:
-        msg = (
-            f"{directory} could not be loaded as KerasHub's ALBERT: its files are "
-            f"missing, damaged or do not fit each other ({error}). Copy or download "
-            "the preset again."
-        )
-        raise ValueError(msg) from error
-    backbone = from_keras_hub(theirs, **kwargs)
-    backbone.pretrained = True
-    return backbone
-
-
-def read_vocabulary(directory: Path) -> bytes:
-    """Read the SentencePiece model of a preset.
-
-    Args:
-        directory: Path. What `save_to_preset` of KerasHub wrote.
-
-    Returns:
-        The bytes of the vocabulary.
-
-    Raises:
-        ValueError: If the preset has none.
-    """
-    for name in _VOCABULARY_FILES:
-        if (directory / name).is_file():
-            return (directory / name).read_bytes()
-    msg = (
-        f"{directory} holds no `{_VOCABULARY_FILES[0]}`, the vocabulary. Save the "
-        "tokenizer into the preset as well (`tokenizer.save_to_preset`), or pass a "
-        "`tokenizer` or `preprocessor` of your own."
-    )
-    raise ValueError(msg)
-
-
-KERAS_HUB = CheckpointFormat(
-    name="KerasHub",
-    recognizes=recognizes,
-    load_backbone=load_backbone,
-    read_vocabulary=read_vocabulary,
-)
+KERAS_HUB = KerasHubFormat()

@@ -1,4 +1,4 @@
-"""Reading safetensors, whole or in shards, without trusting the files."""
+"""Weight files of transformers, whole or in shards, read without trusting them."""
 
 import json
 from collections.abc import Callable
@@ -36,28 +36,61 @@ def read_safetensors(
         return _read_file(directory / SINGLE_FILE, wanted)
     if not (directory / INDEX_FILE).is_file():
         msg = (
-            f"{directory} holds neither `{SINGLE_FILE}` nor `{INDEX_FILE}`. Pickled "
-            "weights (`pytorch_model.bin`) are not read, since that runs whatever code "
-            "is in them; save the model with `save_pretrained` of transformers, which "
-            "writes safetensors."
+            f"{directory} holds neither `{SINGLE_FILE}` nor `{INDEX_FILE}`. Save the "
+            "model with `save_pretrained` of transformers, which writes safetensors."
         )
         raise ValueError(msg)
-    weight_map = _read_index(directory / INDEX_FILE)
+    return read_shards(directory / INDEX_FILE, wanted, _read_file)
+
+
+def read_shards(
+    index: Path,
+    wanted: Callable[[str], bool],
+    read_file: Callable[[Path, Callable[[str], bool]], dict[str, Any]],
+) -> dict[str, npt.NDArray[Any]]:
+    """Read the tensors that an index spreads over files.
+
+    Args:
+        index: Path. The index file; shards lie beside it.
+        wanted: Callable of a tensor's name; whether to read it.
+        read_file: Callable of a shard's path and of `wanted`; reads one file.
+
+    Returns:
+        NumPy arrays by name.
+
+    Raises:
+        ValueError: If the index is damaged, names files outside the directory, or
+            lists tensors that are not there.
+    """
+    weight_map = _read_index(index)
     tensors: dict[str, npt.NDArray[Any]] = {}
     for shard in sorted(set(weight_map.values())):
         # The index decides which shard a tensor is read from.
-        tensors |= _read_file(
-            directory / shard,
+        tensors |= read_file(
+            index.parent / shard,
             lambda name, shard=shard: weight_map.get(name) == shard and wanted(name),  # type: ignore[misc]
         )
     absent = [name for name in weight_map if wanted(name) and name not in tensors]
     if absent:
         msg = (
-            f"{directory / INDEX_FILE} lists tensors that its shards do not hold: "
+            f"{index} lists tensors that its shards do not hold: "
             f"{', '.join(absent[:20])}. Copy or download the files again."
         )
         raise ValueError(msg)
     return tensors
+
+
+def write_safetensors(directory: Path, tensors: dict[str, npt.NDArray[Any]]) -> None:
+    """Write one file that transformers reads.
+
+    Args:
+        directory: Path. Where to; it exists.
+        tensors: Contiguous arrays by name.
+    """
+    from safetensors.numpy import save_file  # noqa: PLC0415  (seldom needed)
+
+    # transformers refuses a file that does not say which library's layout it has.
+    save_file(tensors, directory / SINGLE_FILE, metadata={"format": "pt"})
 
 
 def _read_index(path: Path) -> dict[str, str]:

@@ -1,218 +1,258 @@
 """Hugging Face transformers' ALBERT checkpoints."""
 
-import warnings
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
+
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.conversion.safetensors_files import read_safetensors
-from keras_albert.conversion.transformers_config import backbone_arguments, read_json
-from keras_albert.conversion.weight_table import (
-    IDENTITY,
-    TRANSPOSED,
-    Array,
-    Layout,
-    Row,
-    dump_weights,
-    load_weights,
+from keras_albert.conversion import transformers_names as names
+from keras_albert.conversion.heads import Head, backbone_of
+from keras_albert.conversion.safetensors_files import (
+    read_safetensors,
+    write_safetensors,
 )
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.conversion.tabled_format import TabledFormat
+from keras_albert.conversion.tokenizer_json import (
+    vocabulary_from_tokenizer_json,
+    write_tokenizer_files,
+)
+from keras_albert.conversion.torch_files import holds_torch_files, read_torch_files
+from keras_albert.conversion.transformers_config import (
+    backbone_arguments,
+    backbone_config,
+    check_groups,
+    label_config,
+    read_json,
+    read_labels,
+)
+from keras_albert.conversion.weight_table import Array, Row
 
-# What all their ALBERT classes but the bare `AlbertModel` put before each name.
-PREFIX = "albert."
-
-# The heads of their classes: no part of a backbone, so it passes them over.
-HEAD_PREFIXES = ("predictions.", "sop_classifier.", "classifier.", "qa_outputs.")
-
-# A buffer that files written by transformers 4 may hold: 0, 1, 2, ...
-_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-
+_CONFIG_FILE = "config.json"
 _VOCABULARY_FILE = "spiece.model"
+_TOKENIZER_FILE = "tokenizer.json"
 
-# Our part, their part; a dense layer has a kernel and a bias, a norm both of its own.
-_EMBEDDINGS = (
-    ("embedding/token_embedding", "embeddings.word_embeddings"),
-    ("embedding/position_embedding", "embeddings.position_embeddings"),
-    ("embedding/segment_embedding", "embeddings.token_type_embeddings"),
-)
-_BLOCK_DENSES = (
-    ("query", "attention.query"),
-    ("key", "attention.key"),
-    ("value", "attention.value"),
-    ("attention_output", "attention.dense"),
-    ("feedforward_intermediate", "ffn"),
-    ("feedforward_output", "ffn_output"),
-)
-_BLOCK_NORMS = (
-    ("attention_layer_norm", "attention.LayerNorm"),
-    ("feedforward_layer_norm", "full_layer_layer_norm"),
-)
+# The classes whose heads have the same name, and are told apart by the config.
+_AMBIGUOUS_PREFIX = "classifier."
+
+# Which of our arguments their config knows, by our classes.
+_LABELLED = ("AlbertClassifier", "AlbertTokenClassifier")
+_WITH_DROPOUT = (*_LABELLED, "AlbertMultipleChoice")
 
 
-def dense_rows(ours: str, theirs: str) -> list[Row]:
-    """Give the rows of a dense layer."""
-    return _pair(ours, theirs, ("kernel", "bias"), TRANSPOSED)
+class TransformersFormat(TabledFormat):
+    """`config.json` and `model.safetensors`, as `save_pretrained` writes them."""
 
+    name = "Hugging Face transformers"
+    key = "transformers"
+    heads = names.HEADS
+    head_prefixes = names.HEAD_PREFIXES
 
-def layer_norm_rows(ours: str, theirs: str) -> list[Row]:
-    """Give the rows of a layer normalization."""
-    return _pair(ours, theirs, ("gamma", "beta"), IDENTITY)
+    def recognizes(self, directory: Path) -> bool:
+        """Say whether a directory holds an ALBERT of transformers."""
+        config = read_json(directory / _CONFIG_FILE)
+        return config is not None and config.get("model_type") == "albert"
 
+    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
+        """Give the arguments that build the checkpoint's backbone."""
+        path = directory / _CONFIG_FILE
+        arguments = backbone_arguments(self._config(directory), source=str(path))
+        _check_groups(arguments["num_layers"], arguments["num_groups"])
+        return arguments
 
-def _pair(ours: str, theirs: str, names: tuple[str, str], layout: Layout) -> list[Row]:
-    weight, bias = names
-    return [
-        Row(f"{ours}/{weight}", f"{theirs}.weight", layout),
-        Row(f"{ours}/{bias}", f"{theirs}.bias"),
-    ]
+    def task_name(self, directory: Path) -> str | None:
+        """Name our class for the checkpoint's head; `None` where it has none."""
+        found = set(self._classes(directory)) - {"AlbertModel"}
+        tasks = (head.task for head in self.heads if head.foreign in found)
+        return next(tasks, None)
 
+    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
+        """Give the arguments of a task class that the checkpoint knows."""
+        config, source = self._config(directory), str(directory / _CONFIG_FILE)
+        ours = [cls.__name__ for cls in task.__mro__]
+        arguments: dict[str, Any] = {}
+        rate = config.get("classifier_dropout_prob", 0.1)
+        if set(_WITH_DROPOUT) & set(ours):
+            # `None` stands for that of the encoder there.
+            rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
+            arguments["dropout"] = float(rate)
+        head = next((head for head in self.heads if head.task in ours), None)
+        if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
+            count, labels = read_labels(config, source)
+            arguments |= {"num_classes": count, "labels": labels}
+        return arguments
 
-def backbone_rows(backbone: AlbertBackbone, prefix: str = PREFIX) -> list[Row]:
-    """Give the table of a backbone, pooler included.
+    def has_head(self, directory: Path, head: Head) -> bool:
+        """Say whether a checkpoint's `classifier` is of a head's kind."""
+        found = self._classes(directory)
+        named_alike = any(row.name.startswith(_AMBIGUOUS_PREFIX) for row in head.rows)
+        return not (named_alike and found) or head.foreign in found
 
-    Args:
-        backbone: `AlbertBackbone`. Says how many groups and blocks there are.
-        prefix: string. What stands before their names. Defaults to `"albert."`;
-            empty for a bare `AlbertModel`.
+    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
+        """Give the rows of a backbone but for its projection and its pooler."""
+        rows = list(names.EMBEDDING_ROWS)
+        for group in range(backbone.num_groups):
+            for inner in range(backbone.num_inner_repetitions):
+                rows += names.block_rows(group, inner)
+        return rows
 
-    Returns:
-        The rows.
-    """
-    embedding = prefix + "embeddings"
-    rows = [
-        # KerasHub gives position embeddings the plain name as well.
-        Row(f"{ours}/embeddings", f"{prefix}{theirs}.weight")
-        for ours, theirs in _EMBEDDINGS
-    ]
-    rows += layer_norm_rows("embedding/layer_norm", f"{embedding}.LayerNorm")
-    rows += dense_rows(
-        "embedding/projection", f"{prefix}encoder.embedding_hidden_mapping_in"
-    )
-    for group in range(backbone.num_groups):
-        for inner in range(backbone.num_inner_repetitions):
-            block = f"encoder/group_{group}_block_{inner}"
-            layer = f"{prefix}encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-            for ours, theirs in _BLOCK_DENSES:
-                rows += dense_rows(f"{block}/{ours}", f"{layer}.{theirs}")
-            for ours, theirs in _BLOCK_NORMS:
-                rows += layer_norm_rows(f"{block}/{ours}", f"{layer}.{theirs}")
-    return rows + pooler_rows(prefix)
+    def projection_rows(self) -> list[Row]:
+        """Give the rows of the projection from the embeddings' width."""
+        return list(names.PROJECTION_ROWS)
 
+    def pooler_rows(self) -> list[Row]:
+        """Give the rows of the pooler."""
+        return list(names.POOLER_ROWS)
 
-def pooler_rows(prefix: str = PREFIX) -> list[Row]:
-    """Give the rows of the pooler, which some of their classes do without."""
-    return dense_rows("pooler", f"{prefix}pooler")
+    def read_tensors(
+        self, directory: Path, wanted: Callable[[str], bool]
+    ) -> dict[str, Array]:
+        """Read the tensors that are wanted, under the names of the rows."""
+        pickled = not any(directory.glob("*.safetensors*"))
+        read = (
+            read_torch_files
+            if pickled and holds_torch_files(directory)
+            else read_safetensors
+        )
+        tensors = read(
+            directory,
+            lambda name: wanted(_full(name)) and _full(name) not in names.BUFFERS,
+        )
+        full = {_full(name): tensor for name, tensor in tensors.items()}
+        return _untied(full, directory)
 
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Read the SentencePiece model of a directory, or make it.
 
-def dump_backbone(backbone: AlbertBackbone, prefix: str = PREFIX) -> dict[str, Array]:
-    """Give a backbone's weights as transformers' state dict.
+        Args:
+            directory: Path. Where `spiece.model` is, or else `tokenizer.json`.
 
-    Args:
-        backbone: `AlbertBackbone`. In floating point and with an embedding
-            projection.
-        prefix: string. What stands before the names. Defaults to `"albert."`; empty
-            for a bare `AlbertModel`.
+        Returns:
+            The model's bytes.
 
-    Returns:
-        NumPy arrays by transformers' names.
-
-    Raises:
-        ValueError: If the backbone has other weights than the format knows, or a
-            weight is not finite.
-    """
-    return dump_weights(backbone, backbone_rows(backbone, prefix))
-
-
-def recognizes(directory: Path) -> bool:
-    """Say whether a directory holds an ALBERT of transformers."""
-    config = read_json(directory / "config.json")
-    return config is not None and config.get("model_type") == "albert"
-
-
-def load_backbone(
-    directory: Path, load_weights: bool = True, **kwargs: Any
-) -> AlbertBackbone:
-    """Build a backbone from a directory of transformers.
-
-    Args:
-        directory: Path. Where `config.json` is, and `model.safetensors` or its
-            shards.
-        load_weights: bool. `False` for random weights. Defaults to `True`.
-        **kwargs: Arguments of `AlbertBackbone` that are to differ from the config.
-
-    Returns:
-        The backbone. Where the files have no pooler, as those of
-        `AlbertForMaskedLM`, its pooler is new, and a warning says so.
-
-    Raises:
-        ValueError: If the config or the weights are damaged or contradict each
-            other.
-    """
-    config = read_json(directory / "config.json")
-    if config is None:
+        Raises:
+            ValueError: If there is neither, or SentencePiece has no such rules.
+        """
+        if (directory / _VOCABULARY_FILE).is_file():
+            return (directory / _VOCABULARY_FILE).read_bytes()
+        if (directory / _TOKENIZER_FILE).is_file():
+            return vocabulary_from_tokenizer_json(directory / _TOKENIZER_FILE)
         msg = (
-            f"{directory / 'config.json'} is missing or damaged. Copy or download the "
-            "checkpoint again."
+            f"{directory} holds no `{_VOCABULARY_FILE}`, the vocabulary, and no "
+            f"`{_TOKENIZER_FILE}`. Copy one of them there from the checkpoint's "
+            "origin, or pass a `tokenizer` or `preprocessor` of your own."
         )
         raise ValueError(msg)
-    source = str(directory)
-    arguments = backbone_arguments(config, source=str(directory / "config.json"))
-    backbone = AlbertBackbone(**(arguments | kwargs))
-    if load_weights:
-        _fill(backbone, read_safetensors(directory, _is_backbone), source)
-        backbone.pretrained = True
-    return backbone
+
+    def write(
+        self, model: keras.Model, directory: Path, vocabulary: bytes | None
+    ) -> None:
+        """Write what `from_pretrained` of the fitting class loads."""
+        tensors, config = self.dump(model), self.config(model)
+        if "AlbertModel" in config["architectures"]:
+            tensors = {
+                name.removeprefix(names.PREFIX): value
+                for name, value in tensors.items()
+            }
+        text = json.dumps(config, indent=2, sort_keys=True)
+        (directory / _CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
+        write_safetensors(directory, tensors)
+        if vocabulary is not None:
+            (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
+            length = backbone_of(model).max_sequence_length
+            write_tokenizer_files(directory, vocabulary, length)
+
+    def config(self, model: keras.Model) -> dict[str, Any]:
+        """Translate a model's arguments into transformers' config.
+
+        Args:
+            model: A backbone or a task.
+
+        Returns:
+            The contents of `config.json`.
+
+        Raises:
+            ValueError: If transformers cannot compute what the model does.
+        """
+        backbone, head = backbone_of(model), self.head_for(model)
+        _check_groups(backbone.num_layers, backbone.num_groups)
+        config = backbone_config(backbone) | {
+            "architectures": [head.foreign],
+            "model_type": "albert",
+            "dtype": "float32",
+            "tie_word_embeddings": True,
+            "pad_token_id": 0,
+            "bos_token_id": 2,
+            "eos_token_id": 3,
+        }
+        if head.task in _WITH_DROPOUT:
+            config["classifier_dropout_prob"] = model.dropout
+        if head.task in _LABELLED:
+            config |= label_config(model.num_classes, model.labels)
+        if head.task == "AlbertClassifier":
+            _check_activation(model)
+            kind = (
+                "regression" if model.is_regression else "single_label_classification"
+            )
+            config["problem_type"] = kind
+        return config
+
+    def _config(self, directory: Path) -> dict[str, Any]:
+        config = read_json(directory / _CONFIG_FILE)
+        if config is None:
+            msg = (
+                f"{directory / _CONFIG_FILE} is missing or damaged. Copy or download "
+                "the checkpoint again."
+            )
+            raise ValueError(msg)
+        return config
+
+    def _classes(self, directory: Path) -> list[str]:
+        found = self._config(directory).get("architectures")
+        return [str(name) for name in found] if isinstance(found, list) else []
 
 
-def read_vocabulary(directory: Path) -> bytes:
-    """Read the SentencePiece model of a directory.
-
-    Args:
-        directory: Path. Where `spiece.model` is.
-
-    Returns:
-        The file's bytes.
-
-    Raises:
-        ValueError: If there is no such file.
-    """
-    path = directory / _VOCABULARY_FILE
-    if not path.is_file():
-        msg = (
-            f"{directory} holds no `{_VOCABULARY_FILE}`, the vocabulary. Copy it there "
-            "from the checkpoint's origin, or pass a `tokenizer` or `preprocessor` of "
-            "your own."
-        )
-        raise ValueError(msg)
-    return path.read_bytes()
-
-
-def _is_backbone(name: str) -> bool:
-    """Whether a tensor is for the backbone; misspelt ones count, to be refused."""
-    return not (name.startswith(HEAD_PREFIXES) or name.removeprefix(PREFIX) in _BUFFERS)
-
-
-def _fill(backbone: AlbertBackbone, tensors: dict[str, Array], source: str) -> None:
-    prefix = PREFIX if any(name.startswith(PREFIX) for name in tensors) else ""
-    rows = backbone_rows(backbone, prefix)
-    pooler = pooler_rows(prefix)
-    if any(row.name in tensors for row in pooler):
-        load_weights(backbone, tensors, rows, source=source)
-        return
-    rows = [row for row in rows if row not in pooler]
-    kept = [row.variable for row in pooler]
-    load_weights(backbone, tensors, rows, kept=kept, source=source)
-    warnings.warn(
-        f"{source} has no pooler, as transformers' models without a classifier on "
-        "[CLS] do not: `pooled_output` comes from new weights. Train before you use "
-        "it.",
-        stacklevel=2,
+def _check_groups(num_layers: int, num_groups: int) -> None:
+    per_group = num_layers / num_groups
+    check_groups(
+        num_layers, num_groups, lambda layer: int(layer / per_group), "transformers"
     )
 
 
-TRANSFORMERS = CheckpointFormat(
-    name="Hugging Face transformers",
-    recognizes=recognizes,
-    load_backbone=load_backbone,
-    read_vocabulary=read_vocabulary,
-)
+def _check_activation(model: Any) -> None:
+    if model.activation not in (keras.activations.linear, keras.activations.softmax):
+        msg = (
+            "transformers' classifier gives logits, and softmax on top of them. "
+            f"Received a classifier with activation={model.activation!r}. Save it as a "
+            "preset of keras_albert instead."
+        )
+        raise ValueError(msg)
+
+
+def _full(name: str) -> str:
+    """Give a tensor the name that it has in a model with a head."""
+    begins = (names.PREFIX, *names.HEAD_PREFIXES)
+    bare = name.startswith(("embeddings.", "encoder.", "pooler."))
+    return names.PREFIX + name if bare and not name.startswith(begins) else name
+
+
+def _untied(tensors: dict[str, Array], directory: Path) -> dict[str, Array]:
+    """Take second copies away, where they are copies."""
+    for copy, original in names.TIED.items():
+        if copy not in tensors:
+            continue
+        tensor = tensors.pop(copy)
+        if not np.array_equal(tensors.setdefault(original, tensor), tensor):
+            msg = (
+                f"In {directory} `{copy}` differs from `{original}`, and ALBERT's "
+                "masked LM shares them. This checkpoint is of another kind; it cannot "
+                "be used here."
+            )
+            raise ValueError(msg)
+    return tensors
+
+
+TRANSFORMERS = TransformersFormat()

@@ -1,9 +1,17 @@
-"""transformers' `config.json` for ALBERT, in our backbone's words."""
+"""transformers' `config.json` for ALBERT, in our words, and back.
+
+google-research/albert's `albert_config.json` has the same keys; one word differs.
+"""
 
 import json
 import math
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.layers.activations import get_activation
 
 # Our argument, their key, and the value that a config without the key stands for.
 _COUNTS = (
@@ -24,7 +32,7 @@ _RATES = (
     ("layer_norm_epsilon", "layer_norm_eps", 1e-12),
 )
 # Their "gelu" is the erf form, as Keras' is; the other names are all the tanh form.
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_approximate",
@@ -55,12 +63,18 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return config if isinstance(config, dict) else None
 
 
-def backbone_arguments(config: dict[str, Any], source: str) -> dict[str, Any]:
+def backbone_arguments(
+    config: dict[str, Any],
+    source: str,
+    activations: Mapping[str, str] = ACTIVATIONS,
+) -> dict[str, Any]:
     """Translate a config into the arguments of `AlbertBackbone`.
 
     Args:
         config: dict. The contents of transformers' `config.json`.
         source: string. What a message calls it.
+        activations: dict. Our names for its activations. Defaults to those of
+            transformers.
 
     Returns:
         Keyword arguments. `use_embedding_projection` is `True` whatever the widths,
@@ -90,10 +104,10 @@ def backbone_arguments(config: dict[str, Any], source: str) -> dict[str, Any]:
             raise ValueError(_wrong(source, key, value, "a number from 0 to below 1"))
         arguments[argument] = float(value)
     activation = config.get("hidden_act", "gelu_new")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        expected = f"one of {', '.join(_ACTIVATIONS)}"
+    if not isinstance(activation, str) or activation not in activations:
+        expected = f"one of {', '.join(activations)}"
         raise ValueError(_wrong(source, "hidden_act", activation, expected))
-    arguments["activation"] = _ACTIVATIONS[activation]
+    arguments["activation"] = activations[activation]
     positions = config.get("position_embedding_type", "absolute")
     if positions != "absolute":
         raise ValueError(
@@ -101,6 +115,127 @@ def backbone_arguments(config: dict[str, Any], source: str) -> dict[str, Any]:
         )
     arguments["use_embedding_projection"] = True
     return arguments
+
+
+def backbone_config(
+    backbone: AlbertBackbone, activations: Mapping[str, str] = ACTIVATIONS
+) -> dict[str, Any]:
+    """Translate a backbone's arguments back.
+
+    Args:
+        backbone: `AlbertBackbone`.
+        activations: dict. Our names for the config's activations. Defaults to those
+            of transformers.
+
+    Returns:
+        A config.
+
+    Raises:
+        ValueError: If the config has no word for the activation.
+    """
+    own = get_activation(backbone.activation)
+    # By the functions: an activation may have been given as one.
+    names = {
+        get_activation(ours): theirs
+        # The first of several names for one function, but for the old word.
+        for theirs, ours in reversed(list(activations.items()))
+        if theirs != "gelu_pytorch_tanh"
+    }
+    if own not in names:
+        msg = (
+            f"The other library has no word for activation={backbone.activation!r}. It "
+            f"knows: {', '.join(activations)}"
+            f"{'' if 'gelu_new' in activations else ' (the tanh form)'}. Save the "
+            "model as a preset of keras_albert instead."
+        )
+        raise ValueError(msg)
+    counts = {theirs: getattr(backbone, ours) for ours, theirs, _ in _COUNTS}
+    rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
+    return counts | rates | {"hidden_act": names[own], "initializer_range": 0.02}
+
+
+def check_groups(
+    num_layers: int, num_groups: int, group_of: Callable[[int], int], library: str
+) -> None:
+    """See that another library spreads layers over groups as we do.
+
+    Theirs divide in floating point, which for some numbers comes out one lower;
+    here it is `layer * num_groups // num_layers`.
+
+    Args:
+        num_layers: int.
+        num_groups: int.
+        group_of: Callable of a layer's number. Their formula.
+        library: string. Whose it is.
+
+    Raises:
+        ValueError: If a layer is in another group there.
+    """
+    for layer in range(num_layers):
+        group = layer * num_groups // num_layers
+        if group_of(layer) != group:
+            msg = (
+                f"With num_layers={num_layers} and num_groups={num_groups}, {library} "
+                f"rounds layer {layer} into group {group_of(layer)}, and here it runs "
+                f"group {group}. The numbers would differ; choose `num_groups` that "
+                "divides `num_layers`."
+            )
+            raise ValueError(msg)
+
+
+def read_labels(
+    config: dict[str, Any], source: str
+) -> tuple[int, tuple[str, ...] | None]:
+    """Read the classes of a config.
+
+    Args:
+        config: dict. The contents of transformers' `config.json`.
+        source: string. What a message calls it.
+
+    Returns:
+        How many there are, and their names; `None` for the names that transformers
+        makes up (`LABEL_0`, ...).
+
+    Raises:
+        ValueError: If `id2label` is no list of classes.
+
+    Example:
+        >>> from keras_albert.conversion.transformers_config import read_labels
+        >>> read_labels({"id2label": {"0": "bad", "1": "good"}}, "config.json")
+        (2, ('bad', 'good'))
+    """
+    named = config.get("id2label")
+    if named is None:
+        return int(config.get("num_labels") or 2), None
+    try:
+        labels = {int(number): str(name) for number, name in named.items()}
+    except (AttributeError, TypeError, ValueError):
+        labels = {}
+    if not labels or sorted(labels) != list(range(len(labels))):
+        expected = "a name for each of the numbers 0, 1, ..."
+        raise ValueError(_wrong(source, "id2label", named, expected))
+    names = tuple(labels[number] for number in range(len(labels)))
+    made_up = all(re.fullmatch(r"LABEL_\d+", name) for name in names)
+    if made_up or len(set(names)) < len(names):
+        return len(names), None
+    return len(names), names
+
+
+def label_config(num_classes: int, labels: Any) -> dict[str, Any]:
+    """Translate classes back.
+
+    Args:
+        num_classes: int.
+        labels: Sequence of string or `None`.
+
+    Returns:
+        `id2label` and `label2id`.
+    """
+    names = labels or [f"LABEL_{number}" for number in range(num_classes)]
+    return {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
 
 
 def _wrong(source: str, key: str, value: object, expected: str) -> str:

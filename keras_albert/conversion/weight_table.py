@@ -80,22 +80,27 @@ def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
     """List a model's weights by their paths within it.
 
     Args:
-        model: `keras.Model`. A built model.
+        model: `keras.Model`. A built model. The weights of a model inside of it, as
+            the backbone of a task is, keep the paths that they have there.
 
     Returns:
         Paths such as `"embedding/layer_norm/gamma"`, and the variables.
     """
-    scope = _scope(model)
-    return {weight.path.removeprefix(scope): weight for weight in model.weights}
+    inner = [layer for layer in model.layers if isinstance(layer, keras.Model)]
+    found = {path: w for part in inner for path, w in variables_by_path(part).items()}
+    inside = {id(weight) for weight in found.values()}
+    own = [weight for weight in model.weights if id(weight) not in inside]
+    scope = _scope([layer for layer in model.layers if layer not in inner], own)
+    return found | {weight.path.removeprefix(scope): weight for weight in own}
 
 
-def _scope(model: keras.Model) -> str:
+def _scope(layers: list[keras.Layer], weights: list[keras.Variable]) -> str:
     """Give what stands before all paths of a model made while another was built."""
-    for layer in model.layers:
-        if layer.weights:
-            path = f"/{layer.weights[0].path}"
-            before, name, _ = path.partition(f"/{layer.name}/")
-            if name:
+    own = {id(weight) for weight in weights}
+    for layer in layers:
+        for weight in layer.weights:
+            before, name, _ = f"/{weight.path}".partition(f"/{layer.name}/")
+            if name and id(weight) in own:
                 return f"{before}/".removeprefix("/")
     return ""
 

@@ -1,40 +1,92 @@
-"""The list of foreign checkpoint formats that `from_preset` can read.
+"""The list of foreign checkpoint formats that can be read and written.
 
 This module stands low and knows no format; `keras_albert.conversion` registers
 its formats here when the package is imported, so that the arrow runs one way.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import abc
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 
-@dataclass(frozen=True)
-class CheckpointFormat:
-    """How to read one kind of checkpoint directory.
+class CheckpointFormat(abc.ABC):
+    """How one kind of checkpoint directory is read and written.
 
-    Args:
-        name: string. What a message calls it.
-        recognizes: Callable of a directory; whether it holds this format.
-        load_backbone: Callable of the directory, `load_weights` and further
-            arguments for the constructor; returns an `AlbertBackbone`.
-        read_vocabulary: Callable of the directory; returns the bytes of its
-            SentencePiece model.
+    A model is a backbone or a task. Tasks are known by their class names, a
+    subclass' own name first.
     """
 
-    name: str
-    recognizes: Callable[[Path], bool]
-    load_backbone: Callable[..., Any]
-    read_vocabulary: Callable[[Path], bytes]
+    # What a message calls it, and what a command line does.
+    name: ClassVar[str]
+    key: ClassVar[str]
+
+    @abc.abstractmethod
+    def recognizes(self, directory: Path) -> bool:
+        """Say whether a directory holds this format."""
+
+    @abc.abstractmethod
+    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
+        """Give the arguments that build the checkpoint's backbone."""
+
+    @abc.abstractmethod
+    def task_name(self, directory: Path) -> str | None:
+        """Name our class for the checkpoint's head; `None` where it has none."""
+
+    @abc.abstractmethod
+    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
+        """Give the arguments of a task class that the checkpoint knows."""
+
+    @abc.abstractmethod
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Give the bytes of the checkpoint's SentencePiece model."""
+
+    @abc.abstractmethod
+    def load_weights(
+        self, model: Any, directory: Path, keep_head: bool = False
+    ) -> None:
+        """Fill a model, all of it or nothing, and warn of what stays new.
+
+        Args:
+            model: A backbone or a task.
+            directory: Path. The checkpoint.
+            keep_head: bool. Leave a task's head as it is. Defaults to `False`.
+        """
+
+    @abc.abstractmethod
+    def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
+        """Write a model's files into a directory that exists and is empty."""
+
+    @abc.abstractmethod
+    def names(self, model: Any) -> dict[str, str]:
+        """Give the foreign name of each of a model's weights, by our paths."""
+
+    def load_backbone(
+        self, cls: type, directory: Path, load_weights: bool = True, **kwargs: Any
+    ) -> Any:
+        """Build a backbone.
+
+        Args:
+            cls: The backbone's class.
+            directory: Path. The checkpoint.
+            load_weights: bool. `False` for random weights. Defaults to `True`.
+            **kwargs: Arguments that are to differ from the checkpoint's.
+
+        Returns:
+            The backbone.
+        """
+        backbone = cls(**(self.backbone_arguments(directory) | kwargs))
+        if load_weights:
+            self.load_weights(backbone, directory)
+            backbone.pretrained = True
+        return backbone
 
 
-_FORMATS: list[CheckpointFormat] = []
+_FORMATS: dict[str, CheckpointFormat] = {}
 
 
 def register_format(checkpoint_format: CheckpointFormat) -> None:
-    """Teach `from_preset` a format."""
-    _FORMATS.append(checkpoint_format)
+    """Teach `from_preset` and the exports a format."""
+    _FORMATS[checkpoint_format.key] = checkpoint_format
 
 
 def find_format(directory: Path) -> CheckpointFormat | None:
@@ -47,5 +99,23 @@ def find_format(directory: Path) -> CheckpointFormat | None:
         The first registered format that recognizes it; `None` for a preset of our
         own, which KerasHub's loader reads.
     """
-    matches = (known for known in _FORMATS if known.recognizes(directory))
+    matches = (known for known in _FORMATS.values() if known.recognizes(directory))
     return next(matches, None)
+
+
+def get_format(key: str) -> CheckpointFormat:
+    """Give the format that a command line calls by this key.
+
+    Args:
+        key: string. For instance `"transformers"`.
+
+    Returns:
+        The format.
+
+    Raises:
+        ValueError: If there is no such format.
+    """
+    if key not in _FORMATS:
+        msg = f"There is no checkpoint format {key!r}. Choose: {', '.join(_FORMATS)}."
+        raise ValueError(msg)
+    return _FORMATS[key]

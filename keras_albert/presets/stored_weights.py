@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import keras
@@ -33,7 +34,9 @@ def weights_path(directory: Path) -> Path:
     raise ValueError(msg)
 
 
-def check_stored_weights(model: keras.Model, path: Path) -> None:
+def check_stored_weights(
+    model: keras.Model | Sequence[keras.Variable], path: Path
+) -> None:
     """See that a file holds the weights of a model, no more and no fewer.
 
     Keras passes over what only the file or only the model has, and a model whose
@@ -41,18 +44,19 @@ def check_stored_weights(model: keras.Model, path: Path) -> None:
     numbers its weights, so this compares how many there are of each shape.
 
     Args:
-        model: `keras.Model`. A built model.
+        model: `keras.Model`. A built model; or weights, for a part of one.
         path: Path. A `.weights.h5` file, or the `.weights.json` index of shards.
 
     Raises:
         ValueError: If they do not fit, or the index is damaged.
         OSError: If a file is missing or damaged.
     """
+    weights = model if isinstance(model, Sequence) else model.weights
     files = [path]
     if path.suffix == ".json":
         files = [path.parent / name for name in shard_names(path)]
     stored = Counter(shape for file in files for shape in _stored_shapes(file))
-    built = Counter(tuple(weight.shape) for weight in model.weights)
+    built = Counter(tuple(weight.shape) for weight in weights)
     if stored != built:
         msg = (
             f"{path} does not hold the weights of the model that its config describes. "
@@ -117,8 +121,10 @@ def _stored_shapes(path: Path) -> list[tuple[int, ...]]:
 
     shapes: list[tuple[int, ...]] = []
 
-    def note(_: str, entry: object) -> None:
-        # The states of random generators are no weights.
+    def note(name: str, entry: object) -> None:
+        # The states of optimizers and of random generators are no weights.
+        if name.startswith("optimizer/"):
+            return
         if isinstance(entry, h5py.Dataset) and str(entry.dtype) != "uint32":
             shapes.append(tuple(entry.shape))
 

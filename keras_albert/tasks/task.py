@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.tasks.automatic_compile import AutomaticCompile
@@ -34,7 +35,11 @@ else:
     _Task = object
 
 
-class AlbertTask(AutomaticCompile, PresetMixin, _Task):
+# The arguments that say what the outputs of a head are.
+_CLASSES = {"num_classes", "labels"}
+
+
+class AlbertTask(AutomaticCompile, CheckpointExports, PresetMixin, _Task):
     """The part of a task that does not depend on what it predicts.
 
     Stands before one of KerasHub's task classes in the list of bases. A subclass
@@ -46,6 +51,9 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
 
     # Whether targets come from the texts themselves.
     is_self_supervised = False
+
+    # Whether it reads `pooled_output`; a checkpoint without a pooler says so then.
+    uses_pooler = True
 
     # What `predict` fills up outputs with whose shape differs from batch to batch.
     output_padding: float = 0.0
@@ -235,19 +243,34 @@ class AlbertTask(AutomaticCompile, PresetMixin, _Task):
 
     @classmethod
     def _from_checkpoint(
-        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
+        cls,
+        checkpoint_format: CheckpointFormat,
+        directory: Path,
+        load_weights: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
     ) -> Self:
-        loading = {
-            key: kwargs.pop(key) for key in ("load_weights", "dtype") if key in kwargs
-        }
+        # Other classes than the checkpoint's need a new head.
+        keep_head = not _CLASSES.isdisjoint(kwargs)
+        known = checkpoint_format.task_arguments(directory, cls)
+        for name in set(known) - (_CLASSES if keep_head else set()):
+            kwargs.setdefault(name, known[name])
+        load_weights = load_weights and "backbone" not in kwargs
         if "backbone" not in kwargs:
-            kwargs["backbone"] = checkpoint_format.load_backbone(directory, **loading)
+            kwargs["backbone"] = checkpoint_format.load_backbone(
+                AlbertBackbone, directory, load_weights=False, dtype=dtype
+            )
+            # Known to `compile`, which the constructor calls.
+            kwargs["backbone"].pretrained = load_weights
         if "preprocessor" not in kwargs:
             length = kwargs["backbone"].max_sequence_length
             kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(
                 directory, max_sequence_length=length
             )
-        return cls(**kwargs)
+        task = cls(**kwargs)
+        if load_weights:
+            checkpoint_format.load_weights(task, directory, keep_head)
+        return task
 
     def export(
         self,

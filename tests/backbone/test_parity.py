@@ -14,7 +14,7 @@ from foreign_models import (
 from keras import ops
 
 from keras_albert import AlbertBackbone
-from keras_albert.conversion import keras_hub_checkpoint, transformers_checkpoint
+from keras_albert.conversion import TRANSFORMERS, keras_hub_checkpoint
 
 SHAPES = {
     "tiny": {},
@@ -117,11 +117,11 @@ def test_gradients_are_those_of_transformers(expected_gradients, how):
     )
     # transformers never trains the embedding of `<pad>`; the reference does.
     by_path["embedding/token_embedding/embeddings"][0] = 0
-    rows = transformers_checkpoint.backbone_rows(backbone, prefix="")
+    rows = TRANSFORMERS.rows(backbone)
     assert len(rows) == len(by_path) == len(expected)
     largest = max(np.abs(gradient).max() for gradient in expected.values())
     for row in rows:
-        theirs = row.layout.to_ours(expected[row.name])
+        theirs = row.layout.to_ours(expected[row.name.removeprefix("albert.")])
         # A key's bias moves all scores of a query alike, which softmax ignores: its
         # gradient is zero but for rounding, so the error is set against the others.
         scale = max(np.abs(theirs).max(), 1e-3 * largest)

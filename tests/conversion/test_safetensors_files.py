@@ -8,6 +8,7 @@ from keras_albert.conversion.safetensors_files import (
     INDEX_FILE,
     SINGLE_FILE,
     read_safetensors,
+    write_safetensors,
 )
 
 TENSORS = {name: np.full((2, 3), ord(name), "float32") for name in "abcdef"}
@@ -57,10 +58,37 @@ def test_a_file_of_noise_is_refused(single):
         read_safetensors(single)
 
 
-def test_pickles_are_never_read(single):
-    (single / SINGLE_FILE).rename(single / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"Pickled weights.*are not read"):
+def test_a_directory_without_weights_is_refused(single):
+    (single / SINGLE_FILE).unlink()
+    with pytest.raises(ValueError, match="holds neither"):
         read_safetensors(single)
+
+
+def _write_header(path, header, data=b""):
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def test_a_header_that_claims_more_than_the_file_holds_is_refused(single):
+    ten_gigabytes = 10 * 1024**3
+    path = single / SINGLE_FILE
+    path.write_bytes(ten_gigabytes.to_bytes(8, "little") + b"{}" * 50)
+    with pytest.raises(ValueError, match=r"108 bytes.*damaged"):
+        read_safetensors(single)
+    claim = {"dtype": "F32", "shape": [ten_gigabytes // 4]}
+    _write_header(path, {"a": claim | {"data_offsets": [0, ten_gigabytes]}}, b"1234")
+    with pytest.raises(ValueError, match="damaged"):
+        read_safetensors(single)
+    _write_header(path, {"a": claim | {"data_offsets": [0, 4]}}, b"1234")
+    with pytest.raises(ValueError, match="damaged"):
+        read_safetensors(single)
+
+
+def test_what_is_written_is_read(single, tmp_path):
+    write_safetensors(tmp_path, TENSORS)
+    found = read_safetensors(tmp_path)
+    for name, expected in TENSORS.items():
+        np.testing.assert_array_equal(found[name], expected)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from foreign_models import TINY, ragged_inputs, save_transformers
 from safetensors.numpy import load_file, save_file
 
 from keras_albert import AlbertBackbone
-from keras_albert.conversion import transformers_checkpoint
+from keras_albert.conversion import TRANSFORMERS
 from keras_albert.conversion.transformers_config import backbone_arguments
 from keras_albert.presets.checkpoint_formats import find_format
 
 WEIGHTS = "model.safetensors"
+INPUTS = ragged_inputs()
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def _backbone_part(tensors):
 
 def test_a_round_trip_changes_nothing(original, checkpoint):
     backbone = AlbertBackbone.from_preset(checkpoint)
-    dumped = transformers_checkpoint.dump_backbone(backbone)
+    dumped = TRANSFORMERS.dump(backbone)
     expected = _backbone_part(original[1])
     assert dumped.keys() == expected.keys()
     for name in expected:
@@ -65,10 +66,10 @@ def test_the_prefix_is_found_out(original, checkpoint):
     }
     save_file(bare, checkpoint / WEIGHTS)
     backbone = AlbertBackbone.from_preset(checkpoint)
-    dumped = transformers_checkpoint.dump_backbone(backbone, prefix="")
-    assert dumped.keys() == bare.keys()
+    dumped = TRANSFORMERS.dump(backbone)
+    assert dumped.keys() == {f"albert.{name}" for name in bare}
     for name, expected in bare.items():
-        np.testing.assert_array_equal(dumped[name], expected)
+        np.testing.assert_array_equal(dumped[f"albert.{name}"], expected)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +78,10 @@ def test_the_prefix_is_found_out(original, checkpoint):
 )
 def test_without_a_pooler_it_is_new_and_a_warning_says_so(tmp_path, class_name):
     save_transformers(tmp_path, class_name)
-    with pytest.warns(UserWarning, match="has no pooler") as caught:
+    with pytest.warns(UserWarning, match="gives no weights to pooler:") as caught:
         backbone = AlbertBackbone.from_preset(tmp_path)
     assert len(caught) == 1
-    dumped = transformers_checkpoint.dump_backbone(backbone)
+    dumped = TRANSFORMERS.dump(backbone)
     tensors = load_file(tmp_path / WEIGHTS)
     for name in dumped.keys() & tensors.keys():
         np.testing.assert_array_equal(dumped[name], tensors[name])
@@ -242,7 +243,7 @@ def test_shards_are_read(original, checkpoint):
     index = checkpoint / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": weight_map}))
     backbone = AlbertBackbone.from_preset(checkpoint)
-    dumped = transformers_checkpoint.dump_backbone(backbone)
+    dumped = TRANSFORMERS.dump(backbone)
     for name, expected in _backbone_part(original[1]).items():
         np.testing.assert_array_equal(dumped[name], expected)
 
@@ -261,7 +262,7 @@ def test_a_damaged_config_is_refused(checkpoint):
     with pytest.raises(ValueError, match="is not the config of an ALBERT preset"):
         AlbertBackbone.from_preset(checkpoint)
     with pytest.raises(ValueError, match="missing or damaged"):
-        transformers_checkpoint.load_backbone(checkpoint)
+        TRANSFORMERS.load_backbone(AlbertBackbone, checkpoint)
 
 
 def test_the_vocabulary_is_read_as_it_is(checkpoint):
@@ -279,17 +280,20 @@ def test_an_equal_width_is_projected_all_the_same(tmp_path):
     assert AlbertBackbone.from_preset(tmp_path).embedding.projection is not None
 
 
-def test_a_backbone_without_a_projection_cannot_be_dumped():
+def test_a_backbone_without_a_projection_is_given_the_identity(tmp_path):
     backbone = AlbertBackbone(**(TINY | {"embedding_dim": 16}))
-    with pytest.raises(ValueError, match="no weight: embedding/projection/kernel"):
-        transformers_checkpoint.dump_backbone(backbone)
+    backbone.export_to_transformers(tmp_path / "theirs")
+    reloaded = AlbertBackbone.from_preset(tmp_path / "theirs")
+    assert reloaded.embedding.projection is not None
+    expected, found = to_numpy(backbone(INPUTS)), to_numpy(reloaded(INPUTS))
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=2e-5)
 
 
 def test_a_preset_of_our_own_keeps_what_was_converted(checkpoint, tmp_path):
     backbone = AlbertBackbone.from_preset(checkpoint)
     backbone.save_to_preset(tmp_path / "ours")
     reloaded = AlbertBackbone.from_preset(tmp_path / "ours")
-    inputs = ragged_inputs()
-    expected, found = to_numpy(backbone(inputs)), to_numpy(reloaded(inputs))
+    expected, found = to_numpy(backbone(INPUTS)), to_numpy(reloaded(INPUTS))
     for name in expected:
         np.testing.assert_array_equal(found[name], expected[name])

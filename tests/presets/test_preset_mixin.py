@@ -113,15 +113,19 @@ def test_a_path_and_a_string_are_the_same(preset):
 
 def test_a_registered_format_is_asked(tmp_path, monkeypatch):
     calls = []
-    known = CheckpointFormat(
-        name="mine",
-        recognizes=lambda directory: True,
-        load_backbone=lambda directory, **kwargs: calls.append((directory, kwargs)),
-        read_vocabulary=lambda directory: b"",
-    )
+
+    class Mine(CheckpointFormat):
+        backbone_arguments = recognizes = read_vocabulary = write = names = None
+        task_name = task_arguments = load_weights = None
+
+        def load_backbone(self, cls, directory, **kwargs):
+            calls.append((cls, directory, kwargs))
+
+    known = Mine()
     monkeypatch.setattr(preset_mixin, "find_format", lambda directory: known)
     AlbertBackbone.from_preset(tmp_path, dtype="bfloat16")
-    assert calls == [(tmp_path, {"load_weights": True, "dtype": "bfloat16"})]
+    options = {"load_weights": True, "dtype": "bfloat16"}
+    assert calls == [(AlbertBackbone, tmp_path, options)]
 
 
 def test_the_builtin_names_are_those_of_keras_hub_and_all_released_models():

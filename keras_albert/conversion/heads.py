@@ -1,0 +1,64 @@
+"""What stands on a backbone, as rows of a table; each format has its own."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from keras_albert.conversion.weight_table import Row, variables_by_path
+
+
+@dataclass(frozen=True)
+class Head:
+    """The weights that one of our classes has beside its backbone.
+
+    Args:
+        task: string. The name of our class.
+        foreign: string. What the format calls this kind of model.
+        parts: Tuples of `Row`. Each part is in a checkpoint as a whole or not at
+            all; a checkpoint for pretraining has one that a masked LM has not.
+        has_pooler: bool. Whether the foreign model has a pooler. Defaults to `True`.
+    """
+
+    task: str
+    foreign: str
+    parts: tuple[tuple[Row, ...], ...] = ()
+    has_pooler: bool = True
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows of all parts."""
+        return tuple(row for part in self.parts for row in part)
+
+
+def backbone_of(model: Any) -> Any:
+    """Give the backbone of a task; a backbone is its own."""
+    return getattr(model, "backbone", model)
+
+
+def head_variables(model: keras.Model) -> list[str]:
+    """List the paths of a model's weights that are not its backbone's."""
+    inside = variables_by_path(backbone_of(model))
+    return [path for path in variables_by_path(model) if path not in inside]
+
+
+def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
+    """Find the rows of a model's head.
+
+    Args:
+        heads: The format's heads.
+        model: A backbone or a task, also of a class derived from ours.
+
+    Returns:
+        The head of its class, or of the nearest class above, that has just the
+        model's weights; `None` if the format has none.
+    """
+    own = set(head_variables(model))
+    names = [cls.__name__ for cls in type(model).__mro__]
+    fitting = [
+        head
+        for head in heads
+        if head.task in names and {row.variable for row in head.rows} == own
+    ]
+    return min(fitting, key=lambda head: names.index(head.task), default=None)
