@@ -1,0 +1,1 @@
+"""The commands of `keras-albert`, one a module."""

@@ -1,0 +1,56 @@
+"""The model that `finetune` trains."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.commands.finetune_kinds import Data, Kind
+from keras_albert.text import AlbertTokenizer, train_vocabulary
+
+# What learns where nobody names a preset: minutes on a CPU.
+SMALL: dict[str, Any] = {
+    "num_layers": 3,
+    "num_heads": 4,
+    "embedding_dim": 64,
+    "hidden_dim": 128,
+    "intermediate_dim": 512,
+    "dropout": 0.2,
+}
+
+
+def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
+    """Build the task on a preset, or on a small model of random weights.
+
+    Args:
+        kind: What kind of task.
+        train: The training data.
+        arguments: The command's.
+
+    Returns:
+        The task.
+    """
+    length = arguments.max_length
+    if arguments.preset is not None:
+        preprocessor = kind.task.preprocessor_cls.from_preset(
+            arguments.preset, max_sequence_length=length
+        )
+        backbone = AlbertBackbone.from_preset(arguments.preset)
+    else:
+        tokenizer, backbone = _small_model(train.texts(), length)
+        preprocessor = kind.task.preprocessor_cls(tokenizer, max_sequence_length=length)
+    return kind.task(backbone, preprocessor=preprocessor, **train.head)
+
+
+def _small_model(
+    texts: Iterable[str], max_sequence_length: int
+) -> tuple[AlbertTokenizer, AlbertBackbone]:
+    """Make a vocabulary, and a small backbone of random weights."""
+    proto = train_vocabulary(texts, vocabulary_size=8000, hard_vocab_limit=False)
+    tokenizer = AlbertTokenizer(proto)
+    backbone = AlbertBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        max_sequence_length=max_sequence_length,
+        **SMALL,
+    )
+    return tokenizer, backbone

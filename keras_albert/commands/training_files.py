@@ -1,0 +1,211 @@
+"""A user's own files as raw input and targets, with the columns that were found."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# What people call their columns; the first that is there is taken.
+_ALIASES = {
+    "text": (
+        *("text", "sentence", "sentence1", "premise", "question1", "#1 string"),
+        *("first", "review", "message", "content", "title"),
+    ),
+    "text_pair": (
+        *("text_pair", "sentence2", "hypothesis", "question2", "#2 string", "second"),
+    ),
+    "label": (
+        *("label", "labels", "class", "category", "gold_label", "target", "quality"),
+        *("is_duplicate", "sentiment", "intent", "tag"),
+    ),
+    "score": ("score", "similarity", "rating", "label", "target"),
+    "context": ("context", "article", "passage"),
+    "question": ("question", "query"),
+    "choices": ("choices", "options"),
+    "answer": ("answer", "answers", "label", "correct"),
+    "words": ("words", "tokens"),
+    "tags": ("tags", "ner_tags", "labels"),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file, by the names of its columns.
+
+    Args:
+        path: Path. The file.
+        columns: dict of lists of equal length, in the file's order.
+    """
+
+    path: Path
+    columns: dict[str, list[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), []))
+
+    def find(self, role: str, asked: str | None = None) -> str | None:
+        """Find the column that plays a role.
+
+        Args:
+            role: string. `"text"`, `"label"`, ...
+            asked: string or `None`. The name that the user gave. Defaults to `None`.
+
+        Returns:
+            The column's name; `None` if there is none.
+
+        Raises:
+            ValueError: If the column that was asked for is not there.
+        """
+        names = {name.strip().lower(): name for name in self.columns}
+        if asked is not None:
+            if asked in self.columns:
+                return asked
+            msg = (
+                f"{self.path} has no column {asked!r}. It has: "
+                f"{', '.join(self.columns)}."
+            )
+            raise ValueError(msg)
+        found = (names[alias] for alias in _ALIASES[role] if alias in names)
+        return next(found, None)
+
+    def require(self, role: str, asked: str | None = None) -> str:
+        """Find the column that plays a role, or say how to name it.
+
+        Args:
+            role: string. As in `find`.
+            asked: string or `None`. As in `find`.
+
+        Returns:
+            The column's name.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        name = self.find(role, asked)
+        if name is None:
+            msg = (
+                f"{self.path} has no column that is known as a {role}. It has: "
+                f"{', '.join(self.columns)}. Name it: --{role.replace('_', '-')}-column"
+            )
+            raise ValueError(msg)
+        return name
+
+    def texts(self, name: str) -> list[str]:
+        """Give a column of texts.
+
+        Raises:
+            ValueError: If a row is no text; the message names it.
+        """
+        for row, value in enumerate(self.columns[name]):
+            if not isinstance(value, str):
+                msg = (
+                    f"{self.path}, row {row}: the column {name!r} holds {value!r}, "
+                    "and a text is needed in every row."
+                )
+                raise ValueError(msg)
+        return self.columns[name]
+
+    def numbers(self, name: str) -> list[float]:
+        """Give a column of numbers.
+
+        Raises:
+            ValueError: If a row is no number; the message names it.
+        """
+        values = []
+        for row, value in enumerate(self.columns[name]):
+            try:
+                values.append(float(value))
+            except (TypeError, ValueError):
+                msg = (
+                    f"{self.path}, row {row}: the column {name!r} holds {value!r}, "
+                    "and a number is needed in every row."
+                )
+                raise ValueError(msg) from None
+        return values
+
+
+def read_table(path: Path, limit: int | None = None) -> Table:
+    """Read a TSV, CSV or JSON lines file; its name says which it is.
+
+    Args:
+        path: Path. `.tsv` has no quotes, `.csv` has; both have a header. `.jsonl`,
+            `.ndjson` and `.json` hold an object a line.
+        limit: int or `None`. The most rows to read. Defaults to `None`.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: If the file is empty, of another kind, no UTF-8, or a line does
+            not fit the header.
+    """
+    readers = {
+        ".tsv": lambda: _read_delimited(path, "\t", csv.QUOTE_NONE),
+        ".csv": lambda: _read_delimited(path, ",", csv.QUOTE_MINIMAL),
+        **dict.fromkeys((".jsonl", ".ndjson", ".json"), lambda: _read_lines(path)),
+    }
+    if path.suffix.lower() not in readers:
+        msg = (
+            f"{path} is none of the files that are known here: .tsv, .csv, .jsonl. "
+            "Rename it by what it holds."
+        )
+        raise ValueError(msg)
+    try:
+        columns = readers[path.suffix.lower()]()
+    except UnicodeDecodeError as error:
+        msg = (
+            f"{path} is not UTF-8 (byte {error.start}: {error.reason}). Convert it, as "
+            "in `iconv -f latin1 -t utf-8`."
+        )
+        raise ValueError(msg) from error
+    table = Table(path, {name: column[:limit] for name, column in columns.items()})
+    if not len(table):
+        msg = f"{path} holds no rows. Pass a file with a header and at least one row."
+        raise ValueError(msg)
+    return table
+
+
+def _read_delimited(path: Path, delimiter: str, quoting: Any) -> dict[str, list[Any]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
+        try:
+            rows = list(reader)
+        except csv.Error as error:
+            msg = f"{path}, line {reader.line_num}: {error}. Correct the quotes."
+            raise ValueError(msg) from error
+    header = rows.pop(0) if rows else []
+    for number, row in enumerate(rows):
+        if len(row) != len(header):
+            msg = (
+                f"{path}, row {number} has {len(row)} fields, and the header has "
+                f"{len(header)}: {', '.join(header)}. Correct or drop the row."
+            )
+            raise ValueError(msg)
+    return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+
+
+def _read_lines(path: Path) -> dict[str, list[Any]]:
+    rows: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (json.JSONDecodeError, RecursionError) as error:
+                msg = f"{path}, line {number} is no JSON ({error}). One object a line."
+                raise ValueError(msg) from error
+            if not isinstance(row, dict) or (rows and set(row) != set(rows[0])):
+                expected = f" with {', '.join(rows[0])}" if rows else ""
+                msg = f"{path}, line {number} is no JSON object{expected}: {line[:80]}"
+                raise ValueError(msg)
+            rows.append(row)
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+
+
+def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
+    """Say which columns were taken for what."""
+    taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
+    return f"{table.path}: {len(table):,} rows; {taken}"

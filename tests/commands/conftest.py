@@ -1,0 +1,43 @@
+import argparse
+
+import keras
+import pytest
+
+from keras_albert.commands import finetune, finetune_build
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run the command with its arguments; a small model where none is named."""
+    monkeypatch.setattr(
+        finetune_build,
+        "SMALL",
+        {
+            "num_layers": 1,
+            "num_heads": 2,
+            "embedding_dim": 16,
+            "hidden_dim": 32,
+            "intermediate_dim": 64,
+        },
+    )
+
+    def run(*arguments):
+        parser = argparse.ArgumentParser()
+        finetune.add_parser(parser.add_subparsers())
+        read = parser.parse_args(["finetune", *map(str, arguments)])
+        return read.run(read)
+
+    return run
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    """A dict; Ctrl-C is pressed as the epoch `stop["epoch"]` begins."""
+    stop = {"epoch": None}
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == stop["epoch"]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(keras.callbacks.CSVLogger, "on_epoch_begin", on_epoch_begin)
+    return stop

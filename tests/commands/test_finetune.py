@@ -1,0 +1,116 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_albert import AlbertClassifier
+
+ROWS = [("a fine film", "good"), ("a dull mess", "bad"), ("fine acting", "good")] * 8
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "films.tsv"
+    lines = ["text\tlabel", *("\t".join(row) for row in ROWS)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def arguments(file, output, **options):
+    options = {"train": file, "dev": file, "output": output, "epochs": 3, **options}
+    flags = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
+    return ["classification", *(part for flag in flags for part in flag)]
+
+
+def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
+    output = tmp_path / "run"
+    assert run(*arguments(file, output, learning_rate=0.01)) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "24 rows; text = 'text', label = 'label'; 2 classes: bad, good" in printed
+    report = json.loads((output / "report.json").read_text())
+    assert len(report["epochs"]) == 3
+    assert report["scores"]["accuracy"] > 0.6
+    assert np.sum(report["confusion"]["counts"]) == 24
+    for name in ("learning_curve.png", "confusion.png"):
+        assert (output / name).read_bytes().startswith(b"\x89PNG")
+    classifier = AlbertClassifier.from_preset(output / "preset")
+    assert classifier.class_names == ("bad", "good")
+    texts, labels = zip(*ROWS, strict=True)
+    found = [answer["label"] for answer in classifier.classify(list(texts))]
+    accuracy = np.mean([a == b for a, b in zip(found, labels, strict=True)])
+    assert accuracy == pytest.approx(report["scores"]["accuracy"])
+    card = (output / "preset" / "README.md").read_text()
+    assert f"| accuracy | {accuracy:.4f} |" in card
+    assert not (output / "training").exists()
+
+    with pytest.raises(ValueError, match="the run is finished"):
+        run(*arguments(file, output))
+
+    # What was made is what the next run may start from.
+    assert run(*arguments(file, tmp_path / "more", preset=output / "preset")) == 0
+
+
+def test_goes_on_where_it_was_stopped(run, stop, file, tmp_path, capsys):
+    output = tmp_path / "run"
+    stop["epoch"] = 2
+    assert run(*arguments(file, output)) == 130
+    assert "the same command goes on" in capsys.readouterr().out
+    assert not (output / "preset").exists()
+    history = (output / "training" / "history.csv").read_text().splitlines()
+    assert len(history) == 3
+
+    stop["epoch"] = None
+    with pytest.raises(ValueError, match=r"seed was 0\. Repeat them"):
+        run(*arguments(file, output, seed=1))
+    assert run(*arguments(file, output)) == 0
+    printed = capsys.readouterr().out
+    assert "going on after 2 epochs" in printed
+    assert "Epoch 3/3" in printed
+    assert "Epoch 2/3" not in printed
+    epochs = json.loads((output / "report.json").read_text())["epochs"]
+    assert [row["epoch"] for row in epochs] == [0, 1, 2]
+    # What it had learned was not lost.
+    assert epochs[2]["loss"] < epochs[0]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        ("a.tsv", "text\tlabel\n", "holds no rows"),
+        ("a.tsv", "text\tlabel\na\n", r"row 0 has 1 fields, and the header has 2"),
+        ("a.tsv", "words\tlabel\na\tb\n", "no column that is known as a text"),
+        ("a.csv", 'text,label\n"a,b\n', "line 2"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text"', "line 2 is no JSON"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n[]', "line 2 is no JSON object with"),
+        (
+            "a.jsonl",
+            '{"text": null, "label": 1}',
+            "row 0: the column 'text' holds None",
+        ),
+        ("a.xlsx", "", "none of the files that are known here"),
+        ("a.csv", b"text,label\n\xff,1", "is not UTF-8"),
+    ],
+)
+def test_says_what_is_wrong_with_a_file(run, tmp_path, name, contents, message):
+    path = tmp_path / name
+    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+    with pytest.raises(ValueError, match=message):
+        run(*arguments(path, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_regression_of_pairs(run, tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [
+        {"sentence1": "a film", "sentence2": "a " + "film " * n, "score": n / 2}
+        for n in range(8)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    output = tmp_path / "run"
+    status = run(
+        "regression",
+        *("--train", path, "--dev", path, "--output", output, "--epochs", 1),
+    )
+    assert status == 0
+    scores = json.loads((output / "report.json").read_text())["scores"]
+    assert set(scores) == {"RMSE", "Pearson", "Spearman"}
