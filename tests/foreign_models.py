@@ -97,6 +97,14 @@ def run_transformers(model, inputs):
     }
 
 
+def transformers_logits(model, inputs):
+    """What a model with one head gives."""
+    import torch
+
+    with torch.no_grad():
+        return model(**_as_theirs(inputs)).logits.numpy()
+
+
 def transformers_gradients(model, inputs, weigh):
     """The gradients of `weigh(outputs)`, by parameter."""
     model.zero_grad()

@@ -137,16 +137,14 @@ def backbone_config(
     # By the functions: an activation may have been given as one.
     names = {
         get_activation(ours): theirs
-        # The first of several names for one function, but for the old word.
+        # Of several names for one function the first.
         for theirs, ours in reversed(list(activations.items()))
-        if theirs != "gelu_pytorch_tanh"
     }
     if own not in names:
+        known = ", ".join(f"{theirs} ({ours})" for theirs, ours in activations.items())
         msg = (
             f"The other library has no word for activation={backbone.activation!r}. It "
-            f"knows: {', '.join(activations)}"
-            f"{'' if 'gelu_new' in activations else ' (the tanh form)'}. Save the "
-            "model as a preset of keras_albert instead."
+            f"knows: {known}. Save the model as a preset of keras_albert instead."
         )
         raise ValueError(msg)
     counts = {theirs: getattr(backbone, ours) for ours, theirs, _ in _COUNTS}

@@ -1,0 +1,223 @@
+"""TF1 checkpoints of google-research/albert."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.conversion import google_names as names
+from keras_albert.conversion.heads import Head, backbone_of
+from keras_albert.conversion.tabled_format import TabledFormat
+from keras_albert.conversion.tensorflow_files import (
+    find_checkpoint,
+    read_shapes,
+    read_tensors,
+    write_tensors,
+)
+from keras_albert.conversion.transformers_config import (
+    backbone_arguments,
+    backbone_config,
+    check_groups,
+    read_json,
+)
+from keras_albert.conversion.weight_table import Array, Row
+
+_CONFIG_FILE = "albert_config.json"
+_VOCABULARY_FILE = "30k-clean.model"
+_CHECKPOINT = "model.ckpt-best"
+
+# Where a module of TF-Hub keeps what is no checkpoint.
+_ASSETS = "assets"
+
+# Their "gelu" is the tanh form.
+_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu", "tanh": "tanh"}
+_LAYER_NORM_EPSILON = 1e-12
+
+# What their config has beside what matters here.
+_UNUSED = {
+    "net_structure_type": 0,
+    "gap_size": 0,
+    "num_memory_blocks": 0,
+    "down_scale_factor": 1,
+}
+
+
+class GoogleFormat(TabledFormat):
+    """`albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`.
+
+    Read and written with TensorFlow, which is imported when it is needed. The format
+    has no place for the names of classes.
+    """
+
+    name = "google-research/albert"
+    key = "google"
+    heads = names.HEADS
+    head_prefixes = names.HEAD_PREFIXES
+    # It has no projection where embeddings are as wide as the encoder.
+    always_projects = False
+
+    def recognizes(self, directory: Path) -> bool:
+        """Say whether a directory holds a checkpoint of google-research/albert."""
+        return _find(directory, _CONFIG_FILE) is not None
+
+    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
+        """Give the arguments that build the checkpoint's backbone."""
+        path = _find(directory, _CONFIG_FILE)
+        config = None if path is None else read_json(path)
+        if config is None:
+            msg = (
+                f"{path or directory / _CONFIG_FILE} is missing or damaged. Copy or "
+                "download the checkpoint again."
+            )
+            raise ValueError(msg)
+        arguments = backbone_arguments(config, str(path), _ACTIVATIONS)
+        _check_groups(arguments["num_layers"], arguments["num_groups"])
+        arguments["use_embedding_projection"] = None
+        return arguments
+
+    def task_name(self, directory: Path) -> str | None:
+        """Name our class for the checkpoint's head; `None` where it has none.
+
+        A head with one output is taken for a regression; RACE's is the same.
+        """
+        found = self._shapes(directory)
+        heads = (head for head in self.heads if head.rows and _holds(found, head))
+        return next((head.task for head in heads), None)
+
+    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
+        """Give the arguments of a task class that the checkpoint knows."""
+        ours = [cls.__name__ for cls in task.__mro__]
+        found = self._shapes(directory)
+        if "AlbertClassifier" in ours and "output_weights" in found:
+            return {"num_classes": found["output_weights"][0]}
+        if "AlbertQuestionAnswerer" in ours:
+            is_conditional = any(name.startswith("answer_class/") for name in found)
+            return {"head": "conditional" if is_conditional else "independent"}
+        return {}
+
+    def has_head(self, directory: Path, head: Head) -> bool:
+        """Say whether a checkpoint's last layer has as many outputs as a head's."""
+        outputs, *_ = self._shapes(directory).get("output_weights", (1,))
+        return head.task != "AlbertMultipleChoice" or outputs == 1
+
+    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
+        """Give the rows of a backbone but for its projection and its pooler."""
+        rows = list(names.EMBEDDING_ROWS)
+        for group in range(backbone.num_groups):
+            for inner in range(backbone.num_inner_repetitions):
+                rows += names.block_rows(group, inner)
+        return rows
+
+    def projection_rows(self) -> list[Row]:
+        """Give the rows of the projection from the embeddings' width."""
+        return list(names.PROJECTION_ROWS)
+
+    def pooler_rows(self) -> list[Row]:
+        """Give the rows of the pooler."""
+        return list(names.POOLER_ROWS)
+
+    def read_tensors(
+        self, directory: Path, wanted: Callable[[str], bool]
+    ) -> dict[str, Array]:
+        """Read the tensors that are wanted, under the names of the rows."""
+        tensors = read_tensors(
+            _checkpoint(directory),
+            lambda name: _is_weight(name) and wanted(_bare(name)),
+        )
+        return {_bare(name): tensor for name, tensor in tensors.items()}
+
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Read the SentencePiece model of a directory.
+
+        Args:
+            directory: Path. Where `30k-clean.model` is, or one other `*.model`.
+
+        Returns:
+            The file's bytes.
+
+        Raises:
+            ValueError: If there is none, or more than one.
+        """
+        path = _find(directory, _VOCABULARY_FILE)
+        others = sorted([*directory.glob("*.model"), *directory.glob("assets/*.model")])
+        if path is None and len(others) == 1:
+            path = others[0]
+        if path is None:
+            msg = (
+                f"{directory} holds no `{_VOCABULARY_FILE}`, the vocabulary, and "
+                f"{len(others)} other files `*.model`. Copy it there from the "
+                "checkpoint's origin, or pass a `tokenizer` or `preprocessor` of your "
+                "own."
+            )
+            raise ValueError(msg)
+        return path.read_bytes()
+
+    def write(
+        self, model: keras.Model, directory: Path, vocabulary: bytes | None
+    ) -> None:
+        """Write what google-research/albert's scripts take as `init_checkpoint`."""
+        backbone = backbone_of(model)
+        if backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
+            msg = (
+                f"google-research/albert computes LayerNorm with epsilon "
+                f"{_LAYER_NORM_EPSILON}. Received a model with layer_norm_epsilon="
+                f"{backbone.layer_norm_epsilon}. Save it as a preset of keras_albert "
+                "instead."
+            )
+            raise ValueError(msg)
+        _check_groups(backbone.num_layers, backbone.num_groups)
+        tensors = self.dump(model)
+        config = backbone_config(backbone, _ACTIVATIONS) | _UNUSED
+        del config["layer_norm_eps"]
+        text = json.dumps(config, indent=2, sort_keys=True)
+        write_tensors(directory / _CHECKPOINT, tensors)
+        (directory / _CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
+        if vocabulary is not None:
+            (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
+
+    def _shapes(self, directory: Path) -> dict[str, tuple[int, ...]]:
+        shapes = read_shapes(_checkpoint(directory))
+        return {_bare(name): shapes[name] for name in shapes if _is_weight(name)}
+
+
+def _find(directory: Path, name: str) -> Path | None:
+    places = (directory / name, directory / _ASSETS / name)
+    return next((path for path in places if path.is_file()), None)
+
+
+def _checkpoint(directory: Path) -> Path:
+    prefix = find_checkpoint(directory)
+    if prefix is None:
+        msg = (
+            f"{directory} holds an `{_CONFIG_FILE}` and no `{_CHECKPOINT}.index`, nor "
+            "another `model.ckpt-*.index`. Copy or download the checkpoint again."
+        )
+        raise ValueError(msg)
+    return prefix
+
+
+def _is_weight(name: str) -> bool:
+    return name.rpartition("/")[2] not in names.TRAINING_STATE
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix(names.MODULE_PREFIX)
+
+
+def _holds(found: dict[str, Any], head: Head) -> bool:
+    return all(row.name in found for row in head.rows)
+
+
+def _check_groups(num_layers: int, num_groups: int) -> None:
+    check_groups(
+        num_layers,
+        num_groups,
+        lambda layer: int(layer / num_layers * num_groups),
+        "google-research/albert",
+    )
+
+
+GOOGLE = GoogleFormat()
