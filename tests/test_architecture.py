@@ -25,6 +25,8 @@ ALLOWED["text"] = ALLOWED["backbone"] | {"backbone"}
 ALLOWED["tasks"] = ALLOWED["text"] | {"text"}
 for last in ("conversion", "serving", "pretraining"):
     ALLOWED[last] = ALLOWED["tasks"] | {"tasks"}
+ALLOWED["commands"] = set(ALLOWED)
+ALLOWED["cli"] = {"commands"}
 
 # They are the TensorFlow part.
 NEEDS_TENSORFLOW = {"serving/classifier_graph.py", "serving/write_saved_model.py"}

@@ -51,6 +51,12 @@ def _names(prefix):
     }
 
 
+def _assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
 def test_a_backbone_computes_what_transformers_does(original):
     directory, model, _ = original
     backbone = AlbertBackbone.from_preset(directory)

@@ -1,0 +1,109 @@
+"""What the other library computes from files that were written for it."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_albert.conversion.keras_hub_checkpoint import KERAS_HUB
+from keras_albert.conversion.transformers_checkpoint import TRANSFORMERS
+
+Arrays = dict[str, Any]
+
+
+def peer_outputs(
+    key: str, model: keras.Model, directory: Path, inputs: Arrays
+) -> dict[str, Arrays]:
+    """Have the other library load a directory and run a batch.
+
+    Args:
+        key: string. The format.
+        model: Our model, whose head says which class to load.
+        directory: Path. The files.
+        inputs: dict. The batch, as our model takes it.
+
+    Returns:
+        The outputs by our names, under the name of the library; empty where there
+        is none, it is not installed, or has no such class.
+
+    Raises:
+        ValueError: If it found weights missing or left over.
+    """
+    if key == "keras-hub":
+        return {"KerasHub": _from_keras_hub(model, directory, inputs)}
+    installed = all(map(importlib.util.find_spec, ("transformers", "torch")))
+    if key == "transformers" and installed:
+        return {"transformers": _from_transformers(model, directory, inputs)}
+    return {}
+
+
+def _from_keras_hub(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
+    foreign = KERAS_HUB.head_for(model).foreign
+    if foreign == "AlbertBackbone":
+        theirs = keras_hub.models.AlbertBackbone.from_preset(str(directory))
+        outputs = theirs(inputs)
+        # A task without a head of its own pools them in its own way.
+        return {} if hasattr(model, "backbone") else _as_numpy(outputs)
+    cls = getattr(keras_hub.models, foreign)
+    theirs = cls.from_preset(str(directory), preprocessor=None)
+    return _as_numpy({"output": theirs(inputs)})
+
+
+def _as_numpy(outputs: Arrays) -> Arrays:
+    return {
+        name: np.asarray(keras.ops.convert_to_numpy(value))
+        for name, value in outputs.items()
+    }
+
+
+def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
+    import torch  # noqa: PLC0415  (both are needed here alone)
+    import transformers  # noqa: PLC0415
+
+    foreign = TRANSFORMERS.head_for(model).foreign
+    theirs, loading = getattr(transformers, foreign).from_pretrained(
+        directory, output_loading_info=True
+    )
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if loading[kind]:
+            msg = f"transformers has {kind} in {directory}: {sorted(loading[kind])}"
+            raise ValueError(msg)
+    with torch.no_grad():
+        outputs = theirs.eval()(
+            input_ids=torch.from_numpy(inputs["token_ids"]).long(),
+            token_type_ids=torch.from_numpy(inputs["segment_ids"]).long(),
+            attention_mask=torch.from_numpy(inputs["padding_mask"]).long(),
+        )
+    found = {name: value.numpy() for name, value in outputs.items()}
+    names = {
+        "AlbertModel": {
+            "sequence_output": "last_hidden_state",
+            "pooled_output": "pooler_output",
+        },
+        "AlbertForSequenceClassification": {"output": "logits"},
+        "AlbertForTokenClassification": {"output": "logits"},
+        "AlbertForMultipleChoice": {"output": "logits"},
+        "AlbertForMaskedLM": {"output": "logits"},
+        "AlbertForQuestionAnswering": {
+            "start_logits": "start_logits",
+            "end_logits": "end_logits",
+        },
+    }.get(foreign, {})
+    own = model.output if isinstance(model.output, dict) else {"output": model.output}
+    outputs = {name: found[names[name]] for name in own if name in names}
+    if "mask_positions" in inputs:
+        # They give logits everywhere, we only where a token is masked.
+        where = inputs["mask_positions"][..., None]
+        outputs = {
+            name: np.take_along_axis(value, where, axis=1)
+            for name, value in outputs.items()
+        }
+    if getattr(model, "activation", None) is keras.activations.softmax:
+        outputs = {
+            name: np.asarray(torch.from_numpy(value).softmax(-1))
+            for name, value in outputs.items()
+        }
+    return outputs
