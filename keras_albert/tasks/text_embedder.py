@@ -11,8 +11,11 @@ from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.masked_pooling import MaskedPooling
+from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.labels import encode_scores
+from keras_albert.tasks.model_input import holds_ids
+from keras_albert.tasks.pair_scores import contrastive_scores, cosine_scores
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.text_columns import text_columns
@@ -77,6 +80,8 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
     """
 
     preprocessor_cls = AlbertTextEmbedderPreprocessor
+
+    uses_pooler = False
 
     def __init__(
         self,
@@ -179,21 +184,11 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
                 "Pass pairs as one argument, `x=(first, second)`."
             )
             raise ValueError(msg)
-        vectors = ops.normalize(vectors, axis=-1)
-        first, second = vectors[:, 0], vectors[:, 1]
         if self.objective == "cosine":
-            return y, ops.sum(ops.multiply(first, second), axis=-1, keepdims=True)
-        scores = ops.divide(ops.matmul(first, ops.transpose(second)), self.temperature)
+            return y, cosine_scores(vectors)
+        scores = contrastive_scores(vectors, x["token_ids"])
         numbers = ops.arange(ops.shape(vectors)[0])
-        is_other = ops.not_equal(
-            ops.expand_dims(numbers, 0), ops.expand_dims(numbers, 1)
-        )
-        # A pair with a text in common with another is no wrong answer to it.
-        ids = x["token_ids"]
-        is_equal = ops.equal(ops.expand_dims(ids, 0), ops.expand_dims(ids, 1))
-        has_twin = ops.any(ops.all(is_equal, axis=-1), axis=-1)
-        is_alike = ops.logical_and(is_other, has_twin)
-        return numbers, ops.where(is_alike, -1e9, scores)
+        return numbers, ops.divide(scores, self.temperature)
 
     def default_loss(self) -> keras.losses.Loss:
         """Give squared error for similarities, cross-entropy for pairs alone."""
@@ -248,6 +243,25 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         if len(getattr(ids, "shape", ())) == 3:
             return read_ids(self.backbone, inputs, ("pairs", "texts", "tokens"))
         return read_ids(self.backbone, inputs)
+
+    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+        """Embed texts or pairs, in their order; see `AlbertTask.predict`.
+
+        The texts of pairs go their ways apart, each in a batch of its like.
+        """
+        if is_dataset(x):
+            return super().predict(x, batch_size, **kwargs)
+        if holds_ids(self, x):
+            ids = self.read_ids(x)
+            *shape, length = ids["token_ids"].shape
+            ids = {name: array.reshape(-1, length) for name, array in ids.items()}
+            vectors = super().predict(ids, batch_size, **kwargs)
+            return vectors.reshape(*shape, vectors.shape[-1])
+        columns, batched = text_columns(x)
+        texts = [text for column in columns for text in column]
+        vectors = super().predict(texts if batched else x, batch_size, **kwargs)
+        parts = np.split(vectors, len(columns))
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     def embed(self, texts: Texts, batch_size: int | None = None) -> FloatArray:
         """Embed texts.

@@ -1,5 +1,11 @@
 """The checks that all tasks pass; each task's own file has the rest."""
 
+from tests.tasks.small_models import (
+    small_chooser,
+    small_embedder,
+    toy_pairs,
+    toy_questions,
+)
 from tests.tasks.task_checks import check_task
 
 
@@ -12,3 +18,19 @@ def test_regression(make_classifier, toy, tmp_path):
     texts, _ = toy
     scores = [len(text) / 20 for text in texts[:12]]
     check_task(make_classifier(num_classes=1), texts[:12], scores, tmp_path)
+
+
+def test_multiple_choice(toy_proto, tmp_path):
+    x, y = toy_questions(8)
+    check_task(small_chooser(toy_proto), x, y, tmp_path)
+
+
+def test_embedder_of_pairs_with_similarities(toy_proto, tmp_path):
+    x, y = toy_pairs(8)
+    check_task(small_embedder(toy_proto), x, y, tmp_path)
+
+
+def test_embedder_of_pairs_alone(toy_proto, tmp_path):
+    x, _ = toy_pairs(8)
+    embedder = small_embedder(toy_proto, objective="contrastive", normalize=False)
+    check_task(embedder, x, None, tmp_path)

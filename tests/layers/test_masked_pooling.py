@@ -1,0 +1,37 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.layers.masked_pooling import MaskedPooling
+
+SEQUENCE = np.array([[[1.0, -5.0], [3.0, -7.0], [90.0, 80.0]]], "float32")
+
+
+def pool(mode, sequence, mask):
+    return keras.ops.convert_to_numpy(MaskedPooling(mode)(sequence, mask))
+
+
+@pytest.mark.parametrize(
+    ("mode", "mask", "expected"),
+    [
+        ("mean", [1, 1, 0], [2, -6]),
+        ("max", [1, 1, 0], [3, -5]),
+        ("cls", [1, 1, 0], [1, -5]),
+        ("mean", [1, 0, 0], [1, -5]),
+        ("mean", [0, 0, 0], [0, 0]),
+    ],
+)
+def test_padding_never_counts(mode, mask, expected):
+    outputs = pool(mode, SEQUENCE, np.array([mask]))
+    np.testing.assert_allclose(outputs, [expected], atol=1e-6)
+    # Not even where it is no number.
+    if mask[0]:
+        broken = np.where(np.array([mask])[..., None] == 1, SEQUENCE, np.nan)
+        np.testing.assert_allclose(pool(mode, broken, np.array([mask])), [expected])
+
+
+def test_config_and_errors():
+    layer = MaskedPooling.from_config(MaskedPooling("max", name="mine").get_config())
+    assert (layer.mode, layer.name) == ("max", "mine")
+    with pytest.raises(ValueError, match="Received: 'sum'"):
+        MaskedPooling("sum")
