@@ -103,15 +103,7 @@ def build(task: GlueTask, preset: str | None, texts: Any, how: Recipe) -> Any:
     head: dict[str, Any] = {"labels": task.labels} if task.labels else {}
     head["num_classes"] = len(task.labels) or 1
     if preset is not None:
-        backbone = AlbertBackbone.from_preset(
-            preset, dropout=how.dropout, attention_dropout=how.dropout
-        )
-        preprocessor = AlbertClassifierPreprocessor.from_preset(
-            preset, max_sequence_length=how.max_sequence_length
-        )
-        return AlbertClassifier(
-            backbone, preprocessor=preprocessor, dropout=how.head_dropout, **head
-        )
+        return how.build(AlbertClassifier, preset, **head)
     columns = texts if isinstance(texts, tuple) else (texts,)
     lines = [text for column in columns for text in column]
     tokenizer = AlbertTokenizer(

@@ -69,13 +69,15 @@ def build_classifier(texts: list[str]) -> AlbertClassifier:
         num_layers=2,
         num_heads=4,
         embedding_dim=64,
-        hidden_dim=64,
-        intermediate_dim=256,
-        dropout=0.2,
+        hidden_dim=128,
+        intermediate_dim=512,
+        dropout=0.1,
         max_sequence_length=64,
     )
     preprocessor = AlbertClassifierPreprocessor(tokenizer, max_sequence_length=64)
-    return AlbertClassifier(backbone, num_classes=6, preprocessor=preprocessor)
+    return AlbertClassifier(
+        backbone, num_classes=6, preprocessor=preprocessor, dropout=0.5
+    )
 
 
 def draw_learning_curve(history: dict[str, list[float]], path: Path) -> None:
@@ -140,7 +142,7 @@ def main() -> None:
     )
     parser.add_argument("sentences", nargs="*", default=list(SENTENCES))
     parser.add_argument("--output", type=Path, default=Path("runs/quickstart"))
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=15)
     arguments = parser.parse_args()
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)

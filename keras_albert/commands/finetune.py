@@ -3,6 +3,7 @@
 import argparse
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.commands.finetune_build import build_task
-from keras_albert.commands.finetune_kinds import KINDS
+from keras_albert.commands.kinds import KINDS
 from keras_albert.commands.resumable_training import TrainingFolder
 from keras_albert.commands.run_report import Report, draw, model_card, write_report
+from keras_albert.tasks.recipes import RECIPE_NAMES, recipe
 
 _HELP = """Fine-tune on your own files.
 
@@ -41,10 +43,17 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--train", type=Path, required=True, help="the training file")
     parser.add_argument("--dev", type=Path, required=True, help="the file to judge by")
     parser.add_argument("--output", type=Path, required=True, help="a new directory")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument(
+        "--recipe",
+        choices=RECIPE_NAMES,
+        help="with a preset: learn as the paper did for this task",
+    )
+    parser.add_argument("--epochs", type=int, help="by default 3, or the recipe's")
+    parser.add_argument("--batch-size", type=int, help="by default 32, or the recipe's")
     parser.add_argument("--learning-rate", type=float, help="the peak; by default auto")
-    parser.add_argument("--max-length", type=int, default=128, help="tokens in a row")
+    parser.add_argument(
+        "--max-length", type=int, help="tokens in a row; by default 128"
+    )
     parser.add_argument("--limit", type=int, help="use only so many examples a file")
     parser.add_argument("--seed", type=int, default=0)
     for role in ("text", "text-pair", "label"):
@@ -71,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     if preset.exists():
         msg = f"{preset} is there already: the run is finished. Choose another output."
         raise ValueError(msg)
+    if arguments.recipe is not None and arguments.preset is None:
+        raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
     train, dev = (
         kind.read(path, arguments) for path in (arguments.train, arguments.dev)
     )
@@ -86,8 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(f"going on after {len(folder.history())} epochs")
     keras.utils.set_random_seed(arguments.seed)
     task = folder.start(kind.task, lambda: build_task(kind, train, arguments))
-    if arguments.learning_rate:
-        task.compile(learning_rate=arguments.learning_rate)
+    batch_size, epochs = _set_training(task, len(train), arguments)
     try:
         folder.fit(
             task,
@@ -95,8 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
             x=train.x,
             y=train.y,
             validation_data=dev.x if dev.y is None else (dev.x, dev.y),
-            batch_size=arguments.batch_size,
-            epochs=arguments.epochs,
+            batch_size=batch_size,
+            epochs=epochs,
         )
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from the last whole epoch")
@@ -113,6 +123,23 @@ def run(arguments: argparse.Namespace) -> int:
     for plot in plots or ("none: pip install matplotlib",):
         console.print(f"plot: {plot}")
     return 0
+
+
+def _set_training(
+    task: Any, num_examples: int, arguments: argparse.Namespace
+) -> tuple[int, int]:
+    """Compile the task, and choose the batch size and the epochs."""
+    if arguments.recipe is None:
+        if arguments.learning_rate:
+            task.compile(learning_rate=arguments.learning_rate)
+        return arguments.batch_size or 32, arguments.epochs or 3
+    how = recipe(arguments.recipe)
+    if arguments.learning_rate:
+        how = replace(how, learning_rate=arguments.learning_rate)
+    batch_size = arguments.batch_size or how.batch_size
+    epochs = arguments.epochs or how.epochs(num_examples)
+    task.compile(optimizer=how.optimizer(epochs * -(-num_examples // batch_size)))
+    return batch_size, epochs
 
 
 def _save(task: Any, card: str, folder: Path, preset: Path) -> None:

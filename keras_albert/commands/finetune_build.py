@@ -2,10 +2,12 @@
 
 import argparse
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.commands.finetune_kinds import Data, Kind
+from keras_albert.commands.kinds import Data, Kind
+from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 
 # What learns where nobody names a preset: minutes on a CPU.
@@ -30,7 +32,13 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     Returns:
         The task.
     """
-    length = arguments.max_length
+    length = arguments.max_length or 128
+    if arguments.recipe is not None:
+        how = replace(
+            recipe(arguments.recipe),
+            **({"max_sequence_length": length} if arguments.max_length else {}),
+        )
+        return how.build(kind.task, arguments.preset, **train.head)
     if arguments.preset is not None:
         preprocessor = kind.task.preprocessor_cls.from_preset(
             arguments.preset, max_sequence_length=length

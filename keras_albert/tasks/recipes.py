@@ -1,11 +1,13 @@
 """How the published models were fine-tuned, as data."""
 
+import os
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
+from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.tasks.default_optimizer import adamw
 from keras_albert.types import Tensor
 
@@ -57,6 +59,26 @@ class Recipe:
             The number, at least 1.
         """
         return max(1, round(self.steps * self.batch_size / num_examples))
+
+    def build(self, cls: Any, preset: str | os.PathLike[str], **head: Any) -> Any:
+        """Build a task on pretrained weights, with the recipe's dropout and length.
+
+        Args:
+            cls: The class of the task, for instance `AlbertClassifier`.
+            preset: See `from_preset` of the task.
+            **head: What else its constructor takes, for instance `labels`.
+
+        Returns:
+            The task, under a new head.
+        """
+        backbone = AlbertBackbone.from_preset(
+            preset, dropout=self.dropout, attention_dropout=self.dropout
+        )
+        preprocessor = cls.preprocessor_cls.from_preset(
+            preset, max_sequence_length=self.max_sequence_length
+        )
+        head = {"dropout": self.head_dropout, **head}
+        return cls(backbone, preprocessor=preprocessor, **head)
 
     def optimizer(self, total_steps: int | None = None) -> keras.optimizers.Optimizer:
         """Make the AdamW of the recipe: linear warm-up, then linear decay to zero.

@@ -47,7 +47,10 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
         run(*arguments(file, output))
 
     # What was made is what the next run may start from.
-    assert run(*arguments(file, tmp_path / "more", preset=output / "preset")) == 0
+    more = {"preset": output / "preset", "recipe": "cola", "epochs": 1}
+    assert run(*arguments(file, tmp_path / "more", max_length=64, **more)) == 0
+    with pytest.raises(ValueError, match="pass --preset"):
+        run(*arguments(file, tmp_path / "other", recipe="cola"))
 
 
 def test_goes_on_where_it_was_stopped(run, stop, file, tmp_path, capsys):

@@ -1,56 +1,15 @@
-"""The tasks that `finetune` knows: how each reads files, and what it reports."""
+"""Classes and scores of texts or pairs."""
 
 import argparse
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from keras_albert.commands.kinds.kind import Data, Kind
 from keras_albert.commands.run_report import Report
 from keras_albert.commands.training_files import describe, read_table
 from keras_albert.tasks import AlbertClassifier
-
-
-@dataclass(frozen=True)
-class Data:
-    """A file as a task takes it.
-
-    Args:
-        x: The examples, as `fit` takes them.
-        y: Their targets, or `None`.
-        texts: Callable that gives all texts, to learn a vocabulary from.
-        description: string. What was read from where.
-        head: dict. What the task's constructor must know of the targets.
-    """
-
-    x: Any
-    y: Any
-    texts: Callable[[], Iterable[str]]
-    description: str
-    head: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A task.
-
-    Args:
-        task: Its class.
-        read: Callable of a path and the command's arguments.
-        report: Callable of the trained task and the dev data.
-        monitor: The metric that says which epoch is best, and `"max"` or `"min"`.
-        files: string. What its files look like, for the help.
-        use: string. A line of Python that uses `model`, for the model card.
-    """
-
-    task: Any
-    read: Callable[[Path, argparse.Namespace], Data]
-    report: Callable[[Any, Data], Report]
-    monitor: tuple[str, str]
-    files: str
-    use: str
 
 
 def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Data:
@@ -123,21 +82,19 @@ def _report_scores(task: AlbertClassifier, data: Data) -> Report:
     )
 
 
-KINDS = {
-    "classification": Kind(
-        AlbertClassifier,
-        lambda path, arguments: _read_labelled(path, arguments, "label"),
-        _report_classes,
-        ("val_accuracy", "max"),
-        "TSV, CSV or JSON lines: text, perhaps text_pair, label",
-        'model.classify("a text")',
-    ),
-    "regression": Kind(
-        AlbertClassifier,
-        lambda path, arguments: _read_labelled(path, arguments, "score"),
-        _report_scores,
-        ("val_rmse", "min"),
-        "TSV, CSV or JSON lines: text, perhaps text_pair, score",
-        'model.classify("a text")',
-    ),
-}
+CLASSIFICATION = Kind(
+    AlbertClassifier,
+    lambda path, arguments: _read_labelled(path, arguments, "label"),
+    _report_classes,
+    ("val_accuracy", "max"),
+    "TSV, CSV or JSON lines: text, perhaps text_pair, label",
+    'model.classify("a text")',
+)
+REGRESSION = Kind(
+    AlbertClassifier,
+    lambda path, arguments: _read_labelled(path, arguments, "score"),
+    _report_scores,
+    ("val_rmse", "min"),
+    "TSV, CSV or JSON lines: text, perhaps text_pair, score",
+    'model.classify("a text")',
+)

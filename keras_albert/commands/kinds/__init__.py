@@ -1,0 +1,17 @@
+"""The tasks that `finetune` knows, by name."""
+
+from keras_albert.commands.kinds.classification import CLASSIFICATION, REGRESSION
+from keras_albert.commands.kinds.kind import Data, Kind
+from keras_albert.commands.kinds.multiple_choice import MULTIPLE_CHOICE
+from keras_albert.commands.kinds.similarity import SIMILARITY
+from keras_albert.commands.kinds.token_classification import TOKEN_CLASSIFICATION
+
+__all__ = ["KINDS", "Data", "Kind"]
+
+KINDS = {
+    "classification": CLASSIFICATION,
+    "multiple-choice": MULTIPLE_CHOICE,
+    "regression": REGRESSION,
+    "similarity": SIMILARITY,
+    "token-classification": TOKEN_CLASSIFICATION,
+}

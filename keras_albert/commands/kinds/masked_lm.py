@@ -1,0 +1,40 @@
+"""Words behind masks: going on with pretraining on texts of one's own."""
+
+import argparse
+import math
+from pathlib import Path
+
+from keras_albert.commands.kinds.kind import Data, Kind
+from keras_albert.commands.run_report import Report
+from keras_albert.commands.training_files import describe, read_table
+from keras_albert.tasks import AlbertMaskedLM
+
+
+def _read(path: Path, arguments: argparse.Namespace) -> Data:
+    if path.suffix.lower() in (".tsv", ".csv", ".jsonl", ".ndjson", ".json"):
+        table = read_table(path, arguments.limit)
+        column = table.require("text", arguments.text_column)
+        texts = table.texts(column)
+        description = describe(table, [("text", column)])
+    else:
+        # Not `splitlines`, which cuts at more than the ends of lines.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        texts = [line for line in lines if line.strip()][: arguments.limit]
+        description = f"{path}: {len(texts):,} lines"
+    return Data(x=texts, y=None, texts=lambda: texts, description=description)
+
+
+def _report(task: AlbertMaskedLM, data: Data) -> Report:
+    scores = task.evaluate(data.x, verbose=0, return_dict=True)
+    scores["perplexity"] = math.exp(min(scores["loss"], 100.0))
+    return Report({name: float(value) for name, value in scores.items()})
+
+
+MASKED_LM = Kind(
+    AlbertMaskedLM,
+    _read,
+    _report,
+    ("val_loss", "min"),
+    "plain text, a paragraph a line; or TSV, CSV, JSON lines: text",
+    'model.fill_mask("a [MASK] text")',
+)

@@ -1,0 +1,54 @@
+"""How alike two texts are, as the cosine of their vectors."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from keras_albert.commands.kinds.kind import Data, Kind
+from keras_albert.commands.run_report import Report
+from keras_albert.commands.training_files import describe, read_table
+from keras_albert.tasks import AlbertTextEmbedder
+
+
+def _read(path: Path, arguments: argparse.Namespace) -> Data:
+    table = read_table(path, arguments.limit)
+    first = table.require("text", arguments.text_column)
+    second = table.require("text_pair", arguments.text_pair_column)
+    score = table.require("score", arguments.label_column)
+    columns = table.texts(first), table.texts(second)
+    y = np.asarray(table.numbers(score))
+    highest = max(1.0, float(np.abs(y).max()))
+    description = describe(table, [("text", first), ("pair", second), ("score", score)])
+    if highest > 1:
+        description += f"; scores divided by {highest:g}, to be cosines"
+    return Data(
+        x=columns,
+        y=(y / highest).tolist(),
+        texts=lambda: (text for column in columns for text in column),
+        description=description,
+    )
+
+
+def _report(task: AlbertTextEmbedder, data: Data) -> Report:
+    from scipy.stats import pearsonr, spearmanr  # noqa: PLC0415  (an extra)
+
+    first, second = (task.embed(texts) for texts in data.x)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosines = (first * second).sum(axis=1) / np.maximum(lengths, 1e-12)
+    return Report(
+        {
+            "Pearson": float(pearsonr(data.y, cosines).statistic),
+            "Spearman": float(spearmanr(data.y, cosines).statistic),
+        }
+    )
+
+
+SIMILARITY = Kind(
+    AlbertTextEmbedder,
+    _read,
+    _report,
+    ("val_loss", "min"),
+    "TSV, CSV or JSON lines: text, text_pair, score",
+    'model.embed(["a text"])',
+)
