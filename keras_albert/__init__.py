@@ -5,6 +5,7 @@ from keras_albert.backbone import AlbertBackbone
 from keras_albert.tasks import (
     AlbertClassifier,
     AlbertMultipleChoice,
+    AlbertQuestionAnswerer,
     AlbertTextClassifier,
     AlbertTextEmbedder,
     AlbertTokenClassifier,
@@ -12,6 +13,7 @@ from keras_albert.tasks import (
 from keras_albert.text import (
     AlbertClassifierPreprocessor,
     AlbertMultipleChoicePreprocessor,
+    AlbertQuestionAnswererPreprocessor,
     AlbertTextEmbedderPreprocessor,
     AlbertTokenClassifierPreprocessor,
     AlbertTokenizer,
@@ -25,6 +27,8 @@ __all__ = [
     "AlbertClassifierPreprocessor",
     "AlbertMultipleChoice",
     "AlbertMultipleChoicePreprocessor",
+    "AlbertQuestionAnswerer",
+    "AlbertQuestionAnswererPreprocessor",
     "AlbertTextClassifier",
     "AlbertTextEmbedder",
     "AlbertTextEmbedderPreprocessor",

@@ -1,7 +1,13 @@
 """The layers that ALBERT is made of."""
 
+from keras_albert.layers.conditional_span_head import ConditionalSpanHead
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.layers.transformer_block import TransformerBlock
 
-__all__ = ["FactorizedEmbedding", "SharedTransformerEncoder", "TransformerBlock"]
+__all__ = [
+    "ConditionalSpanHead",
+    "FactorizedEmbedding",
+    "SharedTransformerEncoder",
+    "TransformerBlock",
+]

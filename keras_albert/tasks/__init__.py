@@ -2,13 +2,17 @@
 
 from keras_albert.tasks.classifier import AlbertClassifier, AlbertTextClassifier
 from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
+from keras_albert.tasks.question_answerer import AlbertQuestionAnswerer
+from keras_albert.tasks.squad_scores import squad_scores
 from keras_albert.tasks.text_embedder import AlbertTextEmbedder
 from keras_albert.tasks.token_classifier import AlbertTokenClassifier
 
 __all__ = [
     "AlbertClassifier",
     "AlbertMultipleChoice",
+    "AlbertQuestionAnswerer",
     "AlbertTextClassifier",
     "AlbertTextEmbedder",
     "AlbertTokenClassifier",
+    "squad_scores",
 ]

@@ -6,6 +6,10 @@ from keras_albert.text.conll import read_conll
 from keras_albert.text.multiple_choice_preprocessor import (
     AlbertMultipleChoicePreprocessor,
 )
+from keras_albert.text.question_answerer_preprocessor import (
+    AlbertQuestionAnswererPreprocessor,
+)
+from keras_albert.text.squad_file import SquadFile, read_squad
 from keras_albert.text.tagging import tag_names
 from keras_albert.text.text_embedder_preprocessor import AlbertTextEmbedderPreprocessor
 from keras_albert.text.text_rules import TextRules, add_text_rules
@@ -18,13 +22,16 @@ from keras_albert.text.train_vocabulary import train_vocabulary
 __all__ = [
     "AlbertClassifierPreprocessor",
     "AlbertMultipleChoicePreprocessor",
+    "AlbertQuestionAnswererPreprocessor",
     "AlbertTextEmbedderPreprocessor",
     "AlbertTokenClassifierPreprocessor",
     "AlbertTokenizer",
+    "SquadFile",
     "TextRules",
     "TokenRows",
     "add_text_rules",
     "read_conll",
+    "read_squad",
     "tag_names",
     "train_vocabulary",
 ]

@@ -1,0 +1,180 @@
+"""Answers whose end depends on their start, and whether there is one."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.layers.initializers import albert_initializer
+from keras_albert.layers.span_mask import mask_logits, span_mask
+from keras_albert.types import DType, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class ConditionalSpanHead(keras.layers.Layer):
+    """Logits of starts, of ends given starts, and of there being no answer.
+
+    While training, the end is predicted from the true start. While predicting nobody
+    knows it, and the likeliest starts take its place: `start_positions` says which,
+    -1 in its column k being the k-th likeliest start of the row, from 0 on.
+
+    Source: the head of google-research/albert for SQuAD v2, which is that of
+    [Yang et al., 2019](https://arxiv.org/abs/1906.08237).
+
+    Args:
+        dropout: float. Rate before the answerability logit. Defaults to `0.1`.
+        layer_norm_epsilon: float. Defaults to `1e-12`.
+        dtype: string or `keras.DTypePolicy`. Defaults to `None`, the global policy.
+            Logits are float32 under any.
+        **kwargs: `name`, as on any Keras layer.
+
+    Example:
+        >>> import numpy as np
+        >>> head = ConditionalSpanHead()
+        >>> logits = head(
+        ...     np.zeros((1, 6, 8), "float32"),
+        ...     segment_ids=np.array([[0, 0, 0, 1, 1, 1]]),
+        ...     padding_mask=np.ones((1, 6), "int32"),
+        ...     start_positions=np.array([[-1, -1]]))
+        >>> {name: tuple(part.shape) for name, part in sorted(logits.items())}
+        {'answerability': (1, 1), 'end_logits': (1, 2, 6), 'start_logits': (1, 6)}
+    """
+
+    def __init__(
+        self,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        dtype: DType = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dtype=dtype, **kwargs)
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+
+    def build(self, input_shape: tuple[Any, ...]) -> None:
+        """Create the weights for inputs `(batch, length, width)`."""
+        width = input_shape[-1]
+        self.start = _dense(1, "start", dtype="float32")
+        self.end_dense = _dense(
+            width, "end_dense", activation="tanh", dtype=self.dtype_policy
+        )
+        self.end_layer_norm = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name="end_layer_norm",
+        )
+        self.end = _dense(1, "end", dtype="float32")
+        self.answerability_dense = _dense(
+            width, "answerability_dense", activation="tanh", dtype=self.dtype_policy
+        )
+        self.answerability_dropout = keras.layers.Dropout(
+            self.dropout, dtype=self.dtype_policy, name="answerability_dropout"
+        )
+        self.answerability = _dense(1, "answerability", use_bias=False, dtype="float32")
+        for layer in (self.start, self.end_layer_norm, self.end, self.answerability):
+            layer.build((None, width))
+        for layer in (self.end_dense, self.answerability_dense):
+            layer.build((None, 2 * width))
+        self.built = True
+
+    def call(
+        self,
+        inputs: Tensor,
+        segment_ids: Tensor,
+        padding_mask: Tensor,
+        start_positions: Tensor,
+        training: bool | None = None,
+    ) -> dict[str, Tensor]:
+        """Compute the logits.
+
+        Args:
+            inputs: Float tensor `(batch, length, width)`, the backbone's
+                `sequence_output`.
+            segment_ids: Integer tensor `(batch, length)`, 1 from the context on.
+            padding_mask: Integer tensor `(batch, length)`, 0 at padding.
+            start_positions: Integer tensor `(batch, starts)`. The starts that ends
+                are wanted for; -1 for the row's own likeliest ones.
+            training: bool. Whether dropout is on.
+
+        Returns:
+            A dict of float32 tensors: `start_logits` `(batch, length)`, `end_logits`
+            `(batch, starts, length)` and `answerability` `(batch, 1)`, which is high
+            where there is no answer.
+        """
+        mask = span_mask(segment_ids, padding_mask)
+        start_logits = mask_logits(ops.squeeze(self.start(inputs), -1), mask)
+        starts = fill_starts(start_positions, start_logits)
+        features = ops.take_along_axis(inputs, ops.expand_dims(starts, -1), axis=1)
+        end_logits = self._end_logits(inputs, features)
+        return {
+            "start_logits": start_logits,
+            "end_logits": mask_logits(end_logits, ops.expand_dims(mask, 1)),
+            "answerability": self._answerability(inputs, start_logits, training),
+        }
+
+    def _end_logits(self, inputs: Tensor, features: Tensor) -> Tensor:
+        # The layer on [token, start], in two halves: the tokens' half, nearly all
+        # the work, is the same for all starts.
+        width = inputs.shape[-1]
+        kernel = ops.convert_to_tensor(self.end_dense.kernel)
+        inputs, features, kernel = (
+            ops.cast(x, self.compute_dtype) for x in (inputs, features, kernel)
+        )
+        of_tokens = ops.expand_dims(ops.matmul(inputs, kernel[:width]), 1)
+        of_starts = ops.matmul(features, kernel[width:])
+        bias = ops.cast(self.end_dense.bias, self.compute_dtype)
+        x = of_tokens + ops.expand_dims(of_starts + bias, 2)
+        x = self.end_layer_norm(self.end_dense.activation(x))
+        return ops.squeeze(self.end(x), -1)
+
+    def _answerability(
+        self, inputs: Tensor, start_logits: Tensor, training: bool | None
+    ) -> Tensor:
+        weights = ops.cast(ops.softmax(start_logits, axis=-1), self.compute_dtype)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        expected = ops.squeeze(ops.matmul(ops.expand_dims(weights, 1), inputs), 1)
+        x = ops.concatenate([expected, inputs[:, 0]], axis=-1)
+        x = self.answerability_dense(x)
+        return self.answerability(self.answerability_dropout(x, training=training))
+
+    def compute_output_shape(
+        self, input_shape: Any, *shapes: Any, **named_shapes: Any
+    ) -> dict[str, tuple[int | None, ...]]:
+        """Give the shapes of the outputs; the number of starts is known in a call."""
+        batch, length = input_shape[:2]
+        return {
+            "start_logits": (batch, length),
+            "end_logits": (batch, None, length),
+            "answerability": (batch, 1),
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(dropout=self.dropout, layer_norm_epsilon=self.layer_norm_epsilon)
+        return config
+
+
+def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
+    """Put the likeliest starts where none are given.
+
+    Args:
+        start_positions: Integer tensor `(batch, starts)`; -1 to be filled.
+        start_logits: Float tensor `(batch, length)`.
+
+    Returns:
+        Integer tensor `(batch, starts)`. Where a row has fewer positions than
+        starts are asked for, its last one is repeated.
+    """
+    order = ops.cast(ops.argsort(-start_logits, axis=-1), "int32")
+    start_positions = ops.cast(start_positions, "int32")
+    rank = ops.cumsum(ops.ones_like(start_positions), axis=1) - 1
+    rank = ops.minimum(rank, ops.shape(order)[1] - 1)
+    likeliest = ops.take_along_axis(order, rank, axis=1)
+    return ops.where(start_positions >= 0, start_positions, likeliest)
+
+
+def _dense(units: int, name: str, **kwargs: Any) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        units, kernel_initializer=albert_initializer(), name=name, **kwargs
+    )
