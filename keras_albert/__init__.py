@@ -4,7 +4,9 @@ from keras_albert import conversion, layers, serving
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.tasks import (
     AlbertClassifier,
+    AlbertMaskedLM,
     AlbertMultipleChoice,
+    AlbertPretrainer,
     AlbertQuestionAnswerer,
     AlbertTextClassifier,
     AlbertTextEmbedder,
@@ -12,7 +14,9 @@ from keras_albert.tasks import (
 )
 from keras_albert.text import (
     AlbertClassifierPreprocessor,
+    AlbertMaskedLMPreprocessor,
     AlbertMultipleChoicePreprocessor,
+    AlbertPretrainerPreprocessor,
     AlbertQuestionAnswererPreprocessor,
     AlbertTextEmbedderPreprocessor,
     AlbertTokenClassifierPreprocessor,
@@ -25,8 +29,12 @@ __all__ = [
     "AlbertBackbone",
     "AlbertClassifier",
     "AlbertClassifierPreprocessor",
+    "AlbertMaskedLM",
+    "AlbertMaskedLMPreprocessor",
     "AlbertMultipleChoice",
     "AlbertMultipleChoicePreprocessor",
+    "AlbertPretrainer",
+    "AlbertPretrainerPreprocessor",
     "AlbertQuestionAnswerer",
     "AlbertQuestionAnswererPreprocessor",
     "AlbertTextClassifier",

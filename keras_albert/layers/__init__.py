@@ -2,12 +2,14 @@
 
 from keras_albert.layers.conditional_span_head import ConditionalSpanHead
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.masked_lm_head import MaskedLMHead
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.layers.transformer_block import TransformerBlock
 
 __all__ = [
     "ConditionalSpanHead",
     "FactorizedEmbedding",
+    "MaskedLMHead",
     "SharedTransformerEncoder",
     "TransformerBlock",
 ]

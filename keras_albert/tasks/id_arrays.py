@@ -73,6 +73,50 @@ def read_ids(
     return ids
 
 
+def read_positions(
+    ids: dict[str, npt.NDArray[Any]], inputs: Any
+) -> dict[str, npt.NDArray[Any]]:
+    """Read `mask_positions` beside ids, and find those outside their rows.
+
+    Args:
+        ids: What `read_ids` gave.
+        inputs: The dict that it was read from.
+
+    Returns:
+        `ids`, and `mask_positions`, integers `(examples, slots)`.
+
+    Raises:
+        TypeError: If there are none.
+        ValueError: If they are no such integers, or point out of a row.
+    """
+    if "mask_positions" not in inputs:
+        msg = (
+            "A masked language model also takes `mask_positions`, integers (examples, "
+            f"slots): where to predict. Received: {sorted(inputs)}"
+        )
+        raise TypeError(msg)
+    positions = _to_numpy(inputs["mask_positions"])
+    count, length = ids["token_ids"].shape
+    if (
+        positions.dtype.kind not in "iu"
+        or positions.ndim != 2
+        or len(positions) != count
+    ):
+        msg = (
+            f"`mask_positions` are integers (examples, slots), for {count} examples. "
+            f"Received: {positions.dtype} {positions.shape}"
+        )
+        raise ValueError(msg)
+    outside = ((positions < 0) | (positions >= length)).any(axis=1)
+    if outside.any():
+        msg = (
+            f"Row {int(outside.argmax())} of `mask_positions` points outside of its "
+            f"{length} tokens. Count positions from 0."
+        )
+        raise ValueError(msg)
+    return ids | {"mask_positions": positions}
+
+
 def _to_numpy(array: Any) -> npt.NDArray[Any]:
     if isinstance(array, list | tuple):
         return np.asarray(array)

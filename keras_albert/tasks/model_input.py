@@ -78,6 +78,7 @@ def read_model_input(
     batch_size: int | None = None,
     shuffle: bool = False,
     needs_targets: bool = True,
+    training: bool = False,
 ) -> ModelInput:
     """Read texts, arrays of ids or a data set.
 
@@ -89,6 +90,7 @@ def read_model_input(
         batch_size: int. Defaults to `None`, 32.
         shuffle: bool. Whether each epoch has another order. Defaults to `False`.
         needs_targets: bool. Whether a loss will be computed. Defaults to `True`.
+        training: bool. Whether the model will learn. Defaults to `False`.
 
     Returns:
         The arguments for Keras.
@@ -120,11 +122,13 @@ def read_model_input(
         return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
     preprocessor = task.preprocessor
     targets = None if y is None else task.encode_targets(y)
-    if needs_targets:
+    if training:
         examples, batched = preprocessor.encode(x, targets, weights)
     elif hasattr(x, "pack"):
         # A task that reads its own predictions keeps the examples behind them.
         examples, batched = x, True
+    elif needs_targets:
+        examples, batched = preprocessor.encode_for_evaluation(x, targets, weights)
     else:
         examples, batched = preprocessor.encode_for_prediction(x)
     if not batched:
@@ -138,6 +142,25 @@ def read_model_input(
         shuffle,
     )
     return ModelInput(backend_dataset(batches), batches=batches)
+
+
+def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
+    """Split what a user holds out.
+
+    Args:
+        task: An `AlbertTask`.
+        data: A data set, `(x, y)` or `(x, y, sample_weight)`; texts or pairs alone
+            for a task that makes its targets from them.
+
+    Returns:
+        `x`, `y` and `sample_weight`; `None` for what there is not.
+    """
+    is_tuple = isinstance(data, tuple) and len(data) > 1
+    is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
+    if is_dataset(data) or (task.is_self_supervised and not is_split):
+        return data, None, None
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(tuple(data))
+    return x, y, sample_weight
 
 
 def holds_ids(task: Any, x: Any) -> bool:
@@ -242,7 +265,8 @@ def _map_tf_dataset(task: Any, dataset: Any, needs_targets: bool) -> Any:
         )
         if not holds_ids(task, x):
             x = task.preprocessor(x)
-        if y is not None:
+        # Targets that come with ids are ids as well.
+        if y is not None and not task.is_self_supervised:
             # In Python, which finds a wrong label and names its row.
             dtype = tf.as_dtype(task.target_dtype)
             shape = (None, 1) if dtype.is_floating else (None,)

@@ -13,7 +13,6 @@ from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.tasks.automatic_compile import AutomaticCompile
-from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.export_formats import export_writer
 from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.kept_weights import kept_weights
@@ -21,6 +20,7 @@ from keras_albert.tasks.model_input import (
     holds_ids,
     preprocess_batch,
     read_model_input,
+    unpack_validation,
 )
 from keras_albert.tasks.ragged_outputs import has_ragged_outputs, predict_ragged
 from keras_albert.tasks.validation_split import split_validation
@@ -136,13 +136,11 @@ class AlbertTask(AutomaticCompile, CheckpointExports, PresetMixin, _Task):
                 x, y, sample_weight, validation_split, columns_of
             )
             x, y, sample_weight = train
-        data = read_model_input(self, x, y, sample_weight, batch_size, shuffle)
+        data = read_model_input(
+            self, x, y, sample_weight, batch_size, shuffle, training=True
+        )
         if validation_data is not None:
-            if is_dataset(validation_data) or self.is_self_supervised:
-                validation_data = (validation_data,)
-            held_x, held_y, weight = keras.utils.unpack_x_y_sample_weight(
-                tuple(validation_data)
-            )
+            held_x, held_y, weight = unpack_validation(self, validation_data)
             held_out = read_model_input(
                 self, held_x, held_y, weight, validation_batch_size or batch_size
             )

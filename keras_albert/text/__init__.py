@@ -3,9 +3,11 @@
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
 from keras_albert.text.conll import read_conll
+from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
 from keras_albert.text.multiple_choice_preprocessor import (
     AlbertMultipleChoicePreprocessor,
 )
+from keras_albert.text.pretrainer_preprocessor import AlbertPretrainerPreprocessor
 from keras_albert.text.question_answerer_preprocessor import (
     AlbertQuestionAnswererPreprocessor,
 )
@@ -21,7 +23,9 @@ from keras_albert.text.train_vocabulary import train_vocabulary
 
 __all__ = [
     "AlbertClassifierPreprocessor",
+    "AlbertMaskedLMPreprocessor",
     "AlbertMultipleChoicePreprocessor",
+    "AlbertPretrainerPreprocessor",
     "AlbertQuestionAnswererPreprocessor",
     "AlbertTextEmbedderPreprocessor",
     "AlbertTokenClassifierPreprocessor",

@@ -123,6 +123,15 @@ class AlbertPreprocessor(PresetMixin):
         """
         raise NotImplementedError
 
+    def encode_for_evaluation(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Examples, bool]:
+        """Tokenize raw input to evaluate on; what is random is drawn alike each time.
+
+        See `encode`.
+        """
+        return self.encode(x, y, sample_weight)
+
     def encode_for_prediction(self, x: Any) -> tuple[Examples, bool]:
         """Tokenize raw input that has no targets; see `encode`."""
         return self.encode(x)

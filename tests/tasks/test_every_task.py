@@ -1,5 +1,6 @@
 """The checks that all tasks pass; each task's own file has the rest."""
 
+from tests.tasks.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.small_models import (
     small_chooser,
     small_embedder,
@@ -34,3 +35,13 @@ def test_embedder_of_pairs_alone(toy_proto, tmp_path):
     x, _ = toy_pairs(8)
     embedder = small_embedder(toy_proto, objective="contrastive", normalize=False)
     check_task(embedder, x, None, tmp_path)
+
+
+def test_masked_lm(toy_proto, toy, tmp_path):
+    texts = [f"{text} [MASK]" for text in toy[0][:12]]
+    check_task(make_masked_lm(toy_proto), texts, None, tmp_path)
+
+
+def test_pretrainer(toy_proto, toy, tmp_path):
+    pairs = (toy[0][:12], toy[0][12:24])
+    check_task(make_pretrainer(toy_proto), pairs, None, tmp_path)
