@@ -21,6 +21,7 @@ from keras_albert.presets.checkpoint_formats import (
     get_format,
 )
 from keras_albert.presets.handles import local_directory
+from keras_albert.tasks.preprocessor_check import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
 
 OWN_FORMAT = "keras-albert"
@@ -140,7 +141,10 @@ def _load(cls: Any, directory: Path, with_vocabulary: bool) -> tuple[Any, Any]:
     """Load a model in float32, and its tokenizer."""
     if cls is AlbertBackbone:
         model = cls.from_preset(directory, dtype="float32")
-        tokenizer = AlbertTokenizer.from_preset(directory) if with_vocabulary else None
+        if not with_vocabulary:
+            return model, None
+        tokenizer = AlbertTokenizer.from_preset(directory)
+        check_vocabulary_size(model, tokenizer, str(directory))
         return model, tokenizer
     options = {} if with_vocabulary else {"preprocessor": None}
     model = cls.from_preset(directory, dtype="float32", **options)

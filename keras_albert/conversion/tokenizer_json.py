@@ -163,8 +163,9 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
         table = base64.b64encode(charsmap).decode()
         steps.append({"type": "Precompiled", "precompiled_charsmap": table})
     steps += [
-        {"type": "Strip", "strip_left": True, "strip_right": True},
         {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        # A space on the left stays: after a mask it says that a word begins.
+        {"type": "Strip", "strip_left": False, "strip_right": True},
     ]
     space = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "first"}
     tokenizer = {

@@ -12,7 +12,12 @@ from keras_albert.presets.builtin import BUILTIN_PRESETS
 
 _CONNECT_SECONDS = 5
 # Everything a checkpoint consists of, and nothing that would need unpickling.
-_CHECKPOINT_FILES = ("*.json", "*.safetensors", "*.model", "*.spm", "*.h5", "*.txt")
+_CHECKPOINT_FILES = (
+    *("*.json", "*.safetensors", "*.model", "*.spm", "*.h5", "*.txt"),
+    *("*.index", "*.data-?????-of-?????"),
+)
+# The same weights again, for transformers' former TensorFlow classes.
+_OTHER_FILES = ("tf_model.h5",)
 
 
 def local_directory(handle: str | os.PathLike[str]) -> Path | None:
@@ -69,6 +74,7 @@ def _from_hf(repository: str) -> Callable[[bool], str]:
         return huggingface_hub.snapshot_download(
             repository,
             allow_patterns=list(_CHECKPOINT_FILES),
+            ignore_patterns=list(_OTHER_FILES),
             local_files_only=cached_only,
         )
 

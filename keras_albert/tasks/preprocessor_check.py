@@ -34,3 +34,31 @@ def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
             "made with."
         )
         raise ValueError(msg)
+
+
+# Embeddings may be padded, to a multiple of this at most.
+_PADDING = 128
+
+
+def check_vocabulary_size(
+    backbone: AlbertBackbone, tokenizer: Any, source: str
+) -> None:
+    """Find a vocabulary that a checkpoint's embeddings were not made for.
+
+    Args:
+        backbone: An `AlbertBackbone`.
+        tokenizer: An `AlbertTokenizer` with a vocabulary.
+        source: string. The checkpoint that both are from.
+
+    Raises:
+        ValueError: If it has more tokens than are embedded, or fewer by more than
+            padding accounts for.
+    """
+    size, embedded = tokenizer.vocabulary_size(), backbone.vocabulary_size
+    if not embedded - _PADDING < size <= embedded:
+        msg = (
+            f"The vocabulary in {source} has {size:,} tokens, and its weights embed "
+            f"{embedded:,}: they are not of the same checkpoint. Copy the vocabulary "
+            "there that belongs to the weights, or pass a `preprocessor` with it."
+        )
+        raise ValueError(msg)
