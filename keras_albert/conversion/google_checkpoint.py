@@ -9,7 +9,7 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion import google_names as names
-from keras_albert.conversion.heads import Head, backbone_of
+from keras_albert.conversion.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.tabled_format import TabledFormat
 from keras_albert.conversion.tensorflow_files import (
     find_checkpoint,
@@ -56,6 +56,8 @@ class GoogleFormat(TabledFormat):
     key = "google"
     heads = names.HEADS
     head_prefixes = names.HEAD_PREFIXES
+    projection_rows = names.PROJECTION_ROWS
+    pooler_rows = names.POOLER_ROWS
     # It has no projection where embeddings are as wide as the encoder.
     always_projects = False
 
@@ -111,14 +113,6 @@ class GoogleFormat(TabledFormat):
                 rows += names.block_rows(group, inner)
         return rows
 
-    def projection_rows(self) -> list[Row]:
-        """Give the rows of the projection from the embeddings' width."""
-        return list(names.PROJECTION_ROWS)
-
-    def pooler_rows(self) -> list[Row]:
-        """Give the rows of the pooler."""
-        return list(names.POOLER_ROWS)
-
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
@@ -168,6 +162,7 @@ class GoogleFormat(TabledFormat):
                 "instead."
             )
             raise ValueError(msg)
+        check_head_epsilon(model, "google-research/albert")
         _check_groups(backbone.num_layers, backbone.num_groups)
         tensors = self.dump(model)
         config = backbone_config(backbone, _ACTIVATIONS) | _UNUSED

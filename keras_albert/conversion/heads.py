@@ -62,3 +62,25 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
         if head.task in names and {row.variable for row in head.rows} == own
     ]
     return min(fitting, key=lambda head: names.index(head.task), default=None)
+
+
+def check_head_epsilon(model: Any, library: str) -> None:
+    """See that a masked LM's head normalizes as its backbone does.
+
+    Args:
+        model: A task with a `masked_lm_head`, or any other model.
+        library: string. Which has one epsilon for both.
+
+    Raises:
+        ValueError: If the head has another epsilon.
+    """
+    layer = getattr(model, "masked_lm_head", None)
+    own = backbone_of(model).layer_norm_epsilon
+    if layer is not None and layer.layer_norm_epsilon != own:
+        msg = (
+            f"{library} has one epsilon for LayerNorm in the encoder and in the head. "
+            f"Received {own} and {layer.layer_norm_epsilon}. Build the masked LM anew "
+            "with head_layer_norm_epsilon=None, `set_weights`, and export that; scores "
+            "will differ slightly."
+        )
+        raise ValueError(msg)

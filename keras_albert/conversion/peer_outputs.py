@@ -87,6 +87,10 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
         "AlbertForTokenClassification": {"output": "logits"},
         "AlbertForMultipleChoice": {"output": "logits"},
         "AlbertForMaskedLM": {"output": "logits"},
+        "AlbertForPreTraining": {
+            "masked_lm": "prediction_logits",
+            "sentence_order": "sop_logits",
+        },
         "AlbertForQuestionAnswering": {
             "start_logits": "start_logits",
             "end_logits": "end_logits",
@@ -98,7 +102,7 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
         # They give logits everywhere, we only where a token is masked.
         where = inputs["mask_positions"][..., None]
         outputs = {
-            name: np.take_along_axis(value, where, axis=1)
+            name: np.take_along_axis(value, where, axis=1) if value.ndim == 3 else value
             for name, value in outputs.items()
         }
     if getattr(model, "activation", None) is keras.activations.softmax:

@@ -34,20 +34,16 @@ class TabledFormat(CheckpointFormat):
     # How the names begin that belong to a head, and are passed over without it.
     head_prefixes: ClassVar[tuple[str, ...]]
 
+    # The projection from the embeddings' width, and the pooler.
+    projection_rows: ClassVar[tuple[Row, ...]]
+    pooler_rows: ClassVar[tuple[Row, ...]]
+
     # Whether it projects embeddings that are as wide as the encoder.
     always_projects: ClassVar[bool] = True
 
     @abc.abstractmethod
     def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
         """Give the rows of a backbone but for its projection and its pooler."""
-
-    @abc.abstractmethod
-    def projection_rows(self) -> list[Row]:
-        """Give the rows of the projection from the embeddings' width."""
-
-    @abc.abstractmethod
-    def pooler_rows(self) -> list[Row]:
-        """Give the rows of the pooler."""
 
     @abc.abstractmethod
     def read_tensors(
@@ -90,7 +86,7 @@ class TabledFormat(CheckpointFormat):
             directory, lambda name: not name.startswith(passed_over)
         )
         rows = self._rows(backbone)
-        pooler = tuple(self.pooler_rows())
+        pooler = self.pooler_rows
         for part in (pooler, *parts):
             if any(row.name in tensors for row in part):
                 rows += part
@@ -113,7 +109,7 @@ class TabledFormat(CheckpointFormat):
     def _rows(self, backbone: AlbertBackbone) -> list[Row]:
         rows = self.backbone_rows(backbone)
         if backbone.embedding.projection is not None:
-            rows += self.projection_rows()
+            rows += self.projection_rows
         return rows
 
     def head_for(self, model: keras.Model) -> Head:
@@ -154,10 +150,10 @@ class TabledFormat(CheckpointFormat):
                 have LoRA weights beside them, or one is not finite.
         """
         head, backbone = self.head_for(model), backbone_of(model)
-        rows, pooler = self._rows(backbone), self.pooler_rows()
+        rows, pooler = self._rows(backbone), self.pooler_rows
         rows += head.rows
         kept = [] if head.has_pooler else [row.variable for row in pooler]
-        rows += pooler if head.has_pooler else []
+        rows += pooler if head.has_pooler else ()
         tensors = dump_weights(model, rows, kept=kept)
         projects = backbone.embedding.projection is not None
         widths = backbone.embedding_dim, backbone.hidden_dim
@@ -171,7 +167,7 @@ class TabledFormat(CheckpointFormat):
         }
 
     def _identity(self, width: int) -> dict[str, Array]:
-        kernel, bias = self.projection_rows()
+        kernel, bias = self.projection_rows
         identity = {kernel: np.eye(width, dtype="f"), bias: np.zeros(width, "f")}
         return {row.name: row.layout.to_foreign(identity[row]) for row in identity}
 
@@ -197,7 +193,7 @@ class TabledFormat(CheckpointFormat):
         head = find_head(self.heads, model)
         rows = self._rows(backbone_of(model))
         if head is None or head.has_pooler:
-            rows += self.pooler_rows()
+            rows += self.pooler_rows
         return rows + list(head.rows if head is not None else ())
 
     def names(self, model: keras.Model) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion import transformers_names as names
-from keras_albert.conversion.heads import Head, backbone_of
+from keras_albert.conversion.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.safetensors_files import (
     read_safetensors,
     write_safetensors,
@@ -50,6 +50,8 @@ class TransformersFormat(TabledFormat):
     key = "transformers"
     heads = names.HEADS
     head_prefixes = names.HEAD_PREFIXES
+    projection_rows = names.PROJECTION_ROWS
+    pooler_rows = names.POOLER_ROWS
 
     def recognizes(self, directory: Path) -> bool:
         """Say whether a directory holds an ALBERT of transformers."""
@@ -98,14 +100,6 @@ class TransformersFormat(TabledFormat):
             for inner in range(backbone.num_inner_repetitions):
                 rows += names.block_rows(group, inner)
         return rows
-
-    def projection_rows(self) -> list[Row]:
-        """Give the rows of the projection from the embeddings' width."""
-        return list(names.PROJECTION_ROWS)
-
-    def pooler_rows(self) -> list[Row]:
-        """Give the rows of the pooler."""
-        return list(names.POOLER_ROWS)
 
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
@@ -178,6 +172,7 @@ class TransformersFormat(TabledFormat):
             ValueError: If transformers cannot compute what the model does.
         """
         backbone, head = backbone_of(model), self.head_for(model)
+        check_head_epsilon(model, "transformers")
         _check_groups(backbone.num_layers, backbone.num_groups)
         config = backbone_config(backbone) | {
             "architectures": [head.foreign],

@@ -34,6 +34,8 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
         backbone: An `AlbertBackbone`.
         preprocessor: An `AlbertMaskedLMPreprocessor`, or `None` if inputs are
             preprocessed already. Defaults to `None`.
+        head_layer_norm_epsilon: float or `None`. That of the head alone, which in
+            KerasHub differs (1e-5). Defaults to `None`, the backbone's.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
@@ -64,19 +66,23 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
         self,
         backbone: AlbertBackbone,
         preprocessor: AlbertMaskedLMPreprocessor | None = None,
+        head_layer_norm_epsilon: float | None = None,
         **kwargs: Any,
     ) -> None:
         check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.masked_lm_head = masked_lm_head(backbone)
+        self.masked_lm_head = masked_lm_head(backbone, head_layer_norm_epsilon)
 
         # === Functional model ===
         inputs = masked_lm_inputs(backbone)
         x = backbone(backbone.input)["sequence_output"]
         scores = self.masked_lm_head(x, inputs["mask_positions"])
         super().__init__(inputs=inputs, outputs=scores, **kwargs)
+
+        # === Config ===
+        self.head_layer_norm_epsilon = head_layer_norm_epsilon
 
     def token_scores(self, outputs: Any) -> Any:
         """Give the only output."""
@@ -96,3 +102,9 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
     def default_weighted_metrics(self) -> list[keras.metrics.Metric]:
         """Give the accuracy on masked tokens."""
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(head_layer_norm_epsilon=self.head_layer_norm_epsilon)
+        return config

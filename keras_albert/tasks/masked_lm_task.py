@@ -131,11 +131,14 @@ def masked_lm_inputs(backbone: AlbertBackbone) -> dict[str, Any]:
     return {**backbone.input, "mask_positions": positions}
 
 
-def masked_lm_head(backbone: AlbertBackbone) -> MaskedLMHead:
+def masked_lm_head(
+    backbone: AlbertBackbone, layer_norm_epsilon: float | None = None
+) -> MaskedLMHead:
     """Make the head that fits a backbone.
 
     Args:
         backbone: An `AlbertBackbone`.
+        layer_norm_epsilon: float or `None`. Defaults to `None`, the backbone's.
 
     Returns:
         A head of random weights, apart from the backbone's token embeddings.
@@ -143,7 +146,11 @@ def masked_lm_head(backbone: AlbertBackbone) -> MaskedLMHead:
     return MaskedLMHead(
         backbone.token_embedding,
         activation=backbone.activation,
-        layer_norm_epsilon=backbone.layer_norm_epsilon,
+        layer_norm_epsilon=(
+            backbone.layer_norm_epsilon
+            if layer_norm_epsilon is None
+            else layer_norm_epsilon
+        ),
         dtype=backbone.dtype_policy,
         name="masked_lm_head",
     )

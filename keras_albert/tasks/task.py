@@ -22,6 +22,7 @@ from keras_albert.tasks.model_input import (
     read_model_input,
     unpack_validation,
 )
+from keras_albert.tasks.preprocessor_check import check_vocabulary_size
 from keras_albert.tasks.ragged_outputs import has_ragged_outputs, predict_ragged
 from keras_albert.tasks.validation_split import split_validation
 from keras_albert.text.examples import Examples
@@ -264,6 +265,9 @@ class AlbertTask(AutomaticCompile, CheckpointExports, PresetMixin, _Task):
             length = kwargs["backbone"].max_sequence_length
             kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(
                 directory, max_sequence_length=length
+            )
+            check_vocabulary_size(
+                kwargs["backbone"], kwargs["preprocessor"].tokenizer, str(directory)
             )
         task = cls(**kwargs)
         if load_weights:
