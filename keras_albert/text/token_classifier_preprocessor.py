@@ -51,7 +51,7 @@ class AlbertTokenClassifierPreprocessor(
         >>> from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
         >>> from keras_albert.text import train_vocabulary
         >>> texts = ["Ada lived in London"] * 9
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=20))
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=22))
         >>> preprocessor = AlbertTokenClassifierPreprocessor(tokenizer)
         >>> x, y, weights = preprocessor([["Ada", "lived"]], [[1, 0]])
         >>> x["token_ids"].shape, y[weights > 0]

@@ -9,6 +9,8 @@ from keras_albert import (
     AlbertMultipleChoicePreprocessor,
     AlbertTextEmbedder,
     AlbertTextEmbedderPreprocessor,
+    AlbertTokenClassifier,
+    AlbertTokenClassifierPreprocessor,
     AlbertTokenizer,
 )
 
@@ -49,6 +51,18 @@ def small_embedder(proto, preprocessor=True, **kwargs):
     return AlbertTextEmbedder(small_backbone(), preprocessor, **kwargs)
 
 
+def small_tagger(proto, stride=None, sequence_length=None, **kwargs):
+    preprocessor = AlbertTokenClassifierPreprocessor(
+        AlbertTokenizer(proto),
+        sequence_length=sequence_length,
+        stride=stride,
+        max_sequence_length=16,
+        length_buckets=[16],
+    )
+    kwargs = {"preprocessor": preprocessor, "dropout": 0.0} | kwargs
+    return AlbertTokenClassifier(small_backbone(), **kwargs)
+
+
 def toy_questions(count, choices=(2, 3)):
     """The right choice has words of one kind, the others those of the other."""
     random = np.random.default_rng(1)
@@ -77,3 +91,13 @@ def toy_pairs(count):
         for column in kinds.T
     )
     return (first, second), (kinds[:, 0] == kinds[:, 1]).astype(float).tolist()
+
+
+def toy_tags(count):
+    """Words of one kind are places, which others part; the last text is long."""
+    random = np.random.default_rng(3)
+    words = [
+        random.choice([*GOOD, *FILLER], 2 + row % 5).tolist() for row in range(count)
+    ]
+    words[-1] = words[-1] * 5
+    return words, [["B-place" if w in GOOD else "O" for w in row] for row in words]

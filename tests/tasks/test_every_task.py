@@ -4,8 +4,10 @@ from tests.tasks.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.small_models import (
     small_chooser,
     small_embedder,
+    small_tagger,
     toy_pairs,
     toy_questions,
+    toy_tags,
 )
 from tests.tasks.task_checks import check_task
 
@@ -45,3 +47,8 @@ def test_masked_lm(toy_proto, toy, tmp_path):
 def test_pretrainer(toy_proto, toy, tmp_path):
     pairs = (toy[0][:12], toy[0][12:24])
     check_task(make_pretrainer(toy_proto), pairs, None, tmp_path)
+
+
+def test_token_classifier(toy_proto, tmp_path):
+    x, y = toy_tags(8)
+    check_task(small_tagger(toy_proto, num_classes=2), x, y, tmp_path)
