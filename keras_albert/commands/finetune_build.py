@@ -34,10 +34,9 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     """
     length = arguments.max_length or 128
     if arguments.recipe is not None:
-        how = replace(
-            recipe(arguments.recipe),
-            **({"max_sequence_length": length} if arguments.max_length else {}),
-        )
+        how = recipe(arguments.recipe)
+        if arguments.max_length:
+            how = replace(how, max_sequence_length=arguments.max_length)
         return how.build(kind.task, arguments.preset, **train.head)
     if arguments.preset is not None:
         preprocessor = kind.task.preprocessor_cls.from_preset(
