@@ -1,0 +1,134 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.layers import ConditionalSpanHead
+from keras_albert.layers.span_mask import MASKED_LOGIT, span_mask
+
+# [CLS] question [SEP] a b c [SEP] padding; and the same without room to spare.
+SEGMENTS = np.array([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1]])
+PADDING = np.array([[1, 1, 1, 1, 1, 1, 1, 0], [1] * 8])
+MASK = np.array([[1, 0, 0, 1, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1, 1, 0]], bool)
+
+
+def to_numpy(tree):
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, tree)
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    return np.random.default_rng(0).normal(size=(2, 8, 6)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def head():
+    head = ConditionalSpanHead(dropout=0.5)
+    head.build((None, None, 6))
+    rng = np.random.default_rng(1)
+    for weight in head.weights:
+        weight.assign(rng.normal(size=weight.shape, scale=0.5))
+    return head
+
+
+def run(head, tokens, starts, **kwargs):
+    return to_numpy(
+        head(
+            tokens,
+            segment_ids=SEGMENTS,
+            padding_mask=PADDING,
+            start_positions=np.array(starts),
+            **kwargs,
+        )
+    )
+
+
+def reference(head, tokens, starts):
+    """The head as the reference describes it, one start after the other."""
+    weights = {w.path.split("/", 1)[-1]: to_numpy(w.value) for w in head.weights}
+
+    def dense(x, name):
+        return x @ weights[f"{name}/kernel"] + weights.get(f"{name}/bias", 0)
+
+    start = np.where(MASK, dense(tokens, "start")[..., 0], MASKED_LOGIT)
+    ends = []
+    for column in np.transpose(starts):
+        feature = tokens[np.arange(len(tokens)), column]
+        pairs = np.concatenate(
+            [tokens, np.repeat(feature[:, None], tokens.shape[1], axis=1)], axis=-1
+        )
+        x = np.tanh(dense(pairs, "end_dense"))
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+        x = x * weights["end_layer_norm/gamma"] + weights["end_layer_norm/beta"]
+        ends.append(np.where(MASK, dense(x, "end")[..., 0], MASKED_LOGIT))
+    chances = np.exp(start - start.max(-1, keepdims=True))
+    chances /= chances.sum(-1, keepdims=True)
+    expected = np.einsum("bl,blh->bh", chances, tokens)
+    x = np.concatenate([expected, tokens[:, 0]], axis=-1)
+    x = np.tanh(dense(x, "answerability_dense"))
+    return {
+        "start_logits": start,
+        "end_logits": np.stack(ends, axis=1),
+        "answerability": dense(x, "answerability"),
+    }
+
+
+def test_mask_leaves_cls_and_the_context():
+    np.testing.assert_array_equal(to_numpy(span_mask(SEGMENTS, PADDING)), MASK)
+
+
+def test_numbers_are_the_references(head, tokens):
+    starts = [[3, 5], [6, 4]]
+    found, expected = run(head, tokens, starts), reference(head, tokens, starts)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=2e-6)
+
+
+def test_weights_have_the_names_that_checkpoints_are_mapped_to(head):
+    names = {weight.path.split("/", 1)[-1]: weight.shape for weight in head.weights}
+    assert names == {
+        "start/kernel": (6, 1),
+        "start/bias": (1,),
+        "end_dense/kernel": (12, 6),
+        "end_dense/bias": (6,),
+        "end_layer_norm/gamma": (6,),
+        "end_layer_norm/beta": (6,),
+        "end/kernel": (6, 1),
+        "end/bias": (1,),
+        "answerability_dense/kernel": (12, 6),
+        "answerability_dense/bias": (6,),
+        "answerability/kernel": (6, 1),
+    }
+
+
+def test_unknown_starts_are_the_likeliest(head, tokens):
+    found = run(head, tokens, [[-1, -1, -1]] * 2)
+    order = np.argsort(-found["start_logits"], axis=1)[:, :3]
+    given = run(head, tokens, order)
+    np.testing.assert_allclose(found["end_logits"], given["end_logits"], rtol=1e-5)
+    # Some may be known and others not.
+    mixed = order.copy()
+    mixed[:, 1] = -1
+    mixed = run(head, tokens, mixed)
+    np.testing.assert_allclose(mixed["end_logits"], given["end_logits"], rtol=1e-5)
+
+
+def test_more_starts_than_places_repeat_the_last(head, tokens):
+    found = run(head, tokens, [[-1] * 10] * 2)["end_logits"]
+    assert found.shape == (2, 10, 8)
+    np.testing.assert_array_equal(found[:, 7], found[:, 9])
+
+
+def test_dropout_is_for_training(head, tokens):
+    starts = [[3], [4]]
+    first = run(head, tokens, starts, training=True)
+    second = run(head, tokens, starts, training=True)
+    assert not np.allclose(first["answerability"], second["answerability"])
+    np.testing.assert_array_equal(first["end_logits"], second["end_logits"])
+
+
+def test_logits_are_float32_in_mixed_precision(tokens):
+    head = ConditionalSpanHead(dtype="mixed_bfloat16")
+    outputs = run(head, tokens, [[3], [4]])
+    assert {str(array.dtype) for array in outputs.values()} == {"float32"}
+    config = ConditionalSpanHead.from_config(head.get_config()).get_config()
+    assert config == head.get_config()
