@@ -178,10 +178,10 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
 
     def _compare(self, x: Any, y: Any, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Turn the vectors of a batch of pairs into targets and similarities."""
-        if len(vectors.shape) != 3:
+        if len(vectors.shape) != 3 or vectors.shape[1] not in (2, None):
             msg = (
-                "The embedder learns from pairs of texts, and received single ones. "
-                "Pass pairs as one argument, `x=(first, second)`."
+                "The embedder learns from pairs of texts. Pass them as one argument, "
+                f"`x=(first, second)`. Received vectors of shape {vectors.shape}"
             )
             raise ValueError(msg)
         if self.objective == "cosine":

@@ -140,6 +140,8 @@ class TestContrastive:
         embedder.compile(learning_rate=4e-3)
         before = embedder.evaluate(x, verbose=0, return_dict=True)
         embedder.fit(x, validation_data=x, batch_size=8, epochs=12, verbose=0)
+        history = embedder.fit(x, validation_split=0.5, verbose=0).history
+        assert np.isfinite(history["val_loss"]).all()
         after = embedder.evaluate(x, verbose=0, return_dict=True)
         assert sorted(after) == ["accuracy", "loss"]
         assert after["loss"] < before["loss"] / 2
@@ -175,10 +177,15 @@ class TestContrastive:
         model = self.make(toy_proto)
         with pytest.raises(ValueError, match="takes pairs without similarities"):
             model.fit((["a"], ["b"]), [1.0])
-        with pytest.raises(
-            ValueError, match="learns from pairs of texts, and received"
-        ):
+        with pytest.raises(ValueError, match=r"learns from pairs of texts\. Pass them"):
             model.fit(["a", "b"], verbose=0)
+        ids = model.preprocessor((["a", "b"], ["c", "d"]))
+        triples = {
+            name: np.concatenate([array, array[:, :1]], axis=1)
+            for name, array in ids.items()
+        }
+        with pytest.raises(ValueError, match=r"Received vectors of shape .*3, 32"):
+            model.evaluate(triples, verbose=0)
         for arguments, message in (
             ({"objective": "triplet"}, "Received: objective='triplet'"),
             ({"temperature": 0.0}, "Received: temperature=0.0"),
