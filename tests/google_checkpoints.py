@@ -80,6 +80,8 @@ def google_tensors(model):
     for name, tensor in model.state_dict().items():
         if name.startswith("predictions.decoder."):
             continue  # tied
+        if name.startswith(("embeddings.", "encoder.", "pooler.")):
+            name = f"albert.{name}"  # noqa: PLW2901  (a bare model)
         theirs, turned = _translate(name)
         value = tensor.numpy()
         tensors[theirs] = np.ascontiguousarray(value.T if turned else value)

@@ -32,8 +32,9 @@ class PresetMixin:
 
         Args:
             preset: string or path. A built-in name (`cls.presets` lists them); a
-                local directory with a preset of ours, KerasHub's or transformers'
-                files; or a handle: `hf://`, `kaggle://`, `gs://`, `modelscope://`.
+                local directory with a preset of ours, KerasHub's, transformers' or
+                google-research/albert's files; or a handle: `hf://`, `kaggle://`,
+                `gs://`, `modelscope://`.
             **kwargs: `load_weights=False` for random weights, `dtype`, and the
                 arguments of the constructor that are to differ from the preset.
 
