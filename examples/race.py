@@ -84,13 +84,7 @@ def join(files: list[Questions]) -> Questions:
 def build(preset: str | None, questions: list[dict[str, Any]], how: Recipe) -> Any:
     """Build a model on pretrained weights, or a small one on random ones."""
     if preset is not None:
-        backbone = AlbertBackbone.from_preset(
-            preset, dropout=how.dropout, attention_dropout=how.dropout
-        )
-        preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
-            preset, max_sequence_length=how.max_sequence_length
-        )
-        return AlbertMultipleChoice(backbone, preprocessor, how.head_dropout)
+        return how.build(AlbertMultipleChoice, preset)
     lines = {question.get("context", "") for question in questions}
     for question in questions:
         lines.update((question["question"], *question["choices"]))

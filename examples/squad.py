@@ -17,6 +17,7 @@ import argparse
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -45,20 +46,10 @@ def hold_out(file: SquadFile, every: int = 10) -> tuple[SquadFile, SquadFile]:
     return pick(file, kept), pick(file, held)
 
 
-def build(
-    preset: str | None, train: SquadFile, head: str, how: Recipe
-) -> AlbertQuestionAnswerer:
+def build(preset: str | None, train: SquadFile, head: str, how: Recipe) -> Any:
     """Build a model on pretrained weights, or a small one on random ones."""
     if preset is not None:
-        backbone = AlbertBackbone.from_preset(
-            preset, dropout=how.dropout, attention_dropout=how.dropout
-        )
-        preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
-            preset, max_sequence_length=how.max_sequence_length
-        )
-        return AlbertQuestionAnswerer(
-            backbone, preprocessor, head=head, dropout=how.head_dropout
-        )
+        return how.build(AlbertQuestionAnswerer, preset, head=head)
     lines = sorted({*train.questions, *train.contexts})
     tokenizer = AlbertTokenizer(
         train_vocabulary(lines, vocabulary_size=6000, hard_vocab_limit=False)
