@@ -29,7 +29,9 @@ ALLOWED["commands"] = set(ALLOWED)
 ALLOWED["cli"] = {"commands"}
 
 # They are the TensorFlow part.
-NEEDS_TENSORFLOW = {"serving/classifier_graph.py", "serving/write_saved_model.py"}
+NEEDS_TENSORFLOW = {
+    str(path.relative_to(PACKAGE)) for path in PACKAGE.glob("serving/*_graph.py")
+} | {"serving/write_saved_model.py"}
 
 
 def name_of(path):

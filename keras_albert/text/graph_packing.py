@@ -27,16 +27,36 @@ def pack_in_graph(
     Returns:
         `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
     """
-    import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph need it)
-    import tensorflow_text as tf_text  # noqa: PLC0415
+    import tensorflow_text as tf_text  # noqa: PLC0415  (only who traces needs it)
 
     budget = max_length - len(segments) - 1
     if truncate == "round_robin":
         trimmer: Any = tf_text.RoundRobinTrimmer(budget)
     else:
         trimmer = tf_text.WaterfallTrimmer(budget)
+    return join_in_graph(tuple(trimmer.trim(list(segments))), special, pad_to)
+
+
+def join_in_graph(
+    segments: tuple[Tensor, ...],
+    special: SpecialIds,
+    pad_to: int | Sequence[int] | None = None,
+) -> dict[str, Tensor]:
+    """Join segments to rows as they are, however long.
+
+    Args:
+        segments: See `pack_in_graph`.
+        special: `SpecialIds`.
+        pad_to: See `pack_in_graph`. Defaults to `None`.
+
+    Returns:
+        As `pack_in_graph`.
+    """
+    import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph need it)
+    import tensorflow_text as tf_text  # noqa: PLC0415
+
     token_ids, segment_ids = tf_text.combine_segments(
-        trimmer.trim(list(segments)),
+        list(segments),
         start_of_sequence_id=special.cls,
         end_of_segment_id=special.sep,
     )

@@ -46,13 +46,22 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     for row in parts:
         ids = [next(cut)]
         for part in row[1:]:
-            ids += [mask_id, _without_space(tokenizer, part, next(cut))]
+            ids += [mask_id, without_space(tokenizer, part, next(cut))]
         rows.append(np.concatenate(ids))
     return TokenRows.from_arrays(rows)
 
 
-def _without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
-    """Take back the space that SentencePiece puts before a text that has none."""
+def without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
+    """Take back the space that SentencePiece puts before a text that has none.
+
+    Args:
+        tokenizer: An `AlbertTokenizer` with a vocabulary.
+        text: string. The text.
+        ids: int32 array `(tokens,)`. Its ids.
+
+    Returns:
+        The ids, the first one of the same piece without a space before it.
+    """
     if not len(ids) or text[0].isspace():
         return ids
     piece = tokenizer.id_to_token(int(ids[0]))

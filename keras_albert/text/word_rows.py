@@ -18,7 +18,8 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _FLAGS = "\U0001f1e6-\U0001f1ff"
-_JOINER = "\u200d"
+# Makes one sign of two.
+JOINER = "\u200d"
 
 
 class WordRow(NamedTuple):
@@ -150,20 +151,38 @@ def split_words(text: str) -> WordRow:
 
 
 @cache
-def _word_pattern() -> re.Pattern[str]:
+def character_kinds() -> dict[str, str]:
+    """Give the kinds of characters that words are made of, as `re` writes classes.
+
+    Returns:
+        The insides of `[...]`: "mark", which stays with what it stands on; "unspaced",
+        each a word; "letter", digits among them; "flag", two of which are one sign;
+        and "sign". Of what belongs to several, the first of the last four counts.
+    """
     # Made when it is needed: Python's `re` knows no class of marks.
     marks = "".join(
         re.escape(chr(code))
         for code in range(0x110000)
         if unicodedata.category(chr(code)) in ("Mn", "Mc", "Me", "Cf")
     )
-    marks = f"[{marks}\U0001f3fb-\U0001f3ff]*"  # and the colours of skin
-    sign = rf"[^\w\s{_FLAGS}]"
+    return {
+        "mark": f"{marks}\U0001f3fb-\U0001f3ff",  # and the colours of skin
+        "unspaced": _UNSPACED,
+        "letter": rf"^\W{_UNSPACED}",
+        "flag": _FLAGS,
+        "sign": rf"^\w\s{_FLAGS}",
+    }
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    kinds = {name: f"[{kind}]" for name, kind in character_kinds().items()}
+    marks, sign = f"{kinds['mark']}*", kinds["sign"]
     return re.compile(
-        rf"[{_UNSPACED}]{marks}"
-        rf"|(?:[^\W{_UNSPACED}]{marks})+"
-        rf"|[{_FLAGS}]{{1,2}}{marks}"
-        rf"|{sign}{marks}(?:(?<={_JOINER}){sign}{marks})*"
+        rf"{kinds['unspaced']}{marks}"
+        rf"|(?:{kinds['letter']}{marks})+"
+        rf"|{kinds['flag']}{{1,2}}{marks}"
+        rf"|{sign}{marks}(?:(?<={JOINER}){sign}{marks})*"
     )
 
 

@@ -1,5 +1,6 @@
 """What a server answers, from a process that knows TensorFlow only."""
 
+import json
 import stat
 import sys
 
@@ -32,14 +33,21 @@ def other(build, messages):
 
 @pytest.fixture(scope="module")
 def export(classifier, tmp_path_factory):
-    path = tmp_path_factory.mktemp("exports") / "1"
-    assert classifier.export(str(path)) == path
-    return path
+    path = tmp_path_factory.mktemp("exports") / "messages"
+    (path / "latest").mkdir(parents=True)  # no version
+    version = classifier.export(str(path))
+    assert version == path / "1"
+    return version
 
 
 @pytest.fixture(scope="module")
 def other_export(other, tmp_path_factory):
-    return other.export(tmp_path_factory.mktemp("exports") / "other")
+    path = tmp_path_factory.mktemp("exports") / "other"
+    path.mkdir()
+    (path / "7").mkdir()
+    version = other.export(path)
+    assert version == path / "8"
+    return version
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +198,42 @@ def test_a_failed_writer_leaves_the_old_export(
     broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(sys, "executable", str(broken))
     before = contents()
-    for path in (export, export.parent / "2"):
+    for path in (export.parent, tmp_path / "new"):
         message = r"ended with 3\. Nothing was written\. It said:\n.*no space left"
         with pytest.raises(RuntimeError, match=message):
             classifier.export(path)
     assert contents() == before
-    assert list(export.parent.iterdir()) == [export]
+    assert sorted(p.name for p in export.parent.iterdir()) == ["1", "latest"]
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_export_says_what_it_is(export):
+    extra = export / "assets.extra"
+    assert extra.joinpath("labels.txt").read_text().split() == list(LABELS)
+    manifest = json.loads(extra.joinpath("manifest.json").read_text(encoding="utf-8"))
+    assert manifest["task"] == "AlbertClassifier"
+    assert manifest["versions"]["tensorflow"].startswith("2.")
+    signature = manifest["signatures"]["serve_pair"]
+    text = {"dtype": "string", "shape": [None]}
+    assert signature["inputs"] == {"text": text, "text_pair": text}
+    scores = {"dtype": "float32", "shape": [None, 3]}
+    assert signature["outputs"]["probabilities"] == scores
+
+
+def test_a_version_that_is_there_stays(classifier, export):
+    with pytest.raises(FileExistsError, match="a server may be using it"):
+        classifier.export(export.parent, version=1)
+    with pytest.raises(ValueError, match="Received: version=0"):
+        classifier.export(export.parent, version=0)
+
+
+def test_a_task_of_ones_own_is_refused(classifier, tmp_path):
+    class Mine(type(classifier)):
+        """What it answers is not known."""
+
+    mine = Mine.from_config(classifier.get_config())
+    with pytest.raises(ValueError, match=r"What Mine should answer.*AlbertClassifier"):
+        mine.export(tmp_path / "mine")
 
 
 def test_refuses_what_it_cannot_write(classifier, build, tiny_proto, tmp_path):

@@ -1,0 +1,106 @@
+"""What served multiple choice computes."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.serving.task_graph import TaskGraph, text_signature
+from keras_albert.text.graph_packing import join_in_graph
+
+
+class MultipleChoiceGraph(TaskGraph):
+    """An `AlbertMultipleChoice`: `context`, `question` and `choices` to scores.
+
+    `choices` is `(batch, choices)`; "" stands for a choice that a question lacks.
+    Outputs: `scores`, the probability of each, 0 where there is none; and `index` and
+    `choice`, the likeliest, -1 and "" where there are no choices at all.
+    """
+
+    def signatures(self) -> dict[str, Any]:
+        """Give the functions that are served."""
+
+        def serve_context(context: Any, question: Any, choices: Any) -> dict[str, Any]:
+            tails = fill_in(question, choices)
+            return self._answer(self._pack(context, tails, choices), choices)
+
+        def serve_question(question: Any, choices: Any) -> dict[str, Any]:
+            return self._answer(self._pack(question, choices, choices), choices)
+
+        return {
+            "serving_default": text_signature(
+                serve_context, context=1, question=1, choices=2
+            ),
+            "serve_question": text_signature(serve_question, question=1, choices=2),
+            "serve_tokens": self.tokens_signature(self._score, rank=3),
+        }
+
+    def _pack(self, texts: Any, tails: Any, choices: Any) -> dict[str, Any]:
+        """Do what `ChoiceRows` does: a row for each choice."""
+        max_length = self.preprocessor.max_length
+        count = tf.shape(choices)[1]
+        second = self.tokenizer.tokenize(tf.reshape(tails, [-1]))
+        lengths = second.row_lengths()
+        longest = min(self.preprocessor.max_qa_length, max_length - 4)
+        kept = tf.minimum(lengths, longest)
+        second = _slice(second, lengths - kept, kept)
+        # Which text each row has; a text is tokenized once.
+        rows = tf.repeat(tf.range(tf.shape(choices)[0]), count)
+        first = self.tokenizer.tokenize(texts)
+        lengths = tf.gather(first.row_lengths(), rows)
+        room = tf.minimum(lengths, max_length - 3 - kept)
+        starts = tf.gather(first.row_starts(), rows)
+        first = tf.gather(first.values, tf.ragged.range(starts, starts + room))
+        packed = join_in_graph((first, second), self.special)
+        is_present = tf.cast(tf.reshape(choices, [-1, 1]) != "", tf.int32)
+        packed["padding_mask"] *= is_present
+        # Empty boxes do not say how long their rows are.
+        width = tf.shape(packed["token_ids"])[1:]
+        shape = tf.concat([tf.shape(choices), width], axis=0)
+        return {name: tf.reshape(ids, shape) for name, ids in packed.items()}
+
+    def _score(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        is_present = tf.reduce_any(inputs["padding_mask"] != 0, axis=-1)
+        scores = tf.where(is_present, tf.nn.softmax(self.run(inputs)), 0.0)
+        # There is no largest one of nothing.
+        padded = tf.pad(scores, [[0, 0], [0, 1]], constant_values=-1.0)
+        best = tf.argmax(padded, axis=-1, output_type=tf.int32)
+        has_choice = tf.reduce_any(is_present, axis=-1)
+        return {"scores": scores, "index": tf.where(has_choice, best, -1)}
+
+    def _answer(self, inputs: dict[str, Any], choices: Any) -> dict[str, Any]:
+        outputs = self._score(inputs)
+        choices = tf.pad(choices, [[0, 0], [1, 0]], constant_values="")
+        best = tf.gather(choices, outputs["index"] + 1, batch_dims=1)
+        return outputs | {"choice": best}
+
+
+def fill_in(questions: Any, choices: Any) -> Any:
+    """Put choices into their questions, by RACE's rule.
+
+    Args:
+        questions: string tensor `(batch,)`.
+        choices: string tensor `(batch, choices)`.
+
+    Returns:
+        string tensor `(batch, choices)`: the question with the choice in place of each
+        `_`, or before the choice.
+    """
+    # A space that is taken back below: an empty string splits into nothing.
+    parts = tf.strings.split(tf.strings.join([questions, "_"]), "_")
+    blanks = parts.row_lengths() - 2
+    ends = blanks[:, None]
+    count = tf.shape(choices)[1]
+    parts = tf.tile(parts.to_tensor("")[:, None], [1, count, 1])
+    place = tf.range(tf.shape(parts)[-1], dtype=tf.int64)
+    # Joining needs equal shapes.
+    between = tf.where((place < ends)[:, None], choices[..., None], "")
+    filled = tf.strings.reduce_join(tf.strings.join([parts, between]), axis=-1)
+    questions = tf.tile(questions[:, None], [1, count])
+    behind = tf.strings.join([questions, choices], separator=" ")
+    return tf.where(ends > 0, filled, behind)
+
+
+def _slice(ragged: Any, begins: Any, lengths: Any) -> Any:
+    """Take a part of each row."""
+    starts = ragged.row_starts() + begins
+    return tf.gather(ragged.values, tf.ragged.range(starts, starts + lengths))

@@ -1,0 +1,38 @@
+"""What a served model of pretraining computes."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.serving.masked_lm_graph import MaskedLMGraph
+from keras_albert.serving.task_graph import text_signature
+
+
+class PretrainerGraph(MaskedLMGraph):
+    """An `AlbertPretrainer`: `text` and `text_pair` to `score`, `(batch,)`.
+
+    The score is the probability that the second follows the first, as `score_order`
+    gives it. `fill_mask`, `fill_mask_pair` and `fill_mask_tokens` are the functions of
+    `MaskedLMGraph`.
+    """
+
+    def signatures(self) -> dict[str, Any]:
+        """Give the functions that are served."""
+
+        def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
+            return self._score(self.pack(text, text_pair))
+
+        filling = super().signatures()
+        return {
+            "serving_default": text_signature(serve_pair, text=1, text_pair=1),
+            "serve_tokens": self.tokens_signature(self._score),
+            "fill_mask": filling["serving_default"],
+            "fill_mask_pair": filling["serve_pair"],
+            "fill_mask_tokens": filling["serve_tokens"],
+        }
+
+    def _score(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        # No mask is asked for, and the model wants one.
+        nowhere = tf.zeros(tf.stack([tf.shape(inputs["token_ids"])[0], 1]), tf.int32)
+        logits = self.run(inputs | {"mask_positions": nowhere})["sentence_order"]
+        return {"score": tf.nn.softmax(logits)[:, 0]}

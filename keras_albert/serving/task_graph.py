@@ -1,0 +1,131 @@
+"""What the served graphs of all tasks share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_albert.text.graph_packing import pack_in_graph
+
+# A server pads names and texts with nothing, and numbers with zero.
+_NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
+
+
+class TaskGraph:
+    """A task as TensorFlow functions from strings to answers.
+
+    A subclass says which (`signatures`). Every output has the batch as its first axis,
+    which a server that joins requests to batches relies on, and is of int32, float32 or
+    strings.
+
+    Args:
+        task: A task of the TensorFlow backend, with a preprocessor.
+    """
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+        self.preprocessor = task.preprocessor
+        self.special = task.preprocessor.special_ids
+        self.tokenizer = tf_text.SentencepieceTokenizer(
+            model=task.preprocessor.tokenizer.proto, out_type=tf.int32
+        )
+        # All that is written beside the functions. Keras' own tracking of the model
+        # would write each weight twice.
+        self.module = tf.Module()
+        self.module.weights = [variable.value for variable in task.variables]
+        self.module.tokenizer = self.tokenizer
+
+    def signatures(self) -> dict[str, Any]:
+        """Give the functions that are served, by their names."""
+        raise NotImplementedError
+
+    def run(self, inputs: dict[str, Any]) -> Any:
+        """Run the model."""
+        return self.task(inputs, training=False)
+
+    def pack(self, *texts: Any) -> dict[str, Any]:
+        """Pack each text, or each pair, into a row, as long as the longest."""
+        return pack_in_graph(
+            tuple(self.tokenizer.tokenize(text) for text in texts),
+            self.special,
+            self.preprocessor.max_length,
+            getattr(self.preprocessor, "truncate", "round_robin"),
+        )
+
+    def tokens_signature(
+        self, answer: Callable[[dict[str, Any]], dict[str, Any]], rank: int = 2
+    ) -> Any:
+        """Make the function that takes ids instead of strings.
+
+        Args:
+            answer: From the model's inputs to the outputs.
+            rank: int. That of the ids, whose last axis is the row's. Defaults to `2`.
+
+        Returns:
+            A function of `token_ids`, `segment_ids` and `padding_mask`.
+        """
+
+        def serve_tokens(
+            token_ids: Any, segment_ids: Any, padding_mask: Any
+        ) -> dict[str, Any]:
+            fits = tf.debugging.assert_less_equal(
+                tf.shape(token_ids)[-1],
+                self.task.backbone.max_sequence_length,
+                "`token_ids` has more tokens than the model reads. Truncate its rows.",
+            )
+            # Or an operation deep in the model may fail first and say less.
+            with tf.control_dependencies([fits]):
+                token_ids = tf.identity(token_ids)
+            # A server pads a ragged batch with each row's first element, so that a
+            # padded mask says 1 where there is nothing.
+            is_real = tf.cast(token_ids != self.special.pad, tf.int32)
+            return answer(
+                {
+                    "token_ids": token_ids,
+                    "segment_ids": segment_ids,
+                    "padding_mask": is_real * padding_mask,
+                }
+            )
+
+        names = ("token_ids", "segment_ids", "padding_mask")
+        specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in names]
+        return tf.function(serve_tokens, input_signature=specs)
+
+
+def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any:
+    """Make a served function of one that takes strings.
+
+    Args:
+        function: From string tensors to a dict of outputs.
+        **ranks: For each argument its rank, the batch counted.
+
+    Returns:
+        The function.
+    """
+    specs = [
+        tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
+    ]
+    return tf.function(function, input_signature=specs)
+
+
+def rows_of(values: Any, rows: Any, count: Any) -> Any:
+    """Put values into the rows that they belong to, filled up to the longest.
+
+    Args:
+        values: Tensor `(values,)`, row by row.
+        rows: Integer tensor `(values,)`. The row of each, rising.
+        count: Integer. How many rows there are.
+
+    Returns:
+        Tensor `(count, most)`; "" or 0 where a row has fewer.
+    """
+    ragged = tf.RaggedTensor.from_value_rowids(
+        values, tf.cast(rows, tf.int64), tf.cast(count, tf.int64), validate=False
+    )
+    return ragged.to_tensor(_NOTHING[values.dtype])
+
+
+def counts_of(rows: Any, count: Any) -> Any:
+    """Count the values of each row; see `rows_of`. Gives int32 `(count,)`."""
+    return tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, count)

@@ -1,0 +1,38 @@
+"""What a served text embedder computes."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.serving.task_graph import TaskGraph, text_signature
+
+
+class TextEmbedderGraph(TaskGraph):
+    """An `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`.
+
+    Of `text` and `text_pair` it gives `similarity`, `(batch,)`, the cosine.
+    """
+
+    def signatures(self) -> dict[str, Any]:
+        """Give the functions that are served."""
+
+        def serve_text(text: Any) -> dict[str, Any]:
+            return self._embed(self.pack(text))
+
+        def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
+            # Each text is read by itself, in a row of its own.
+            both = self._embed(self.pack(tf.concat([text, text_pair], axis=0)))
+            vectors = tf.nn.l2_normalize(both["embedding"], axis=-1, epsilon=1e-14)
+            first, second = tf.split(
+                vectors, tf.stack([tf.size(text), tf.size(text_pair)])
+            )
+            return {"similarity": tf.reduce_sum(first * second, axis=-1)}
+
+        return {
+            "serving_default": text_signature(serve_text, text=1),
+            "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
+            "serve_tokens": self.tokens_signature(self._embed),
+        }
+
+    def _embed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return {"embedding": self.run(inputs)}

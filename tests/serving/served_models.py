@@ -1,0 +1,91 @@
+"""Small models of all tasks, whose answers differ visibly from text to text."""
+
+import keras
+import numpy as np
+
+import keras_albert
+from keras_albert import AlbertBackbone, AlbertTokenizer
+
+# What breaks things: nothing, blanks, marks and joiners, a text of many windows.
+HARD = [
+    "",
+    " \t ",
+    "🙂 naïve CAFÉ, in 2011; e\u0301t 👩\u200d👧 🇬🇧🇫🇷 日本",
+    "[SEP] [CLS] \u200b <pad>",
+    "The river runs through the town, and the captain said not today. " * 30,
+    "\u200d\ufe0f",
+]
+MASKED = [
+    "[MASK] the river[MASK]s through[MASK] the\u3000[MASK].",
+    "[MASK]",
+    "In 2011, the old [MASK] opened.",
+    "[MASK][MASK] \u200b[MASK]\n[MASK], [MASK]É[MASK]\u2003x",
+]
+TAGS = ("B-person", "B-place", "I-person", "I-place", "O")
+
+
+def make_task(name, proto, max_length=40, lengths=None, **kwargs):
+    """Make `keras_albert.Albert<name>` and its preprocessor, of random weights."""
+    tokenizer = AlbertTokenizer(proto)
+    preprocessor_cls = getattr(keras_albert, f"Albert{name}Preprocessor")
+    preprocessor = preprocessor_cls(
+        tokenizer, max_sequence_length=max_length, **(lengths or {})
+    )
+    backbone = AlbertBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=2,
+        num_heads=2,
+        embedding_dim=8,
+        hidden_dim=16,
+        intermediate_dim=32,
+        max_sequence_length=max_length,
+        unroll=True,
+        seed=5,
+    )
+    task = getattr(keras_albert, f"Albert{name}")(
+        backbone, preprocessor=preprocessor, **kwargs
+    )
+    random = np.random.default_rng(1)
+    task.set_weights(
+        [
+            (weight + random.normal(0, 0.3, weight.shape)).astype(weight.dtype)
+            for weight in task.get_weights()
+        ]
+    )
+    return task
+
+
+def make_tasks(proto):
+    """Make one model or two of each task."""
+    spread = {"stride": 11, "label_all_pieces": True}
+    tasks = {
+        "embedder": make_task("TextEmbedder", proto, pooling_mode="cls"),
+        "chooser": make_task("MultipleChoice", proto, lengths={"max_qa_length": 9}),
+        "tagger": make_task("TokenClassifier", proto, labels=TAGS),
+        "bare_tagger": make_task(
+            "TokenClassifier", proto, lengths=spread, labels=("O", "a", "b")
+        ),
+        "reader": make_task(
+            "QuestionAnswerer", proto, lengths={"doc_stride": 9, "max_query_length": 8}
+        ),
+        "doubter": make_task(
+            "QuestionAnswerer",
+            proto,
+            head="conditional",
+            start_n_top=3,
+            end_n_top=2,
+            null_threshold=0.0,
+        ),
+        "filler": make_task("MaskedLM", proto),
+        "pretrainer": make_task("Pretrainer", proto),
+    }
+    for name in ("tagger", "bare_tagger"):
+        balance(tasks[name], tasks[name].output_dense.bias, HARD)
+    return tasks
+
+
+def balance(task, bias, x):
+    """Move the scores of classes so that each is somebody's best."""
+    outputs = np.asarray(task.predict(x, verbose=0))
+    outputs = outputs.reshape(-1, outputs.shape[-1])
+    bias.assign(keras.ops.convert_to_numpy(bias) - np.median(outputs, axis=0))

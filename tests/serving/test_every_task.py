@@ -1,0 +1,283 @@
+"""What every task but the classifier answers in a server, as in Python."""
+
+import os
+import subprocess
+import sys
+from itertools import chain
+
+import keras
+import numpy as np
+import pytest
+
+from tests.serving.served_calls import CHOICES, PROGRAM, QUESTIONS, make_calls
+from tests.serving.served_models import HARD, MASKED, make_tasks
+
+pytest.importorskip("tensorflow_text")
+
+
+@pytest.fixture(scope="module")
+def tasks(tiny_proto):
+    return make_tasks(tiny_proto)
+
+
+@pytest.fixture(scope="module")
+def paths(tasks, tmp_path_factory):
+    """All exports, written by one process as `export` writes one."""
+    folder = tmp_path_factory.mktemp("exports")
+    arguments = []
+    for name, task in tasks.items():
+        task.save_to_preset(folder / "presets" / name)
+        arguments += [folder / "presets" / name, folder / name]
+    finished = subprocess.run(
+        [sys.executable, "-m", "keras_albert.serving.write_saved_model", *arguments],
+        env=os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return {name: folder / name for name in tasks}
+
+
+@pytest.fixture(scope="module")
+def calls(tasks):
+    return make_calls(tasks)
+
+
+@pytest.fixture(scope="module")
+def answers(paths, calls, serve):
+    """All answers, out of one process that knows TensorFlow only."""
+    named = {name: str(path) for name, path in paths.items()}
+    return serve(PROGRAM, paths=named, calls=calls)
+
+
+@pytest.fixture(scope="module")
+def served(answers):
+    """Give the outputs of one call by name."""
+
+    def outputs(name):
+        return {
+            key.removeprefix(f"{name}/"): array
+            for key, array in answers.items()
+            if key.startswith(f"{name}/")
+        }
+
+    return outputs
+
+
+def rows_of(outputs, *keys):
+    """The dense outputs, as lists of dicts without what fills up."""
+    return [
+        [dict(zip(keys, values, strict=True)) for values in row[:count]]
+        for count, row in zip(
+            outputs["count"],
+            np.array([outputs[key].astype(object) for key in keys]).transpose(1, 2, 0),
+            strict=True,
+        )
+    ]
+
+
+def text_of(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def assert_rows(found, expected):
+    """Lists of dicts agree: scores nearly, all else exactly."""
+    assert [len(row) for row in found] == [len(row) for row in expected]
+    for a, b in zip(chain(*found), chain(*expected), strict=True):
+        assert sorted(a) == sorted(b)
+        for key, value in b.items():
+            if key == "score":
+                assert a[key] == pytest.approx(value, abs=1e-5)
+            else:
+                assert text_of(a[key]) == value, (a, b)
+
+
+def test_every_output_leads_with_the_batch(served, calls):
+    for name, (_, _, inputs) in calls.items():
+        outputs = served(name)
+        assert outputs
+        size = len(next(iter(inputs.values())))
+        assert {array.shape[0] for array in outputs.values()} == {size}, name
+        assert {array.dtype.kind for array in outputs.values()} <= set("iSf")
+        assert {a.dtype.itemsize for a in outputs.values() if a.dtype.kind in "if"} <= {
+            4
+        }
+        assert not any(key.endswith("_bytes") for key in outputs)
+
+
+# Beyond TensorFlow's own.
+TEXT_OPERATIONS = {
+    "SentencepieceOp",
+    "TFText>SentencepieceTokenizeOp",
+    "TFText>SentencepieceTokenizeWithOffsetsOp",
+    "TFText>RoundRobinTrim",
+}
+
+
+def test_a_stock_server_knows_all_operations(answers, paths):
+    for model in paths:
+        operations = set(answers[f"operations/{model}"].tolist())
+        assert "SentencepieceOp" in operations
+        foreign = ("Sentencepiece", "Xla", "PyFunc", "EagerPyFunc")
+        found = {op for op in operations if op.startswith(foreign) or ">" in op}
+        assert found <= TEXT_OPERATIONS
+
+
+def test_an_export_holds_each_weight_once(tasks, paths):
+    for name, path in paths.items():
+        (data,) = path.glob("variables/variables.data*")
+        weights = sum(weight.nbytes for weight in tasks[name].get_weights())
+        assert weights <= data.stat().st_size < 1.1 * weights + 30_000
+
+
+def test_bytes_that_are_no_text_are_answered(answers, paths):
+    bad = {key.split("/")[1] for key in answers if key.startswith("bad/")}
+    assert bad == set(paths)
+    assert all(a.shape[0] == 2 for key, a in answers.items() if key[:4] == "bad/")
+
+
+def test_one_text_is_answered_as_among_others(served, calls):
+    for name in ("embed", "choose", "tag", "words", "bare_tag", "read", "doubt"):
+        many, one = served(name), served(f"{name}_1")
+        for key, array in one.items():
+            expected = many[key][2:3]
+            if array.ndim == 2:
+                expected = expected[:, : array.shape[1]]
+            if array.dtype.kind == "f":
+                np.testing.assert_allclose(array, expected, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(array, expected)
+
+
+def test_embeddings(tasks, served):
+    vectors = tasks["embedder"].embed(HARD)
+    assert vectors.std(axis=0).min() > 0.01
+    np.testing.assert_allclose(served("embed")["embedding"], vectors, atol=1e-5)
+    tokens = served("embedder_tokens")["embedding"]
+    np.testing.assert_allclose(tokens, vectors, atol=1e-5)
+    similarity = (vectors * vectors[::-1]).sum(axis=-1)
+    found = served("embed_pair")["similarity"]
+    np.testing.assert_allclose(found, similarity, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["choose", "choose_question"])
+def test_choices(tasks, served, name):
+    contexts = HARD[:4] if name == "choose" else None
+    lists = [[choice for choice in row if choice] for row in CHOICES]
+    expected = tasks["chooser"].choose(contexts, QUESTIONS, lists)
+    outputs = served(name)
+    assert len(set(outputs["index"].tolist())) > 1
+    for row, answer in enumerate(expected):
+        assert outputs["index"][row] == answer["index"]
+        assert outputs["choice"][row].decode() == answer["choice"]
+        scores = np.zeros(3)
+        scores[: len(answer["scores"])] = answer["scores"]
+        np.testing.assert_allclose(outputs["scores"][row], scores, atol=1e-5)
+
+
+def test_choices_and_masks_from_tokens(tasks, served):
+    questions = (HARD[2:4], QUESTIONS[:2], [["a", "b"], ["c", "d"]])
+    expected = [answer["scores"] for answer in tasks["chooser"].choose(*questions)]
+    found = served("chooser_tokens")["scores"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    texts, ids = served("fill"), served("filler_tokens")
+    np.testing.assert_array_equal(ids["token"], texts["token"])
+
+
+def test_a_choice_that_is_not_there_is_not_chosen(served):
+    outputs = served("nothing_to_choose")
+    assert outputs["index"].tolist() == [-1, 1]
+    assert outputs["choice"].tolist() == [b"", b"a"]
+    np.testing.assert_allclose(outputs["scores"], [[0, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("prefix", ["", "bare_"])
+def test_entities_and_tags(tasks, served, prefix):
+    tagger = tasks[f"{prefix}tagger"]
+    expected = tagger.tag(HARD)
+    assert len({e["label"] for row in expected for e in row}) == 2
+    keys = ("label", "score", "start", "end", "text")
+    assert_rows(rows_of(served(f"{prefix}tag"), *keys), expected)
+    tags = tagger.predict_tags(HARD)
+    outputs = served(f"{prefix}words")
+    found = rows_of(outputs, "label", "start", "end", "text")
+    assert [[word["label"].decode() for word in row] for row in found] == tags
+    for text, row in zip(HARD, found, strict=True):
+        words = [text[word["start"] : word["end"]] for word in row]
+        assert [word["text"].decode() for word in row] == words
+    best = np.concatenate([p.max(axis=-1) for p in tagger.predict_words(HARD)])
+    scores = [word["score"] for row in rows_of(outputs, "score") for word in row]
+    np.testing.assert_allclose(scores, best, atol=1e-5)
+
+
+def test_tags_of_tokens(tasks, served):
+    logits = tasks["tagger"].predict(HARD, verbose=0)
+    outputs = served("tagger_tokens")
+    expected = keras.ops.convert_to_numpy(keras.ops.softmax(logits))
+    is_real = tasks["tagger"].preprocessor(HARD)["padding_mask"] > 0
+    found = outputs["probabilities"]
+    np.testing.assert_allclose(found[is_real], expected[is_real], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fill", "fill_pair"])
+def test_masks(tasks, served, name):
+    if name == "fill":
+        expected = tasks["filler"].fill_mask(MASKED)
+    else:
+        expected = tasks["pretrainer"].fill_mask((MASKED, MASKED[::-1]))
+    outputs = served(name)
+    assert len(set(outputs["token"][0, :, 0].tolist())) > 1
+    for row, answers in enumerate(expected):
+        # One mask has no list around its answers.
+        masks = answers if isinstance(answers[0], list) else [answers]
+        assert outputs["count"][row] == len(masks)
+        for mask, tokens in enumerate(masks):
+            found = [outputs[key][row, mask] for key in ("token", "token_str", "score")]
+            keys = ("token", "token_str", "score")
+            rows = [dict(zip(keys, t, strict=True)) for t in zip(*found, strict=True)]
+            wanted = [{key: answer[key] for key in keys} for answer in tokens]
+            assert_rows([rows], [wanted])
+
+
+def test_texts_without_masks(served):
+    outputs = served("fill_hard")
+    assert not outputs["count"].any()
+    assert outputs["token"].shape == (len(HARD), 0, 5)
+
+
+def test_order_of_sentences(tasks, served):
+    scores = tasks["pretrainer"].score_order(HARD, HARD[::-1])
+    assert scores.std() > 0.01
+    np.testing.assert_allclose(served("order")["score"], scores, atol=1e-5)
+    ids = served("pretrainer_tokens")["score"]
+    np.testing.assert_allclose(ids, scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["reader", "doubter"])
+def test_answers(tasks, served, model, calls):
+    name = {"reader": "read", "doubter": "doubt"}[model]
+    inputs = calls[name][2]
+    pairs = list(zip(inputs["question"], inputs["context"], strict=True))
+    outputs = served(name)
+    seen = [row for row, (_, context) in enumerate(pairs) if context.strip()]
+    expected = tasks[model].answer(
+        *map(list, zip(*(pairs[r] for r in seen), strict=True))
+    )
+    assert len({answer["answer"] for answer in expected}) > 3
+    for row, answer in zip(seen, expected, strict=True):
+        found = {key: array[row] for key, array in outputs.items()}
+        assert_rows([[found]], [[answer]])
+    for row in set(range(len(pairs))) - set(seen):
+        assert outputs["answer"][row] == b""
+        assert outputs["start"][row] == outputs["end"][row] == 0
+
+
+@pytest.mark.parametrize("model", ["reader", "doubter"])
+def test_answers_from_tokens(tasks, served, model):
+    x = ([QUESTIONS[0]], ["The wind and the sea."])
+    expected = tasks[model].predict(x, verbose=0)
+    found = served(f"{model}_tokens")
+    assert sorted(found) == sorted(expected)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=1e-5, rtol=1e-5)
