@@ -35,7 +35,7 @@ def test_quickstart_trains_draws_saves_and_serves(tmp_path):
     for sentence in sentences:
         assert sentence in printed
     if importlib.util.find_spec("tensorflow_text"):
-        assert (tmp_path / "export" / "saved_model.pb").exists()
+        assert (tmp_path / "export" / "1" / "saved_model.pb").exists()
     else:
         assert "no export" in printed
 
