@@ -1,0 +1,82 @@
+"""The examples that read several texts an example, on little data."""
+
+import gzip
+import json
+
+import pytest
+
+from tests.examples.test_examples import run
+
+ARTICLES = [
+    {
+        "article": "The baker sold bread by the old sea. It rained all day.",
+        "questions": ["The baker sold  _  .", "What was the day like?"],
+        "options": [["bread", "lamps", "stones", "rain"], ["dry", "wet", "hot", "old"]],
+        "answers": ["A", "B"],
+        "id": "middle1.txt",
+    }
+] * 6
+COMMONSENSE = [
+    {
+        "answerKey": "B",
+        "id": "1",
+        "question": {
+            "stem": "Where does bread come from?",
+            "choices": [
+                {"label": "A", "text": "a lamp"},
+                {"label": "B", "text": "a baker"},
+                {"label": "C", "text": "the sea"},
+            ],
+        },
+    }
+] * 8
+
+
+def as_lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_race_reads_both_forms_and_commonsenseqa_and_saves(tmp_path):
+    lines = tmp_path / "middle.jsonl.gz"
+    lines.write_bytes(gzip.compress(as_lines(ARTICLES).encode()))
+    release = tmp_path / "high"
+    release.mkdir()
+    (release / "1.txt").write_text(as_lines(ARTICLES[:1]))
+    dev = tmp_path / "dev.jsonl"
+    dev.write_text(as_lines(COMMONSENSE))
+    output = tmp_path / "preset"
+    files = ("--train", lines, release, "--dev", dev, "--output", output)
+    printed = run("race.py", *map(str, files), "--epochs", "1", "--batch-size", "8")
+    assert "dev.jsonl: accuracy" in printed
+    assert "of 8 questions (guessing: 33.3%)" in printed
+    assert "a baker" in printed
+    assert (output / "task.weights.h5").exists()
+
+
+@pytest.mark.parametrize("objective", ["cosine", "contrastive"])
+def test_sentence_similarity_before_and_after(tmp_path, objective):
+    rows = [
+        ("a man plays", "a man is playing", 5.0),
+        ("a dog runs", "the dog ran", 4.5),
+        ("a man plays", "a dog runs", 1.0),
+        ("the sea is calm", "she sold bread", 0.0),
+    ] * 5
+    lines = ["index\tsentence1\tsentence2\tscore"]
+    lines += [f"{i}\t{a}\t{b}\t{score}" for i, (a, b, score) in enumerate(rows)]
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / name).write_text("\n".join([*lines, ""]))
+    output = tmp_path / "preset"
+    arguments = ("--objective", objective, "--epochs", "1", "--output", str(output))
+    printed = run("sentence_similarity.py", str(tmp_path), *arguments)
+    assert "before training" in printed
+    assert "after (20 pairs" in printed
+    assert (output / "task.json").exists()
+
+
+@pytest.mark.shared_data
+def test_similarities_are_learned_from_the_real_files(shared_data):
+    data = str(shared_data / "glue" / "STS-B")
+    printed = run("sentence_similarity.py", data, "--limit", "1500", "--epochs", "3")
+    before = float(printed.split("rho: ")[1].split(" before")[0])
+    after = float(printed.split("before training, ")[1].split(" after")[0])
+    assert after > before + 0.05
