@@ -75,7 +75,7 @@ class AlbertTokenClassifier(
         ...         hidden_dim=16, intermediate_dim=32),
         ...     num_classes=3,
         ...     preprocessor=AlbertTokenClassifierPreprocessor(
-        ...         AlbertTokenizer(vocabulary)))
+        ...         AlbertTokenizer(vocabulary), sequence_length=32))
         >>> history = tagger.fit(words, tags, verbose=0)
         >>> for entity in tagger.tag("Ada lived in London."):
         ...     assert set(entity) == {"label", "score", "start", "end", "text"}
