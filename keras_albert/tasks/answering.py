@@ -57,6 +57,8 @@ class Answering:
             )
             raise ValueError(msg)
         (questions, contexts), batched = self._texts(question, context)
+        if not questions:
+            return []
         found = self._search(
             (questions, contexts), max(top_k, _N_BEST), max_answer_length, batch_size
         )

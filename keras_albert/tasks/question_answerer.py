@@ -11,6 +11,7 @@ from keras_albert.layers.conditional_span_head import ConditionalSpanHead
 from keras_albert.layers.initializers import albert_initializer
 from keras_albert.layers.span_mask import MASKED_LOGIT, mask_logits, span_mask
 from keras_albert.tasks.answering import Answering
+from keras_albert.tasks.model_input import holds_ids
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.span_ids import (
     check_places,
@@ -220,7 +221,7 @@ class AlbertQuestionAnswerer(Answering, AlbertTask, keras_hub.models.Task):
         A question without an answer among `y` sets `null_threshold` to 0, if it is
         `None`.
         """
-        if y is not None and self.preprocessor is not None and not _holds_ids(x):
+        if y is not None and not holds_ids(self, x):
             y = self.encode_targets(y)
             if self.null_threshold is None and not all(y):
                 self.null_threshold = 0.0
@@ -237,10 +238,6 @@ class AlbertQuestionAnswerer(Answering, AlbertTask, keras_hub.models.Task):
             dropout=self.dropout,
         )
         return config
-
-
-def _holds_ids(x: Any) -> bool:
-    return isinstance(x, dict) and "token_ids" in x
 
 
 def _check_head(head: str, **numbers: int) -> None:

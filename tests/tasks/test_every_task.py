@@ -9,6 +9,7 @@ from tests.tasks.small_models import (
     toy_questions,
     toy_tags,
 )
+from tests.tasks.small_reader import small_reader, toy_reading
 from tests.tasks.task_checks import check_task
 
 
@@ -52,3 +53,13 @@ def test_pretrainer(toy_proto, toy, tmp_path):
 def test_token_classifier(toy_proto, tmp_path):
     x, y = toy_tags(8)
     check_task(small_tagger(toy_proto, num_classes=2), x, y, tmp_path)
+
+
+def test_question_answerer(toy_proto, tmp_path):
+    x, y = toy_reading(6)
+    check_task(small_reader(toy_proto), x, y, tmp_path)
+
+
+def test_question_answerer_with_the_conditional_head(toy_proto, tmp_path):
+    x, y = toy_reading(6)
+    check_task(small_reader(toy_proto, head="conditional"), x, y, tmp_path)
