@@ -12,7 +12,7 @@ def make(proto, **kwargs):
     classifier = AlbertClassifier(
         small_backbone(), preprocessor=preprocessor, dropout=0.0, **kwargs
     )
-    classifier.compile(learning_rate=6e-3)
+    classifier.compile(learning_rate=3e-3)
     return classifier
 
 
@@ -31,7 +31,7 @@ def test_scores_of_pairs_correlate(toy_proto, scored_pairs):
     held_out = tuple(column[160:] for column in pairs)
     classifier = make(toy_proto, num_classes=1)
     before = classifier.predict(held_out, verbose=0)
-    classifier.fit(train, scores[:160], batch_size=16, epochs=9, verbose=0)
+    classifier.fit(train, scores[:160], batch_size=16, epochs=12, verbose=0)
     outputs = classifier.predict(held_out, verbose=0)
     assert outputs.shape == before.shape == (32, 1)
     truth = np.array(scores[160:])
@@ -50,7 +50,7 @@ def test_pairs_with_names_of_classes(toy_proto, scored_pairs):
     pairs, scores = scored_pairs
     names = ["none" if s == 0 else "both" if s == 2 else "one" for s in scores]
     classifier = make(toy_proto, num_classes=3)
-    classifier.fit(pairs, names, batch_size=16, epochs=4, verbose=0)
+    classifier.fit(pairs, names, batch_size=16, epochs=6, verbose=0)
     assert classifier.class_names == ("both", "none", "one")
     scores = classifier.evaluate(pairs, names, verbose=0, return_dict=True)
     assert scores["accuracy"] > 0.9
