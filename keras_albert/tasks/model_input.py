@@ -14,7 +14,12 @@ from keras_albert.tasks.datasets import (
     numpy_batches,
 )
 from keras_albert.tasks.length_batches import LengthBatches
-from keras_albert.text.examples import check_counts, pack_all, read_weights
+from keras_albert.text.examples import (
+    check_counts,
+    pack_all,
+    read_weights,
+    weights_by_target,
+)
 
 _BATCH_SIZE = 32
 
@@ -119,6 +124,7 @@ def read_model_input(
         targets = None if y is None else task.encode_id_targets(y)
         check_counts(len(ids["token_ids"]), targets, weights, needs_targets)
         task.check_id_targets(ids, targets)
+        weights = weights_by_target(targets, weights)
         return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
     preprocessor = task.preprocessor
     targets = None if y is None else task.encode_targets(y)
@@ -192,6 +198,7 @@ def preprocess_batch(
         y = None if y is None else task.encode_id_targets(y)
         check_counts(len(x["token_ids"]), y, weights)
         task.check_id_targets(x, y)
+        weights = weights_by_target(y, weights)
     else:
         targets = None if y is None else task.encode_targets(y)
         examples, batched = task.preprocessor.encode(x, targets, weights)

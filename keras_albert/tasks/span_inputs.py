@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.text.examples import Examples
+from keras_albert.text.examples import Examples, weights_by_target
 from keras_albert.types import Batch, Int64Array
 
 
@@ -32,7 +32,8 @@ class SpanInputs:
         x = head_inputs(x, self.num_starts)
         if not rest:
             return (x,)
-        return (x, head_targets(rest[0], self.num_starts), *rest[1:])
+        y = head_targets(rest[0], self.num_starts)
+        return (x, y, *(weights_by_target(y, part) for part in rest[1:]))
 
 
 def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
@@ -61,13 +62,9 @@ def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]
         num_starts: See `SpanInputs`.
 
     Returns:
-        The first two for the independent head. For the other all, the last two as
-        `(rows, 1)`, as its outputs are: an end for the one start that is known.
+        The first two for the independent head. For the other all, `end_logits` as
+        `(rows, 1)`: an end for the one start that is known.
     """
     if num_starts is None:
         return {name: y[name] for name in ("start_logits", "end_logits")}
-    return {
-        "start_logits": y["start_logits"],
-        "end_logits": y["end_logits"][:, None],
-        "answerability": y["answerability"][:, None],
-    }
+    return {**y, "end_logits": y["end_logits"][:, None]}

@@ -123,6 +123,36 @@ def read_weights(sample_weight: Any) -> Any:
     return weights
 
 
+def weights_by_target(targets: Any, weights: Any) -> Any:
+    """Give each of several targets its weights, as many axes as it has.
+
+    Keras on TensorFlow does not know how many axes a batch's weights have where they
+    are given once for several outputs, and fails, or multiplies each loss with each
+    weight.
+
+    Args:
+        targets: An array, or a dict of such.
+        weights: An array `(rows, ...)`, a dict of such, or `None`.
+
+    Returns:
+        A dict if `targets` is one and `weights` an array; else `weights`.
+
+    Example:
+        >>> targets = {"a": np.zeros(2), "b": np.zeros((2, 1))}
+        >>> weights = weights_by_target(targets, np.ones(2))
+        >>> weights["a"].shape, weights["b"].shape
+        ((2,), (2, 1))
+    """
+    if weights is None or isinstance(weights, Mapping):
+        return weights
+    if not isinstance(targets, Mapping):
+        return weights
+    return {
+        name: weights.reshape(weights.shape + (1,) * (target.ndim - weights.ndim))
+        for name, target in targets.items()
+    }
+
+
 def check_counts(
     count: int, targets: Any, weights: Any, needs_some: bool = False
 ) -> None:

@@ -210,6 +210,11 @@ def test_sample_weights_and_data_sets(toy_proto):
     rows = len(reader.preprocessor.encode(x)[0])
     of_first = len(reader.preprocessor.encode(([questions[0]], [contexts[0]]))[0])
     assert weighted["loss"] == pytest.approx(first["loss"] * of_first / rows, rel=1e-3)
+    ids, targets, weights = reader.preprocessor(x, y, [1.0, 0, 0, 0])
+    by_ids = reader.evaluate(
+        ids, targets, sample_weight=weights, verbose=0, return_dict=True
+    )
+    assert by_ids["loss"] == pytest.approx(weighted["loss"], rel=1e-3)
 
     class Batches(keras.utils.PyDataset):
         def __len__(self):
