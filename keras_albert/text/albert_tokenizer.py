@@ -100,6 +100,7 @@ class AlbertTokenizer(
         }.items():
             self._add_special_token(token, name)
         super().__init__(proto=proto, **kwargs)
+        self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
     @classmethod
     def _from_checkpoint(

@@ -57,6 +57,9 @@ class AlbertPreprocessor(PresetMixin):
         self.sequence_length = sequence_length
         self.max_sequence_length = max_sequence_length
         self.length_buckets = length_buckets and _read_buckets(length_buckets)
+        # There is nothing to build, and on JAX Keras runs a task once more, eagerly,
+        # in each call of `fit` and for each predicted batch, as long as a layer is not.
+        self.built = True
 
     def build(self, input_shape: Any) -> None:
         """Do nothing: there is no weight, and KerasHub's packer is not used."""

@@ -31,6 +31,8 @@ def check_task(task, x, y, directory):
         directory: `tmp_path`.
     """
     cls = type(task)
+    # Or Keras runs it once more, eagerly, for each batch on JAX.
+    assert all(layer.built for layer in task._flatten_layers())
     # Strings in; the answers do not depend on who is in the batch.
     outputs = task.predict(x, verbose=0)
     assert_same(task.predict(x, batch_size=2, verbose=0), outputs)
