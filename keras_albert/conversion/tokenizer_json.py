@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sentencepiece import sentencepiece_model_pb2
-
 from keras_albert.conversion.transformers_config import read_json
+from keras_albert.text import sentencepiece_messages
 from keras_albert.text.text_rules import (
     TextRules,
     add_text_rules,
@@ -20,8 +19,8 @@ TOKENIZER_FILE = "tokenizer.json"
 _CONFIG_FILE = "tokenizer_config.json"
 _SPACE = "\u2581"
 
-_PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
-_TRAINER = sentencepiece_model_pb2.TrainerSpec
+_PIECE = sentencepiece_messages.SentencePiece
+_TRAINER = sentencepiece_messages.TrainerSpec
 
 # How far a piece that is never to be chosen stands below all others.
 _NEVER = 100.0
@@ -70,7 +69,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
 
 
 def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_messages.ModelProto()
     for index, (piece, score) in enumerate(vocab):
         kind = _PIECE.NORMAL
         if index == unk_id:
@@ -103,7 +102,7 @@ def _steps(normalizer: Any) -> Any:
 
 
 def _normalizer_spec(steps: list[dict[str, Any]]) -> Any:
-    spec = sentencepiece_model_pb2.NormalizerSpec(
+    spec = sentencepiece_messages.NormalizerSpec(
         # No name of SentencePiece's own: the rules are known and complete.
         name="tokenizer_json",
         add_dummy_prefix=True,

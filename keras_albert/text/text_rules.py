@@ -15,8 +15,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
+from keras_albert.text import sentencepiece_messages
 from keras_albert.text.vocabulary_file import parse_vocabulary
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PREFIX = "keras_albert"
-_PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+_PIECE = sentencepiece_messages.SentencePiece
 # SentencePiece's own tables that neither lower nor drop accents.
 _PLAIN_NAMES = {"nmt_nfkc", "nfkc", "identity"}
 # No key of a table can hold NUL, so it keeps keys apart in one long string.
@@ -236,7 +236,7 @@ def _apply(text: str, rules: TextRules) -> str:
 
 def _normalizer(charsmap: bytes) -> Any:
     """Make a normalizer that applies a table and touches no space."""
-    spec = sentencepiece_model_pb2.NormalizerSpec(
+    spec = sentencepiece_messages.NormalizerSpec(
         name="own",
         precompiled_charsmap=charsmap,
         add_dummy_prefix=False,
@@ -254,6 +254,6 @@ def _compile(table: dict[str, str]) -> bytes:
         compiled = sentencepiece.SentencePieceNormalizer(norm_map=list(table.items()))
     finally:
         sentencepiece.SetMinLogLevel(0)
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_messages.ModelProto()
     model.ParseFromString(compiled.serialized_model_proto())
     return bytes(model.normalizer_spec.precompiled_charsmap)

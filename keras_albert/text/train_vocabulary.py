@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
+from keras_albert.text import sentencepiece_messages
 from keras_albert.text.text_rows import to_text_rows
 from keras_albert.text.text_rules import (
     TextRules,
@@ -199,7 +199,7 @@ def _ruled_normalizer(rules: TextRules) -> Any:
     """Make the normalizer for training: nmt_nfkc, as in ALBERT, with the rules."""
     plain = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc")
     # `add_text_rules` asks for a whole model, of which this is but one part.
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_messages.ModelProto()
     model.ParseFromString(plain.serialized_model_proto())
     model.trainer_spec.SetInParent()
     model.pieces.add(piece="<unk>")

@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
+
+from keras_albert.text import sentencepiece_messages
 
 __all__ = [
     "SPECIAL_TOKENS",
@@ -20,7 +21,7 @@ __all__ = [
 # Every released checkpoint has its special tokens at these ids.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
-_PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+_PIECE = sentencepiece_messages.SentencePiece
 
 
 def parse_vocabulary(proto: bytes) -> Any:
@@ -30,12 +31,12 @@ def parse_vocabulary(proto: bytes) -> Any:
         proto: bytes. The contents of a `spiece.model` file.
 
     Returns:
-        A `sentencepiece_model_pb2.ModelProto`.
+        A `sentencepiece_messages.ModelProto`.
 
     Raises:
         ValueError: The bytes are no whole SentencePiece model.
     """
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_messages.ModelProto()
     try:
         model.ParseFromString(proto)
     except DecodeError:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sentencepiece import sentencepiece_model_pb2
 
+from keras_albert.text import sentencepiece_messages
 from keras_albert.text.vocabulary_file import parse_vocabulary
 from keras_albert.text.word_starts import WordStarts
 from keras_albert.types import FloatArray, Int64Array, IntArray
@@ -15,7 +15,7 @@ from keras_albert.types import FloatArray, Int64Array, IntArray
 # How much of a run is masked.
 _NOT, _FIRST_WORD, _WHOLE = 0, 1, 2
 
-_PIECE_TYPES = sentencepiece_model_pb2.ModelProto.SentencePiece
+_PIECE_TYPES = sentencepiece_messages.SentencePiece
 
 
 class MaskedRows(NamedTuple):

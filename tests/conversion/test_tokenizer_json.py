@@ -85,9 +85,10 @@ def test_the_vocabulary_comes_back_from_either_file(exported, tokenizer, tmp_pat
 
 def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer):
     import transformers
-    from sentencepiece import sentencepiece_model_pb2
 
-    model = sentencepiece_model_pb2.ModelProto.FromString(tiny_proto)
+    from keras_albert.text import sentencepiece_messages
+
+    model = sentencepiece_messages.ModelProto.FromString(tiny_proto)
     original = transformers.AlbertTokenizer(
         vocab=[(piece.piece, piece.score) for piece in model.pieces]
     )

@@ -4,8 +4,8 @@ import unicodedata
 
 import pytest
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
+from keras_albert.text import sentencepiece_messages
 from keras_albert.text.text_rules import (
     TextRules,
     add_text_rules,
@@ -19,7 +19,7 @@ from keras_albert.text.vocabulary_file import parse_vocabulary
 def model_with_table(table, *pieces):
     """The bytes of a model with one of SentencePiece's own tables, untrained."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=table)
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_messages.ModelProto()
     model.ParseFromString(normalizer.serialized_model_proto())
     model.trainer_spec.unk_id = 0
     model.pieces.add(piece="<unk>", type=2)
@@ -132,7 +132,7 @@ def test_the_tables_own_sequences_survive():
 
 
 def parse_spec(normalizer):
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_messages.ModelProto()
     model.ParseFromString(normalizer.serialized_model_proto())
     return model.normalizer_spec
 
