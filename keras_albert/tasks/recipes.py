@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import keras
-from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.tasks.default_optimizer import adamw
-from keras_albert.types import Tensor
+from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
 
 
 @dataclass(frozen=True)
@@ -93,44 +92,6 @@ class Recipe:
         total = total_steps or self.steps
         warmup = max(1, round(total * self.warmup_steps / self.steps))
         return adamw(WarmUpAndDecay(self.learning_rate, total, warmup))
-
-
-@keras.saving.register_keras_serializable(package="keras_albert")
-class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate that rises linearly and then falls linearly to zero.
-
-    Args:
-        peak: float. The highest rate.
-        total_steps: int. Steps until the rate is zero.
-        warmup_steps: int. Steps until the peak.
-
-    Example:
-        >>> schedule = WarmUpAndDecay(1.0, total_steps=10, warmup_steps=2)
-        >>> [round(float(schedule(step)), 2) for step in (0, 1, 2, 6, 10)]
-        [0.0, 0.5, 1.0, 0.5, 0.0]
-    """
-
-    def __init__(self, peak: float, total_steps: int, warmup_steps: int) -> None:
-        super().__init__()
-        self.peak = peak
-        self.total_steps = total_steps
-        self.warmup_steps = warmup_steps
-
-    def __call__(self, step: Tensor) -> Tensor:
-        """Give the rate of a step."""
-        step = ops.cast(step, "float32")
-        rising = step / max(1, self.warmup_steps)
-        decay_steps = max(1, self.total_steps - self.warmup_steps)
-        falling = (self.total_steps - step) / decay_steps
-        return self.peak * ops.maximum(0.0, ops.minimum(rising, falling))
-
-    def get_config(self) -> dict[str, float]:
-        """Give the constructor's arguments."""
-        return {
-            "peak": self.peak,
-            "total_steps": self.total_steps,
-            "warmup_steps": self.warmup_steps,
-        }
 
 
 _TABLE = (
