@@ -11,6 +11,7 @@ from keras_albert.layers.conditional_span_head import ConditionalSpanHead
 from keras_albert.layers.initializers import albert_initializer
 from keras_albert.layers.span_mask import MASKED_LOGIT, mask_logits, span_mask
 from keras_albert.tasks.answering import Answering
+from keras_albert.tasks.idle_pooler import IdlePooler
 from keras_albert.tasks.model_input import holds_ids
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.span_ids import (
@@ -28,7 +29,7 @@ from keras_albert.text.question_answerer_preprocessor import (
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertQuestionAnswerer(Answering, AlbertTask, keras_hub.models.Task):
+class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models.Task):
     """Find the answer to a question in a context of any length, or say there is none.
 
     `predict` gives the logits of each window of each context, `answer` what a person
@@ -81,8 +82,6 @@ class AlbertQuestionAnswerer(Answering, AlbertTask, keras_hub.models.Task):
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
 
-    uses_pooler = False
-
     output_padding = MASKED_LOGIT
 
     def __init__(
@@ -100,8 +99,6 @@ class AlbertQuestionAnswerer(Answering, AlbertTask, keras_hub.models.Task):
         check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
-        # Nobody reads `pooled_output`: there is no gradient.
-        backbone.pooler.trainable = False
         self.preprocessor = preprocessor
         if head == "conditional":
             self.span_head = ConditionalSpanHead(

@@ -13,6 +13,7 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.masked_pooling import MaskedPooling
 from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.id_arrays import read_ids
+from keras_albert.tasks.idle_pooler import IdlePooler
 from keras_albert.tasks.labels import encode_scores
 from keras_albert.tasks.model_input import holds_ids
 from keras_albert.tasks.pair_scores import contrastive_scores, cosine_scores
@@ -26,7 +27,7 @@ from keras_albert.types import FloatArray, Tensor, Texts
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
+class AlbertTextEmbedder(IdlePooler, AlbertTask, keras_hub.models.TextEmbedder):
     """Turn each text into a vector; those of texts of like meaning are near.
 
     It is trained on pairs of texts, `x=(first, second)`, in one of two ways:
@@ -81,8 +82,6 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
 
     preprocessor_cls = AlbertTextEmbedderPreprocessor
 
-    uses_pooler = False
-
     def __init__(
         self,
         backbone: AlbertBackbone,
@@ -106,8 +105,6 @@ class AlbertTextEmbedder(AlbertTask, keras_hub.models.TextEmbedder):
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        # Nothing reads it here: no gradient, and weight decay alone would move it.
-        backbone.pooler.trainable = False
         # In float32 under any policy: the sums of long texts lose little.
         self.pooling = MaskedPooling(pooling_mode, dtype="float32", name="pooling")
         self.unit_length = keras.layers.UnitNormalization(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.initializers import albert_initializer
+from keras_albert.tasks.idle_pooler import IdlePooler
 from keras_albert.tasks.named_classes import NamedClasses, count_classes
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.tag_targets import (
@@ -30,7 +31,7 @@ from keras_albert.text.token_classifier_preprocessor import (
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertTokenClassifier(
-    WordAnswers, NamedClasses, AlbertTask, keras_hub.models.Task
+    IdlePooler, WordAnswers, NamedClasses, AlbertTask, keras_hub.models.Task
 ):
     """Tag words, and find the entities in texts.
 
@@ -84,7 +85,6 @@ class AlbertTokenClassifier(
     """
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
-    uses_pooler = False
 
     def __init__(
         self,
@@ -100,8 +100,6 @@ class AlbertTokenClassifier(
         check_scheme(scheme)
         check_preprocessor(backbone, preprocessor)
         # === Layers ===
-        # It has no part in the outputs, and Keras would warn of missing gradients.
-        backbone.pooler.trainable = False
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = keras.layers.Dropout(

@@ -33,6 +33,9 @@ def check_task(task, x, y, directory):
     cls = type(task)
     # Or Keras runs it once more, eagerly, for each batch on JAX.
     assert all(layer.built for layer in task._flatten_layers())
+    # Another task on the same backbone may train what this one leaves alone.
+    assert len(task.backbone.trainable_weights) == len(task.backbone.weights)
+    pooler = task.backbone.pooler.get_weights()
     # Strings in; the answers do not depend on who is in the batch.
     outputs = task.predict(x, verbose=0)
     assert_same(task.predict(x, batch_size=2, verbose=0), outputs)
@@ -40,6 +43,8 @@ def check_task(task, x, y, directory):
     assert np.isfinite(history["loss"]).all()
     trained = task.predict(x, verbose=0)
     assert_differs(trained, outputs)
+    kept = map(np.array_equal, pooler, task.backbone.pooler.get_weights())
+    assert all(kept) != cls.uses_pooler
     scores = task.evaluate(x, y, verbose=0, return_dict=True)
     assert all(np.isfinite(list(scores.values())))
 
