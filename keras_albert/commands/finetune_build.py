@@ -20,6 +20,8 @@ SMALL: dict[str, Any] = {
     "dropout": 0.2,
 }
 
+_MAX_LENGTH = 128
+
 
 def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     """Build the task on a preset, or on a small model of random weights.
@@ -32,18 +34,23 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     Returns:
         The task.
     """
-    length = arguments.max_length or 128
     if arguments.recipe is not None:
         how = recipe(arguments.recipe)
         if arguments.max_length:
             how = replace(how, max_sequence_length=arguments.max_length)
         return how.build(kind.task, arguments.preset, **train.head)
     if arguments.preset is not None:
-        preprocessor = kind.task.preprocessor_cls.from_preset(
-            arguments.preset, max_sequence_length=length
+        load = kind.task.preprocessor_cls.from_preset
+        length = arguments.max_length or min(
+            _MAX_LENGTH, load(arguments.preset).max_sequence_length
         )
+        preprocessor = load(arguments.preset, max_sequence_length=length)
+        if kind.task.shared_head_layers:
+            # A pretrained head has learned the very thing.
+            return kind.task.from_preset(arguments.preset, preprocessor=preprocessor)
         backbone = AlbertBackbone.from_preset(arguments.preset)
     else:
+        length = arguments.max_length or _MAX_LENGTH
         tokenizer, backbone = _small_model(train.texts(), length)
         preprocessor = kind.task.preprocessor_cls(tokenizer, max_sequence_length=length)
     return kind.task(backbone, preprocessor=preprocessor, **train.head)

@@ -56,7 +56,7 @@ class PresetMixin:
         _check_config(directory)
         _check_weight_files(directory)
         try:
-            return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
+            return cls._from_own_preset(directory, **kwargs)
         except (KeyError, OSError) as error:
             msg = (
                 f"{directory} could not be loaded as {cls.__name__}: its files are "
@@ -64,6 +64,11 @@ class PresetMixin:
                 "again."
             )
             raise ValueError(msg) from error
+
+    @classmethod
+    def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
+        """Build an instance from a preset that one of our classes has saved."""
+        return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
 
     @classmethod
     def _from_checkpoint(

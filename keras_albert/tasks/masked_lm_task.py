@@ -23,6 +23,8 @@ class MaskedLMTask(AlbertTask):
 
     is_self_supervised = True
 
+    shared_head_layers = ("masked_lm_head",)
+
     @property
     def target_dtype(self) -> str:
         """The dtype of token ids."""

@@ -2,16 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.presets.checkpoint_exports import CheckpointExports
-from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.tasks.automatic_compile import AutomaticCompile
 from keras_albert.tasks.export_formats import export_writer
 from keras_albert.tasks.id_arrays import read_ids
@@ -22,8 +18,8 @@ from keras_albert.tasks.model_input import (
     read_model_input,
     unpack_validation,
 )
-from keras_albert.tasks.preprocessor_check import check_vocabulary_size
 from keras_albert.tasks.ragged_outputs import has_ragged_outputs, predict_ragged
+from keras_albert.tasks.task_presets import TaskPresets
 from keras_albert.tasks.validation_split import split_validation
 from keras_albert.text.examples import Examples
 from keras_albert.text.text_columns import text_columns
@@ -36,11 +32,7 @@ else:
     _Task = object
 
 
-# The arguments that say what the outputs of a head are.
-_CLASSES = {"num_classes", "labels"}
-
-
-class AlbertTask(AutomaticCompile, CheckpointExports, PresetMixin, _Task):
+class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     """The part of a task that does not depend on what it predicts.
 
     Stands before one of KerasHub's task classes in the list of bases. A subclass
@@ -48,13 +40,8 @@ class AlbertTask(AutomaticCompile, CheckpointExports, PresetMixin, _Task):
     metrics are (`default_loss`, `default_metrics`).
     """
 
-    backbone_cls = AlbertBackbone
-
     # Whether targets come from the texts themselves.
     is_self_supervised = False
-
-    # Whether it reads `pooled_output`; a checkpoint without a pooler says so then.
-    uses_pooler = True
 
     # What `predict` fills up outputs with whose shape differs from batch to batch.
     output_padding: float = 0.0
@@ -227,52 +214,6 @@ class AlbertTask(AutomaticCompile, CheckpointExports, PresetMixin, _Task):
         self.backbone.quantize(mode, **kwargs)
         # What was compiled would run the old weights.
         self.train_function = self.test_function = self.predict_function = None
-
-    def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Save the weights that are not the backbone's; see KerasHub's `Task`."""
-        keras.saving.save_weights(self, filepath, objects_to_skip=self._not_head())
-
-    def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the weights that are not the backbone's; see KerasHub's `Task`."""
-        keras.saving.load_weights(self, filepath, objects_to_skip=self._not_head())
-
-    def _not_head(self) -> list[Any]:
-        # KerasHub forgets the optimizer, whose state is twice the model's size.
-        return [*self.backbone._flatten_layers(), self.optimizer]
-
-    @classmethod
-    def _from_checkpoint(
-        cls,
-        checkpoint_format: CheckpointFormat,
-        directory: Path,
-        load_weights: bool = True,
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        # Other classes than the checkpoint's need a new head.
-        keep_head = not _CLASSES.isdisjoint(kwargs)
-        known = checkpoint_format.task_arguments(directory, cls)
-        for name in set(known) - (_CLASSES if keep_head else set()):
-            kwargs.setdefault(name, known[name])
-        load_weights = load_weights and "backbone" not in kwargs
-        if "backbone" not in kwargs:
-            kwargs["backbone"] = checkpoint_format.load_backbone(
-                AlbertBackbone, directory, load_weights=False, dtype=dtype
-            )
-            # Known to `compile`, which the constructor calls.
-            kwargs["backbone"].pretrained = load_weights
-        if "preprocessor" not in kwargs:
-            length = kwargs["backbone"].max_sequence_length
-            kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(
-                directory, max_sequence_length=length
-            )
-            check_vocabulary_size(
-                kwargs["backbone"], kwargs["preprocessor"].tokenizer, str(directory)
-            )
-        task = cls(**kwargs)
-        if load_weights:
-            checkpoint_format.load_weights(task, directory, keep_head)
-        return task
 
     def export(
         self,

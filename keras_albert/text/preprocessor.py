@@ -181,10 +181,25 @@ class AlbertPreprocessor(PresetMixin):
         return x, y, sample_weight
 
     @classmethod
+    def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Fit a new preprocessor to the backbone of a preset.
+
+        KerasHub asks this where a preset has no preprocessor, or that of another task.
+        """
+        config = loader.config.get("config") or {}
+        if "max_sequence_length" in config:
+            kwargs.setdefault("max_sequence_length", config["max_sequence_length"])
+        missing: dict[str, Any] = super()._add_missing_kwargs(loader, kwargs)  # type: ignore[misc]
+        return missing
+
+    @classmethod
     def _from_checkpoint(
         cls, checkpoint_format: CheckpointFormat, directory: Any, **kwargs: Any
     ) -> Any:
         vocabulary = checkpoint_format.read_vocabulary(directory)
+        if "max_sequence_length" not in kwargs:
+            arguments = checkpoint_format.backbone_arguments(directory)
+            kwargs["max_sequence_length"] = arguments.get("max_sequence_length", 512)
         return cls(tokenizer=AlbertTokenizer(vocabulary), **kwargs)  # type: ignore[call-arg]
 
     def get_config(self) -> dict[str, Any]:

@@ -1,0 +1,108 @@
+"""How a task is loaded and saved: its backbone, its preprocessor and its head."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import keras
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.presets.checkpoint_exports import CheckpointExports
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.tasks.preprocessor_check import check_vocabulary_size
+
+if TYPE_CHECKING:
+    from keras_hub.models import Task as _Task
+else:
+    _Task = object
+
+# The arguments that say what the outputs of a head are.
+_CLASSES = {"num_classes", "labels"}
+
+_TASK_FILE = "task.json"
+_TASK_WEIGHTS_FILE = "task.weights.h5"
+
+
+class TaskPresets(CheckpointExports, PresetMixin, _Task):
+    """What a task adds to `from_preset` and `save_to_preset`, as a mixin."""
+
+    backbone_cls = AlbertBackbone
+
+    # Whether it reads `pooled_output`; a checkpoint without a pooler says so then.
+    uses_pooler = True
+
+    # Layers of its head that mean the same in any other task that has them.
+    shared_head_layers: tuple[str, ...] = ()
+
+    def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Save the weights that are not the backbone's; see KerasHub's `Task`."""
+        keras.saving.save_weights(self, filepath, objects_to_skip=self._not_head())
+
+    def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Load the weights that are not the backbone's; see KerasHub's `Task`."""
+        keras.saving.load_weights(self, filepath, objects_to_skip=self._not_head())
+
+    def _not_head(self) -> list[Any]:
+        # KerasHub forgets the optimizer, whose state is twice the model's size.
+        return [*self.backbone._flatten_layers(), self.optimizer]
+
+    @classmethod
+    def _from_checkpoint(
+        cls,
+        checkpoint_format: CheckpointFormat,
+        directory: Path,
+        load_weights: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        # Other classes than the checkpoint's need a new head.
+        keep_head = not _CLASSES.isdisjoint(kwargs)
+        known = checkpoint_format.task_arguments(directory, cls)
+        for name in set(known) - (_CLASSES if keep_head else set()):
+            kwargs.setdefault(name, known[name])
+        load_weights = load_weights and "backbone" not in kwargs
+        if "backbone" not in kwargs:
+            kwargs["backbone"] = checkpoint_format.load_backbone(
+                AlbertBackbone, directory, load_weights=False, dtype=dtype
+            )
+            # Known to `compile`, which the constructor calls.
+            kwargs["backbone"].pretrained = load_weights
+        if "preprocessor" not in kwargs:
+            kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(directory)
+            check_vocabulary_size(
+                kwargs["backbone"], kwargs["preprocessor"].tokenizer, str(directory)
+            )
+        task = cls(**kwargs)
+        if load_weights:
+            checkpoint_format.load_weights(task, directory, keep_head)
+        return task
+
+    @classmethod
+    def _from_own_preset(
+        cls, directory: Path, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        task = super()._from_own_preset(directory, load_weights=load_weights, **kwargs)
+        saved = _saved_class(directory)
+        if load_weights and not issubclass(saved, cls):
+            # KerasHub takes the backbone alone from the preset of another task.
+            names = set(cls.shared_head_layers)
+            names &= set(getattr(saved, "shared_head_layers", ()))
+            if names:
+                others = [x for x in task.layers if x.name not in names]
+                keras.saving.load_weights(
+                    task,
+                    directory / _TASK_WEIGHTS_FILE,
+                    objects_to_skip=[*task._not_head(), *others],
+                )
+        return task
+
+
+def _saved_class(directory: Path) -> type:
+    """Give the class of the task that a preset was saved from; `object` if of none."""
+    path = directory / _TASK_FILE
+    if not path.is_file():
+        return object
+    name = json.loads(path.read_text(encoding="utf-8"))["registered_name"]
+    return keras.saving.get_registered_object(name) or object
