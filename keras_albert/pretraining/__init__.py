@@ -1,5 +1,7 @@
 """From raw text to a pretrained model: data, optimizer and training."""
 
 from keras_albert.pretraining.lamb import Lamb
+from keras_albert.pretraining.pretraining_batches import PretrainingBatches
+from keras_albert.pretraining.pretraining_data import PretrainingData
 
-__all__ = ["Lamb"]
+__all__ = ["Lamb", "PretrainingBatches", "PretrainingData"]

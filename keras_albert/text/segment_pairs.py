@@ -1,11 +1,60 @@
-"""Consecutive segments, some in the wrong order, with masked tokens."""
+"""Pairs of segments, some of them changed, with masked tokens."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from keras_albert.text.batch_seeds import BatchSeeds
 from keras_albert.text.packing import EncodedTexts
 from keras_albert.text.whole_word_masking import WholeWordMasking
-from keras_albert.types import Batch, FloatArray, Int64Array
+from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
+
+
+class MaskedPairs(NamedTuple):
+    """A batch of pairs, some of them changed, all of them masked.
+
+    Args:
+        x: dict of int32 arrays. The model's inputs.
+        labels: int32 array `(rows, slots)`. The ids that stood at `mask_positions`.
+        weights: float32 array `(rows, slots)`. 1, or 0 in empty slots.
+        changed: int32 array `(rows,)`. 1 for a pair that was changed.
+    """
+
+    x: dict[str, IntArray]
+    labels: IntArray
+    weights: FloatArray
+    changed: IntArray
+
+
+def draw_pairs(
+    pairs: EncodedTexts,
+    changed_pairs: EncodedTexts,
+    masking: WholeWordMasking,
+    generator: np.random.Generator,
+    rows: Int64Array,
+    length: int,
+) -> MaskedPairs:
+    """Pack some pairs as they are or changed, by a coin's toss each, and mask them.
+
+    Args:
+        pairs: `EncodedTexts` of pairs.
+        changed_pairs: `EncodedTexts` of as many: swapped, or with other second texts.
+        masking: `WholeWordMasking`.
+        generator: `np.random.Generator`.
+        rows: int64 array `(batch,)`. Which pairs, in which order.
+        length: int. The width to pad to.
+
+    Returns:
+        The batch.
+    """
+    changed = generator.random(len(rows)) < 0.5
+    x: dict[str, IntArray] = {}
+    for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
+        for name, packed in texts.pack(rows[here], length).items():
+            x.setdefault(name, np.empty((len(rows), length), np.int32))[here] = packed
+    masked = masking(x["token_ids"], generator)
+    x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
+    return MaskedPairs(x, masked.labels, masked.weights, changed.astype(np.int32))
 
 
 class SegmentPairs:
@@ -50,21 +99,15 @@ class SegmentPairs:
             order 1 where it is wrong) and their weights.
         """
         generator = self.seeds.generator(rows)
-        swap = generator.random(len(rows)) < 0.5
-        straight = self.in_order.pack(rows, length)
-        turned = self.swapped.pack(rows, length)
-        x = {
-            name: np.where(swap[:, None], turned[name], straight[name])
-            for name in straight
-        }
-        masked = self.masking(x["token_ids"], generator)
-        x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
-        y = {"masked_lm": masked.labels, "sentence_order": swap.astype(np.int32)}
+        drawn = draw_pairs(
+            self.in_order, self.swapped, self.masking, generator, rows, length
+        )
+        y = {"masked_lm": drawn.labels, "sentence_order": drawn.changed}
         weight = np.ones(len(rows), np.float32)
         if self.sample_weight is not None:
             weight = self.sample_weight[rows]
         weights = {
-            "masked_lm": masked.weights * weight[:, None],
+            "masked_lm": drawn.weights * weight[:, None],
             "sentence_order": weight,
         }
-        return x, y, weights
+        return drawn.x, y, weights

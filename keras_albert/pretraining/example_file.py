@@ -1,0 +1,213 @@
+"""Examples on disk: Arrow files that are read without being loaded."""
+
+from collections.abc import Iterable
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from keras_albert.text.token_rows import TokenRows
+from keras_albert.types import Int64Array, IntArray
+
+# Token ids fit into two bytes, as those of all released vocabularies do.
+_LARGEST_SHORT = 2**16
+# One file is one batch of this many examples, or of several such.
+BATCH_ROWS = 4096
+
+
+class Example(NamedTuple):
+    """Two consecutive segments of a document, in order and unmasked.
+
+    Args:
+        token_ids: int32 array `(tokens,)`. Of the first segment, then of the second.
+        word_starts: bool array `(tokens,)`. Whether a token begins a word.
+        boundary: int. Tokens in the first segment.
+        document: int. A 64-bit number of the document.
+    """
+
+    token_ids: IntArray
+    word_starts: Any
+    boundary: int
+    document: int
+
+
+def example_schema(vocabulary_size: int) -> Any:
+    """Give the columns of a file of examples.
+
+    Args:
+        vocabulary_size: int. Pieces in the vocabulary.
+
+    Returns:
+        A `pyarrow.Schema`.
+    """
+    pa = arrow()
+    ids = pa.uint16() if vocabulary_size <= _LARGEST_SHORT else pa.int32()
+    return pa.schema(
+        [
+            pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
+            pa.field(
+                "word_starts", pa.list_(pa.field("item", pa.bool_(), False)), False
+            ),
+            pa.field("boundary", pa.int32(), False),
+            pa.field("document", pa.uint64(), False),
+        ]
+    )
+
+
+def write_examples(
+    stream: IO[bytes], examples: Iterable[Example], vocabulary_size: int
+) -> int:
+    """Write a file of examples; it holds no more than some thousand in memory.
+
+    Args:
+        stream: A binary stream.
+        examples: The examples.
+        vocabulary_size: int. Pieces in the vocabulary.
+
+    Returns:
+        How many there were.
+    """
+    pa = arrow()
+    schema = example_schema(vocabulary_size)
+    count = 0
+    with pa.ipc.new_file(pa.PythonFile(stream, "w"), schema) as writer:
+        waiting: list[Example] = []
+        for example in examples:
+            waiting.append(example)
+            if len(waiting) == BATCH_ROWS:
+                writer.write_batch(_record_batch(pa, schema, waiting))
+                count += len(waiting)
+                waiting = []
+        if waiting:
+            writer.write_batch(_record_batch(pa, schema, waiting))
+    return count + len(waiting)
+
+
+class ExampleFile:
+    """One file of examples, memory-mapped; any row is a slice away.
+
+    Args:
+        path: string. An Arrow IPC file that `write_examples` wrote.
+
+    Raises:
+        ValueError: If it is another file, or one that was cut short.
+    """
+
+    def __init__(self, path: str) -> None:
+        pa = arrow()
+        try:
+            file = pa.ipc.open_file(pa.memory_map(path))
+            batches = [file.get_batch(i) for i in range(file.num_record_batches)]
+            self._columns = [_Columns.read(batch) for batch in batches]
+        except (pa.ArrowInvalid, KeyError) as error:
+            msg = (
+                f"{path} is no file of examples: {error}. Prepare the texts again; "
+                "shards that are whole are kept."
+            )
+            raise ValueError(msg) from error
+        # The rows before each batch, and all of them.
+        self._before = np.cumsum([0, *(len(c.boundaries) for c in self._columns)])
+
+    def __len__(self) -> int:
+        return int(self._before[-1])
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens in all examples."""
+        return sum(int(c.offsets[-1] - c.offsets[0]) for c in self._columns)
+
+    @property
+    def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """The document of each example, uint64 `(rows,)`."""
+        parts = [columns.documents for columns in self._columns]
+        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+    def segments(self, row: int) -> tuple[IntArray, IntArray]:
+        """Give both segments of an example, as views into the file.
+
+        Args:
+            row: int.
+
+        Returns:
+            Two integer arrays.
+        """
+        batch = int(np.searchsorted(self._before, row, side="right")) - 1
+        columns, row = self._columns[batch], row - int(self._before[batch])
+        begin, end = columns.offsets[row], columns.offsets[row + 1]
+        middle = begin + columns.boundaries[row]
+        return columns.values[begin:middle], columns.values[middle:end]
+
+
+class _Columns(NamedTuple):
+    """The columns of a record batch, as NumPy sees them."""
+
+    values: Any
+    offsets: Any
+    boundaries: Any
+    documents: Any
+
+    @classmethod
+    def read(cls, batch: Any) -> "_Columns":
+        ids = batch.column("token_ids")
+        return cls(
+            # `values` is what the offsets count in; `flatten` would shift it.
+            ids.values.to_numpy(),
+            ids.offsets.to_numpy(),
+            batch.column("boundary").to_numpy(),
+            batch.column("document").to_numpy(),
+        )
+
+
+def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
+    rows = TokenRows.from_arrays([example.token_ids for example in examples])
+    offsets = np.append(rows.starts, len(rows.values)).astype(np.int32)
+    ids, starts = (schema.field(name).type for name in ("token_ids", "word_starts"))
+    flags = np.concatenate([example.word_starts for example in examples])
+    columns = [
+        pa.ListArray.from_arrays(
+            offsets, pa.array(rows.values, ids.value_type), type=ids
+        ),
+        pa.ListArray.from_arrays(offsets, pa.array(flags), type=starts),
+        pa.array([example.boundary for example in examples], pa.int32()),
+        pa.array([example.document for example in examples], pa.uint64()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def arrow() -> Any:
+    """Import pyarrow, or say where it comes from.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: If it is not installed.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+    except ImportError as error:
+        msg = "Examples are Arrow files: pip install 'keras-albert[pretraining]'"
+        raise ImportError(msg) from error
+    return pa
+
+
+def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, TokenRows]:
+    """Take examples out of several files.
+
+    Args:
+        files: The files; their examples are numbered through.
+        rows: int64 array `(batch,)`.
+
+    Returns:
+        The first segments, and the second ones.
+    """
+    before = np.cumsum([0, *(len(file) for file in files)])
+    owners = np.searchsorted(before, rows, side="right") - 1
+    within = (rows - before[owners]).tolist()
+    pairs = [
+        files[owner].segments(row)
+        for owner, row in zip(owners.tolist(), within, strict=True)
+    ]
+    return (
+        TokenRows.from_arrays([first for first, _ in pairs]),
+        TokenRows.from_arrays([second for _, second in pairs]),
+    )

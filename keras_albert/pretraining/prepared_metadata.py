@@ -1,0 +1,82 @@
+"""What a directory of prepared examples says of itself."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+METADATA_FILE = "metadata.json"
+VOCABULARY_FILE = "vocabulary.spm"
+FORMAT_VERSION = 1
+
+Split: TypeAlias = Literal["train", "held_out"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+
+def shard_name(split: Split, number: int, num_shards: int) -> str:
+    """Name a shard.
+
+    Example:
+        >>> shard_name("train", 0, 8)
+        'train-00000-of-00008.arrow'
+    """
+    return f"{split}-{number:05d}-of-{num_shards:05d}.arrow"
+
+
+@dataclass(frozen=True)
+class PreparedMetadata:
+    """What was prepared, and how.
+
+    Args:
+        sequence_length: int. The longest row that the examples fill, special tokens
+            counted.
+        vocabulary_size: int. Pieces in the vocabulary.
+        shards: dict. The files of each split, in order.
+        settings: dict. What else the examples follow from: the seed, the rates.
+        counters: dict of int. Documents, sentences, tokens, examples, and what was
+            left out, and why.
+    """
+
+    sequence_length: int
+    vocabulary_size: int
+    shards: dict[str, list[str]]
+    settings: dict[str, Any] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Write it as JSON."""
+        return json.dumps({"format_version": FORMAT_VERSION} | asdict(self), indent=2)
+
+    @classmethod
+    def read(cls, directory: Path) -> "PreparedMetadata":
+        """Read a directory's.
+
+        Args:
+            directory: Path.
+
+        Returns:
+            The metadata.
+
+        Raises:
+            ValueError: If it is not there, or a later version wrote it.
+        """
+        path = directory / METADATA_FILE
+        if not path.is_file():
+            msg = (
+                f"{directory} holds no {METADATA_FILE}: no texts were prepared there, "
+                "or not to the end. Run `keras-albert prepare` (again)."
+            )
+            raise ValueError(msg)
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            version = stored.pop("format_version")
+        except (ValueError, AttributeError, KeyError) as error:
+            msg = f"{path} is no metadata of prepared texts ({error}). Prepare again."
+            raise ValueError(msg) from error
+        if version != FORMAT_VERSION:
+            msg = (
+                f"{path} is of format {version}, and this version reads "
+                f"{FORMAT_VERSION}. Update keras_albert, or prepare the texts again."
+            )
+            raise ValueError(msg)
+        return cls(**stored)
