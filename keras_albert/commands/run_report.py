@@ -3,15 +3,14 @@
 import importlib.util
 import json
 import os
-import platform
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
+
+from keras_albert.presets.versions import versions
 
 
 @dataclass(frozen=True)
@@ -59,17 +58,6 @@ def write_report(
     temporary = output / "report.json.partial"
     temporary.write_text(json.dumps(contents, indent=2), encoding="utf-8")
     os.replace(temporary, output / "report.json")
-
-
-def versions() -> dict[str, str]:
-    """Name the versions that a result depends on."""
-    found = {"python": platform.python_version(), "backend": keras.config.backend()}
-    for package in ("keras-albert", "keras", "keras-hub", keras.config.backend()):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[Path]:

@@ -1,0 +1,120 @@
+"""The model of a run, and how it learns."""
+
+from typing import Any
+
+import keras
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.pretraining.lamb import Lamb
+from keras_albert.pretraining.pretraining_config import PretrainingConfig
+from keras_albert.tasks.masked_lm import AlbertMaskedLM
+from keras_albert.tasks.pretrainer import AlbertPretrainer
+from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
+from keras_albert.text.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
+from keras_albert.text.pretrainer_preprocessor import AlbertPretrainerPreprocessor
+
+
+def build_pretrainer(
+    config: PretrainingConfig,
+    tokenizer: AlbertTokenizer,
+    sequence_length: int,
+    **backbone: Any,
+) -> Any:
+    """Build the task of a run, of random weights.
+
+    Args:
+        config: `PretrainingConfig`.
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int. Tokens in a row; there are no more position embeddings
+            than that, unless the settings ask for some.
+        **backbone: Arguments of `AlbertBackbone` that count more than the settings.
+
+    Returns:
+        An `AlbertPretrainer`; an `AlbertMaskedLM` where there is no second task.
+    """
+    arguments: dict[str, Any] = {
+        "vocabulary_size": tokenizer.vocabulary_size(),
+        "max_sequence_length": sequence_length,
+        **config.backbone_arguments,
+        **backbone,
+    }
+    model = AlbertBackbone(**arguments)
+    masks: dict[str, Any] = {
+        "mask_selection_rate": config.masked,
+        "mask_token_rate": config.mask_token,
+        "random_token_rate": config.random_token,
+        "max_ngram": config.max_ngram,
+        "max_sequence_length": model.max_sequence_length,
+    }
+    if config.second_task == "none":
+        return AlbertMaskedLM(model, AlbertMaskedLMPreprocessor(tokenizer, **masks))
+    return AlbertPretrainer(model, AlbertPretrainerPreprocessor(tokenizer, **masks))
+
+
+def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
+    """Say how a task learns, and create the optimizer's variables.
+
+    Args:
+        task: What `build_pretrainer` gave.
+        config: `PretrainingConfig`.
+    """
+    # Not the mean by weight: weights come normalized over all that makes an update.
+    names = list(task.output) if isinstance(task.output, dict) else None
+    loss: Any = _loss()
+    metrics: Any = [_accuracy("masked_lm_accuracy")]
+    if names is not None:
+        loss = {name: _loss() for name in names}
+        metrics = {name: [_accuracy("accuracy")] for name in names}
+    task.compile(
+        build_optimizer(config),
+        loss,
+        metrics=None,
+        weighted_metrics=metrics,
+        # Done by `build_optimizer`, whatever the task's own precision is.
+        auto_scale_loss=False,
+    )
+    task.optimizer.build(task.trainable_variables)
+
+
+def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
+    """Make the optimizer of a run.
+
+    Args:
+        config: `PretrainingConfig`.
+
+    Returns:
+        An AdamW or a `Lamb`; under `mixed_float16` within a loss scale.
+    """
+    several = config.accumulation_steps > 1
+    schedule = WarmUpAndDecay(
+        config.peak_learning_rate,
+        config.steps,
+        config.num_warmup_steps,
+        power=config.decay_power,
+        accumulation_steps=config.accumulation_steps,
+    )
+    arguments: dict[str, Any] = {
+        "global_clipnorm": config.clip_norm or None,
+        "gradient_accumulation_steps": config.accumulation_steps if several else None,
+    }
+    if config.optimizer == "lamb":
+        optimizer = Lamb(schedule, decay_rate=config.weight_decay, **arguments)
+    else:
+        optimizer = keras.optimizers.AdamW(
+            schedule, weight_decay=config.weight_decay, epsilon=1e-6, **arguments
+        )
+        optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    if config.precision == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def _loss() -> keras.losses.Loss:
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="sum_over_batch_size"
+    )
+
+
+def _accuracy(name: str) -> keras.metrics.Metric:
+    return keras.metrics.SparseCategoricalAccuracy(name=name)

@@ -1,0 +1,103 @@
+"""What a run leaves when it is over."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_albert.presets.versions import versions
+from keras_albert.pretraining.build_pretrainer import build_pretrainer
+from keras_albert.pretraining.held_out import HeldOut
+from keras_albert.pretraining.pretraining_config import PretrainingConfig
+from keras_albert.pretraining.pretraining_data import PretrainingData
+from keras_albert.pretraining.run_folder import RunFolder
+from keras_albert.pretraining.run_story import draw_curve, model_card
+from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
+
+
+def finish_run(
+    task: Any,
+    config: PretrainingConfig,
+    folder: RunFolder,
+    devices: Any,
+    data: PretrainingData,
+    held_out: HeldOut,
+) -> dict[str, float]:
+    """Evaluate the best weights, and save them with their story.
+
+    Args:
+        task: The trained model.
+        config: `PretrainingConfig`.
+        folder: `RunFolder`.
+        devices: An object with the members of `OneDevice`.
+        data: `PretrainingData` that was trained on.
+        held_out: `HeldOut`.
+
+    Returns:
+        The scores.
+    """
+    best = TrainingCheckpoint.read(folder.best)
+    devices.assign(task.variables, best.groups["model"])
+    x, y, weights = held_out.arrays
+    scores: dict[str, float] = keras.Model.evaluate(
+        task,
+        x,
+        y,
+        sample_weight=weights,
+        batch_size=config.micro_batch_size,
+        verbose=0,
+        return_dict=True,
+    )
+    if not devices.is_chief:
+        return scores
+    report = {
+        "scores": scores,
+        "baselines": held_out.baselines,
+        "best step": best.step // config.accumulation_steps,
+        "settings": config.to_dict(),
+        "data": {
+            **data.metadata.counters,
+            "training examples": len(data),
+            "training tokens": data.num_tokens,
+            "masked held-out tokens": held_out.num_masked,
+        },
+        "versions": versions(),
+    }
+    rows = folder.curve.rows()
+    _write(folder.path / "report.json", json.dumps(report, indent=2))
+    folder.curve.write_csv(folder.path / "curve.csv")
+    draw_curve(folder.path / "curve.png", rows, held_out.baselines)
+    _save(task, config, folder, model_card(report, rows, task), data)
+    return scores
+
+
+def _save(
+    task: Any,
+    config: PretrainingConfig,
+    folder: RunFolder,
+    card: str,
+    data: PretrainingData,
+) -> None:
+    """Save with the card, and move into place what is whole."""
+    # As users want it: how it was trained, in what precision and with what seed, is
+    # no part of the model.
+    length = task.backbone.max_sequence_length
+    usual = {"dtype": "float32", "remat": False, "unroll": None, "seed": None}
+    finished = build_pretrainer(config, data.tokenizer, length, **usual)
+    finished.set_weights(task.get_weights())
+    partial = folder.last.parent / "finished"
+    shutil.rmtree(partial, ignore_errors=True)
+    finished.save_to_preset(partial)
+    _write(partial / "README.md", card)
+    plot = folder.path / "curve.png"
+    if plot.is_file():
+        shutil.copy(plot, partial)
+    os.replace(partial, folder.preset)
+
+
+def _write(path: Path, text: str) -> None:
+    path.with_name(f"{path.name}.partial").write_text(text, encoding="utf-8")
+    os.replace(path.with_name(f"{path.name}.partial"), path)

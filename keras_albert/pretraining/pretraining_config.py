@@ -1,0 +1,264 @@
+"""Everything that makes one pretraining run this run and no other."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from keras_albert.pretraining.model_sizes import MODEL_SIZES
+from keras_albert.pretraining.setting_checks import check_types
+from keras_albert.text.whole_word_masking import MaskingRates
+
+_CHOICES = {
+    "optimizer": ("adamw", "lamb"),
+    "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
+    "second_task": ("sentence_order", "next_sentence", "none"),
+}
+_AT_LEAST_ONE = (
+    "steps",
+    "batch_size",
+    "accumulation_steps",
+    "log_every",
+    "evaluate_every",
+    "checkpoint_every",
+    "evaluation_examples",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainingConfig:
+    """The settings of `pretrain`, checked when they are made.
+
+    The defaults suit one device and batches of tens or a few hundred examples. For
+    batches of thousands take `optimizer="lamb"`, whose rate by default is the paper's
+    0.00176 at 4,096, scaled by the square root of the batch size.
+
+    Args:
+        data: string. The directory that `keras-albert prepare` wrote.
+        output: string. The directory for the model; the same one goes on with a run.
+        size: string. "tiny", "small", "base", "large", "xlarge" or "xxlarge".
+            Defaults to `"base"`.
+        backbone: dict. Arguments of `AlbertBackbone` that differ from the size's.
+            Defaults to `{}`.
+        steps: int. Updates of the weights. Defaults to `125_000`.
+        batch_size: int. Examples an update, on all devices together. Defaults to
+            `64`.
+        accumulation_steps: int. Parts of a batch that pass through the model one
+            after the other, to save memory. Defaults to `1`.
+        sequence_length: int or `None`. Tokens in a row. Defaults to `None`, the
+            data's.
+        optimizer: string. "adamw", or "lamb" for large batches. Defaults to
+            `"adamw"`.
+        learning_rate: float or `None`. The peak. Defaults to `None`: 0.25 /
+            `hidden_dim` and at most 1e-3 for AdamW, 0.00176 * sqrt(`batch_size` /
+            4096) for Lamb.
+        warmup_steps: int or `None`. Updates until the peak. Defaults to `None`, a
+            twentieth of all.
+        decay_power: float. The exponent of the rate's way down to zero: 1 falls
+            linearly, 0 not at all. Defaults to `1.0`.
+        weight_decay: float. Not of biases and LayerNorms. Defaults to `0.01`.
+        clip_norm: float. The largest norm of all gradients together; 0 clips
+            nothing. Defaults to `1.0`.
+        precision: string. "float32", "mixed_bfloat16" or "mixed_float16". Defaults to
+            `"float32"`.
+        remat: bool. Recompute layers in the backward pass to save memory. Defaults
+            to `False`.
+        unroll: bool or `None`. Write the layers out instead of looping over them.
+            Defaults to `None`, what suits the backend.
+        second_task: string. "sentence_order", "next_sentence" or "none" beside the
+            masked tokens. Defaults to `"sentence_order"`.
+        masked: float. The part of the tokens to predict. Defaults to `0.15`.
+        mask_token: float. The part of those that `[MASK]` replaces. Defaults to
+            `0.8`.
+        random_token: float. The part that a random token replaces. Defaults to
+            `0.1`.
+        max_ngram: int. The most words masked in one piece. Defaults to `3`.
+        distribution: string. How devices share the work; "none" uses one. Defaults
+            to `"none"`.
+        log_every: int. Updates that a row of the curves averages over, an "epoch" of
+            the progress bar. Defaults to `100`.
+        evaluate_every: int. Updates between evaluations, a multiple of `log_every`.
+            Defaults to `1000`.
+        checkpoint_every: int. Updates between checkpoints. Defaults to `1000`.
+        evaluation_examples: int. The most held-out examples to evaluate on. Defaults
+            to `4096`.
+        seed: int. Decides weights, order, masks and dropout. Defaults to `0`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If one is out of range, or two contradict each other.
+
+    Example:
+        >>> from keras_albert.pretraining import PretrainingConfig
+        >>> config = PretrainingConfig(
+        ...     data="prepared", output="run", size="tiny", batch_size=1024,
+        ...     optimizer="lamb")
+        >>> config.peak_learning_rate
+        0.00088
+        >>> config.backbone_arguments["hidden_dim"]
+        256
+    """
+
+    data: str
+    output: str
+    size: str = "base"
+    backbone: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 125_000
+    batch_size: int = 64
+    accumulation_steps: int = 1
+    sequence_length: int | None = None
+    optimizer: str = "adamw"
+    learning_rate: float | None = None
+    warmup_steps: int | None = None
+    decay_power: float = 1.0
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    precision: str = "float32"
+    remat: bool = False
+    unroll: bool | None = None
+    second_task: str = "sentence_order"
+    masked: float = 0.15
+    mask_token: float = 0.8
+    random_token: float = 0.1
+    max_ngram: int = 3
+    distribution: str = "none"
+    log_every: int = 100
+    evaluate_every: int = 1000
+    checkpoint_every: int = 1000
+    evaluation_examples: int = 4096
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("data", "output"):
+            if not getattr(self, name):
+                raise ValueError(f"`{name}` is empty. Name a directory.")
+        for name, choices in ({"size": tuple(MODEL_SIZES)} | _CHOICES).items():
+            if getattr(self, name) not in choices:
+                raise self._wrong(name, f"is one of {', '.join(choices)}")
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise self._wrong(name, "is at least 1")
+        for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
+            if not 0 <= getattr(self, name) < 2**31:
+                raise self._wrong(name, "is at least 0")
+        if self.learning_rate is not None and not 0 < self.learning_rate < 1:
+            raise self._wrong("learning_rate", "is between 0 and 1")
+        if self.sequence_length is not None and self.sequence_length < 8:
+            raise self._wrong("sequence_length", "is at least 8")
+        if not 0 <= self.num_warmup_steps <= self.steps:
+            raise self._wrong("warmup_steps", f"is between 0 and steps={self.steps}")
+        self._check_multiple("batch_size", "accumulation_steps")
+        self._check_multiple("evaluate_every", "log_every")
+        _ = self.masking_rates  # says itself what is wrong
+
+    def _wrong(self, name: str, rule: str) -> ValueError:
+        return ValueError(f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}")
+
+    def _check_multiple(self, name: str, of: str) -> None:
+        value, unit = getattr(self, name), getattr(self, of)
+        if value % unit:
+            nearest = max(1, round(value / unit)) * unit
+            msg = (
+                f"`{name}` is a multiple of `{of}`. Received: {name}={value}, "
+                f"{of}={unit}. The nearest is {name}={nearest}."
+            )
+            raise ValueError(msg)
+
+    @classmethod
+    def from_file(cls, path: str | Path | None = None, **settings: Any) -> Self:
+        """Read a TOML or JSON file.
+
+        Args:
+            path: string, path or `None`. The file; names of the settings at its top
+                level, `backbone` a table. Defaults to `None`, no file.
+            **settings: What is said elsewhere, and counts more than the file;
+                `backbone` is joined name by name.
+
+        Returns:
+            The settings.
+
+        Raises:
+            OSError: If the file cannot be read.
+            ValueError: If it is neither TOML nor JSON, or names no such setting.
+        """
+        read = {} if path is None else _read(Path(path))
+        known = {each.name for each in fields(cls)}
+        unknown = sorted(set(read) - known)
+        if unknown:
+            msg = f"{path} names {', '.join(unknown)}. Known are: {', '.join(known)}."
+            raise ValueError(msg)
+        missing = {"data", "output"} - set(read) - set(settings)
+        if missing:
+            msg = f"Name a directory for: {', '.join(sorted(missing))}."
+            raise ValueError(msg)
+        if isinstance(read.get("backbone"), Mapping) and "backbone" in settings:
+            settings["backbone"] = {**read["backbone"], **settings["backbone"]}
+        return cls(**(read | settings))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the settings as JSON values."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return values | {"backbone": dict(self.backbone)}
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Examples that pass through the model at once, on all devices together."""
+        return self.batch_size // self.accumulation_steps
+
+    @property
+    def num_warmup_steps(self) -> int:
+        """Updates until the peak of the learning rate."""
+        if self.warmup_steps is None:
+            return max(1, self.steps // 20)
+        return self.warmup_steps
+
+    @property
+    def peak_learning_rate(self) -> float:
+        """The highest learning rate."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        if self.optimizer == "lamb":
+            return float(0.00176 * (self.batch_size / 4096) ** 0.5)
+        return float(min(1e-3, 0.25 / self.backbone_arguments["hidden_dim"]))
+
+    @property
+    def masking_rates(self) -> MaskingRates:
+        """How much is masked, and by what."""
+        return MaskingRates(
+            selection=self.masked,
+            mask_token=self.mask_token,
+            random_token=self.random_token,
+            max_ngram=self.max_ngram,
+        )
+
+    @property
+    def backbone_arguments(self) -> dict[str, Any]:
+        """Arguments of `AlbertBackbone`, but for those that follow from the data."""
+        return {
+            **MODEL_SIZES[self.size],
+            **self.backbone,
+            "remat": self.remat,
+            "unroll": self.unroll,
+            "seed": self.seed,
+            "dtype": self.precision,
+        }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read the top level of a file of settings."""
+    text = path.read_bytes()
+    try:
+        if path.suffix.lower() == ".json":
+            read = json.loads(text)
+        else:
+            read = tomllib.loads(text.decode("utf-8"))
+    except ValueError as error:
+        msg = f"{path} is no TOML, nor JSON under a name that ends in .json: {error}"
+        raise ValueError(msg) from error
+    if not isinstance(read, dict):
+        msg = f"{path} holds {type(read).__name__}. Write names and values of settings."
+        raise ValueError(msg)
+    return read

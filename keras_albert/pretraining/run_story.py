@@ -1,0 +1,133 @@
+"""A run as people read it: a plot and a model card."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_albert.pretraining.training_curve import Row
+
+_TASKS = {"sentence_order": "sentence order", "next_sentence": "next sentence"}
+
+
+def draw_curve(path: Path, rows: list[Row], baselines: dict[str, float]) -> None:
+    """Draw losses and accuracies, where matplotlib is installed.
+
+    Args:
+        path: Path. The PNG file.
+        rows: The rows of the curve.
+        baselines: dict of float. What is reached without reading, by metric.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    # Without pyplot, which would choose a window system.
+    from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
+
+    last = {name: value for row in rows for name, value in row.items()}
+    names = [name for name in last if f"val_{name}" in last]
+    figure = Figure(figsize=(4.2 * len(names), 3.4), layout="constrained")
+    for axis, name in zip(np.ravel(figure.subplots(1, len(names))), names, strict=True):
+        for key, label in ((name, "training"), (f"val_{name}", "held out")):
+            points = [(row["step"], row[key]) for row in rows if key in row]
+            marker = "o" if len(points) == 1 else None
+            axis.plot(*zip(*points, strict=True), label=label, marker=marker)
+        if name in baselines:
+            axis.axhline(baselines[name], color="gray", ls=":", label="without reading")
+        axis.set(xlabel="step", title=name.replace("_", " "))
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.savefig(path, dpi=120)
+
+
+def model_card(report: dict[str, Any], rows: list[Row], task: Any) -> str:
+    """Write what somebody who finds the model should know.
+
+    Args:
+        report: dict. What `finish_run` knows.
+        rows: The rows of the curve.
+        task: The model.
+
+    Returns:
+        Markdown, with the front matter that model hubs read.
+    """
+    settings, backbone = report["settings"], task.backbone
+    second = _TASKS.get(settings["second_task"])
+    objective = "masked tokens" + (f" and {second}" if second else "")
+    count = sum(int(np.prod(weight.shape)) for weight in task.weights)
+    return f"""---
+library_name: keras
+tags: [albert, keras_albert, pretraining]
+---
+
+# ALBERT, pretrained on {objective}
+
+{count:,} parameters: {backbone.num_layers} layers of width {backbone.hidden_dim} that
+share their weights, {backbone.vocabulary_size:,} tokens, up to \
+{backbone.max_sequence_length} in a row.
+
+```python
+from keras_albert import AlbertClassifier
+
+model = AlbertClassifier.from_preset("path/to/this/directory", num_classes=2)
+```
+
+## How good it is
+
+On {report["data"]["masked held-out tokens"]:,} masked tokens of documents that were not
+trained on, by which the best checkpoint (step {report["best step"]:,}) was chosen; 10%
+of the masked tokens stand as they are.
+
+{_score_table(report)}
+
+## How it was trained
+
+{_lines(report["data"])}
+
+{_lines(settings)}
+
+{_lines(report["versions"])}
+
+{_curve_table(rows)}
+
+![losses and accuracies](curve.png)
+
+## Before you use it
+
+It gives back what its texts said, and what they said of groups of people too; nobody
+has examined that. Say here what the texts are, who may use them, and what the model is
+not good enough for.
+"""
+
+
+def _score_table(report: dict[str, Any]) -> str:
+    lines = ["| metric | held out | without reading |", "|---|---|---|"]
+    for name, value in report["scores"].items():
+        baseline = report["baselines"].get(name)
+        # The commonest token, or the commoner answer.
+        beside = "" if baseline is None else f"{baseline:.4f}"
+        lines.append(f"| {name.replace('_', ' ')} | {value:.4f} | {beside} |")
+    return "\n".join(lines)
+
+
+def _curve_table(rows: list[Row], most: int = 12) -> str:
+    """Show some of the rows that were evaluated, the first and the last among them."""
+    held_out = [row for row in rows if "val_loss" in row]
+    chosen = np.unique(np.linspace(0, len(held_out) - 1, most).round().astype(int))
+    names = ["step", *(name for name in held_out[0] if name.startswith("val_"))]
+    lines = [
+        f"| {' | '.join(name.replace('_', ' ') for name in names)} |",
+        "|" + "---|" * len(names),
+    ]
+    for index in chosen:
+        cells = (f"{held_out[index][name]:.5g}" for name in names)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _lines(values: dict[str, Any]) -> str:
+    return "\n".join(
+        f"- {name.replace('_', ' ')}: `{value}`"
+        for name, value in values.items()
+        if value not in (None, {})
+    )

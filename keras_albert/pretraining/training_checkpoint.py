@@ -1,0 +1,88 @@
+"""A run at one moment, in a file that is whole or not there."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = list[npt.NDArray[Any]]
+
+# Counted up when older files no longer mean the same.
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainingCheckpoint:
+    """All that a run needs to go on as if it had never stopped.
+
+    Which data come next follows from the step, and dropout's random state is among
+    the model's variables.
+
+    Args:
+        step: int. Batches that the model has learned from.
+        groups: dict of lists of arrays. The values of the variables of "model",
+            "optimizer" and "metrics".
+        notes: dict. What else there is to keep; JSON values.
+    """
+
+    step: int
+    groups: dict[str, Arrays]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write a file under another name, and move it into place.
+
+        Args:
+            path: Path. It is what it was until all is written.
+        """
+        from safetensors.numpy import save_file  # noqa: PLC0415  (seldom needed)
+
+        tensors = {
+            f"{group}/{number:05d}": np.ascontiguousarray(array)
+            for group, arrays in self.groups.items()
+            for number, array in enumerate(arrays)
+        }
+        head = {"version": _VERSION, "step": self.step, "notes": self.notes}
+        partial = path.with_name(f"{path.name}.partial")
+        save_file(tensors, partial, metadata={"checkpoint": json.dumps(head)})
+        with partial.open("rb+") as file:
+            # Not only from a process that dies: from a machine that does.
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read what `write` wrote.
+
+        Args:
+            path: Path.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            ValueError: If it is none of ours.
+        """
+        from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+
+        groups: dict[str, Arrays] = {}
+        try:
+            with safe_open(path, "numpy") as file:
+                head = json.loads((file.metadata() or {})["checkpoint"])
+                for name in sorted(file.keys()):
+                    group = groups.setdefault(name.split("/")[0], [])
+                    group.append(file.get_tensor(name))
+        except (SafetensorError, KeyError, ValueError) as error:
+            msg = f"{path} is no checkpoint of a training ({error!r}). Remove it."
+            raise ValueError(msg) from error
+        if head["version"] != _VERSION:
+            msg = (
+                f"{path} is of version {head['version']}, and this is {_VERSION}. "
+                "Train on with the keras_albert that wrote it."
+            )
+            raise ValueError(msg)
+        return cls(head["step"], groups, head["notes"])

@@ -1,0 +1,40 @@
+"""A small prepared directory, written without Beam."""
+
+import numpy as np
+
+from keras_albert.pretraining.example_file import Example, write_examples
+from keras_albert.pretraining.prepared_metadata import (
+    METADATA_FILE,
+    VOCABULARY_FILE,
+    PreparedMetadata,
+    shard_name,
+)
+
+VOCABULARY_SIZE = 130
+SEQUENCE_LENGTH = 24
+
+
+def write_prepared(directory, proto, train=96, held_out=24, seed=0):
+    """Write examples whose tokens count up, so that there is something to learn."""
+    directory.mkdir(parents=True)
+    (directory / VOCABULARY_FILE).write_bytes(proto)
+    shards = {}
+    for split, count in (("train", train), ("held_out", held_out)):
+        rng = np.random.default_rng([seed, count])
+        shards[split] = [shard_name(split, 0, 1)]
+        with (directory / shards[split][0]).open("wb") as stream:
+            write_examples(stream, _examples(rng, count), VOCABULARY_SIZE)
+    metadata = PreparedMetadata(
+        SEQUENCE_LENGTH, VOCABULARY_SIZE, shards, {}, {"documents": 8}
+    )
+    (directory / METADATA_FILE).write_text(metadata.to_json())
+    return directory
+
+
+def _examples(rng, count):
+    for number in range(count):
+        length = int(rng.integers(12, SEQUENCE_LENGTH - 3))
+        first = int(rng.integers(5, 40))
+        ids = np.arange(first, first + length, dtype="int32")
+        boundary = int(rng.integers(4, length - 4))
+        yield Example(ids, np.ones(length, bool), boundary, number % 8)
