@@ -11,14 +11,13 @@ from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.masked_pooling import MaskedPooling
-from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.idle_pooler import IdlePooler
 from keras_albert.tasks.labels import encode_scores
-from keras_albert.tasks.model_input import holds_ids
 from keras_albert.tasks.pair_scores import contrastive_scores, cosine_scores
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.task import AlbertTask
+from keras_albert.tasks.text_vectors import TextVectors
 from keras_albert.text.text_columns import text_columns
 from keras_albert.text.text_embedder_preprocessor import (
     AlbertTextEmbedderPreprocessor,
@@ -27,7 +26,9 @@ from keras_albert.types import FloatArray, Tensor, Texts
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTextEmbedder(IdlePooler, AlbertTask, keras_hub.models.TextEmbedder):
+class AlbertTextEmbedder(
+    IdlePooler, TextVectors, AlbertTask, keras_hub.models.TextEmbedder
+):
     """Turn each text into a vector; those of texts of like meaning are near.
 
     It is trained on pairs of texts, `x=(first, second)`, in one of two ways:
@@ -240,25 +241,6 @@ class AlbertTextEmbedder(IdlePooler, AlbertTask, keras_hub.models.TextEmbedder):
         if len(getattr(ids, "shape", ())) == 3:
             return read_ids(self.backbone, inputs, ("pairs", "texts", "tokens"))
         return read_ids(self.backbone, inputs)
-
-    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
-        """Embed texts or pairs, in their order; see `AlbertTask.predict`.
-
-        The texts of pairs go their ways apart, each in a batch of its like.
-        """
-        if is_dataset(x):
-            return super().predict(x, batch_size, **kwargs)
-        if holds_ids(self, x):
-            ids = self.read_ids(x)
-            *shape, length = ids["token_ids"].shape
-            ids = {name: array.reshape(-1, length) for name, array in ids.items()}
-            vectors = super().predict(ids, batch_size, **kwargs)
-            return vectors.reshape(*shape, vectors.shape[-1])
-        columns, batched = text_columns(x)
-        texts = [text for column in columns for text in column]
-        vectors = super().predict(texts if batched else x, batch_size, **kwargs)
-        parts = np.split(vectors, len(columns))
-        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     def embed(self, texts: Texts, batch_size: int | None = None) -> FloatArray:
         """Embed texts.

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from keras_albert import (
-    AlbertBackbone,
     AlbertClassifier,
     AlbertMaskedLM,
     AlbertPretrainer,

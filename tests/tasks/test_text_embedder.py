@@ -211,3 +211,22 @@ def test_other_losses_see_the_cosine(toy_proto):
     loss, _ = embedder.evaluate(x, y, verbose=0)
     expected = np.abs(cosines(embedder.embed(x)) - y).mean()
     assert loss == pytest.approx(expected, abs=1e-4)
+
+
+def test_texts_and_pairs_take_turns_in_any_form(toy_proto):
+    tf = pytest.importorskip("tensorflow")
+    x, _ = toy_pairs(8)
+    embedder = small_embedder(toy_proto)
+    expected = embedder.embed(x)
+    batches = tf.data.Dataset.from_tensor_slices(x).batch(4)
+    # TensorFlow would trace one program for both, of tensors of any rank.
+    for pairs in (batches, embedder.preprocessor(x)):
+        np.testing.assert_allclose(
+            embedder.predict(pairs, verbose=0), expected, atol=1e-5
+        )
+        np.testing.assert_allclose(embedder.embed(x[0]), expected[:, 0], atol=1e-5)
+    for one in (x, embedder.preprocessor(x)):
+        np.testing.assert_allclose(embedder.predict_on_batch(one), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        embedder.predict_on_batch(x[0]), expected[:, 0], atol=1e-5
+    )
