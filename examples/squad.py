@@ -117,9 +117,10 @@ def main() -> None:
     reader.fit(train.x, train.answers, batch_size=batch_size, epochs=epochs)
     if held_out is not None:
         threshold = reader.choose_null_threshold(held_out.x, held_out.answers)
+        empty = sum(not answer["text"] for answer in held_out.answers)
         print(
             f"null threshold {threshold:.2f}, chosen on {len(held_out.ids):,} training "
-            "questions held out"
+            f"questions held out, {empty:,} of them without an answer"
         )
 
     answers = [answer["answer"] for answer in reader.answer(*dev.x)]
@@ -132,6 +133,9 @@ def main() -> None:
         f"{minutes:.1f} minutes, {keras.config.backend()}, "
         f"{reader.count_params():,} parameters)"
     )
+    if version_2:
+        always = squad_scores([""] * len(answers), dev.answers, version_2)
+        print(f"  always saying that there is no answer: F1 {always['f1']:.1f}")
     for kind, what in (("HasAns", "with an answer"), ("NoAns", "without")):
         if f"{kind}_total" in scores:
             print(

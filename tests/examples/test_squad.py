@@ -46,6 +46,7 @@ def test_version_2_chooses_its_threshold_on_training_questions(tmp_path):
         *("--epochs", "1", "--limit", "30", "--output", str(tmp_path / "preset")),
     )
     assert "chosen on 4 training questions held out" in printed
+    assert "always saying that there is no answer: F1" in printed
     assert "of 30 questions (conditional head, 26 questions" in printed
     assert "without: exact match" in printed
     threshold = float(printed.split("null threshold ")[1].split(",")[0])
