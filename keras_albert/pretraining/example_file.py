@@ -1,6 +1,5 @@
 """Examples on disk: Arrow files that are read without being loaded."""
 
-from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -53,40 +52,50 @@ def example_schema(vocabulary_size: int) -> Any:
     )
 
 
-def write_examples(
-    stream: IO[bytes], examples: Iterable[Example], vocabulary_size: int
-) -> int:
-    """Write a file of examples; it holds no more than some thousand in memory.
+class ExampleWriter:
+    """Writes a file of examples; it holds no more than some thousand in memory.
 
     Args:
         stream: A binary stream.
-        examples: The examples.
         vocabulary_size: int. Pieces in the vocabulary.
-
-    Returns:
-        How many there were.
     """
-    pa = arrow()
-    schema = example_schema(vocabulary_size)
-    count = 0
-    with pa.ipc.new_file(pa.PythonFile(stream, "w"), schema) as writer:
-        waiting: list[Example] = []
-        for example in examples:
-            waiting.append(example)
-            if len(waiting) == BATCH_ROWS:
-                writer.write_batch(_record_batch(pa, schema, waiting))
-                count += len(waiting)
-                waiting = []
-        if waiting:
-            writer.write_batch(_record_batch(pa, schema, waiting))
-    return count + len(waiting)
+
+    def __init__(self, stream: IO[bytes], vocabulary_size: int) -> None:
+        self._pa = arrow()
+        self._schema = example_schema(vocabulary_size)
+        self._writer = self._pa.ipc.new_file(
+            self._pa.PythonFile(stream, "w"), self._schema
+        )
+        self._waiting: list[Example] = []
+        self.count = 0
+
+    def add(self, example: Example) -> None:
+        """Add one.
+
+        Args:
+            example: `Example`.
+        """
+        self._waiting.append(example)
+        self.count += 1
+        if len(self._waiting) == BATCH_ROWS:
+            self._write()
+
+    def close(self) -> None:
+        """Write what waits, and the file's end; the stream stays open."""
+        if self._waiting:
+            self._write()
+        self._writer.close()
+
+    def _write(self) -> None:
+        self._writer.write_batch(_record_batch(self._pa, self._schema, self._waiting))
+        self._waiting = []
 
 
 class ExampleFile:
     """One file of examples, memory-mapped; any row is a slice away.
 
     Args:
-        path: string. An Arrow IPC file that `write_examples` wrote.
+        path: string. An Arrow IPC file that `ExampleWriter` wrote.
 
     Raises:
         ValueError: If it is another file, or one that was cut short.

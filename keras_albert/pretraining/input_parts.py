@@ -1,0 +1,91 @@
+"""Input files, cut into parts that are worked on apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_COMPRESSED = (".gz",)
+
+
+@dataclass(frozen=True)
+class InputPart:
+    """A range of a file; a compressed file is one whole part.
+
+    Args:
+        path: string. The file, in any filesystem that Beam knows.
+        size: int. The file's bytes.
+        changed: float. When it was last changed, in seconds.
+        begin: int. The first byte of the part.
+        end: int or `None`. The byte behind it; `None` for a compressed file, whose
+            end nobody knows.
+    """
+
+    path: str
+    size: int
+    changed: float
+    begin: int = 0
+    end: int | None = None
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the file is packed with gzip."""
+        return self.path.lower().endswith(_COMPRESSED)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON document."""
+        name = self.path.lower()
+        for suffix in _COMPRESSED:
+            name = name.removesuffix(suffix)
+        return name.endswith(JSON_SUFFIXES)
+
+
+def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
+    """Find the files, and cut them.
+
+    Args:
+        inputs: Paths or globs, in any filesystem that Beam knows.
+        part_size: int. Bytes in a part.
+
+    Returns:
+        The parts, by path and place. A file that two globs match counts once.
+
+    Raises:
+        ValueError: If a path or a glob matches nothing.
+    """
+    filesystems = beam_filesystems()
+    found: dict[str, Any] = {}
+    for pattern, match in zip(inputs, filesystems.match(list(inputs)), strict=True):
+        if not match.metadata_list:
+            msg = f"{pattern!r} matches no file. Name text files (.txt, .gz, .jsonl)."
+            raise ValueError(msg)
+        found |= {file.path: file for file in match.metadata_list}
+    parts = []
+    for path in sorted(found):
+        file = found[path]
+        whole = InputPart(path, file.size_in_bytes, file.last_updated_in_seconds or 0)
+        if whole.is_compressed:
+            parts.append(whole)
+            continue
+        for begin in range(0, whole.size, part_size):
+            end = min(begin + part_size, whole.size)
+            parts.append(InputPart(path, whole.size, whole.changed, begin, end))
+    return parts
+
+
+def beam_filesystems() -> Any:
+    """Import Beam's filesystems, or say where they come from.
+
+    Returns:
+        `apache_beam.io.filesystems.FileSystems`.
+
+    Raises:
+        ImportError: If Beam is not installed.
+    """
+    try:
+        from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415
+    except ImportError as error:
+        msg = "Preparing texts needs Beam: pip install 'keras-albert[pretraining]'"
+        raise ImportError(msg) from error
+    return FileSystems

@@ -1,0 +1,232 @@
+"""The pipeline from text files to examples, on Apache Beam."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from keras_albert.pretraining.input_parts import InputPart, beam_filesystems, find_parts
+from keras_albert.pretraining.prepare_part import (
+    PARTS_FOLDER,
+    TEMPORARY_FOLDER,
+    PartPreparation,
+    PreparationSettings,
+    appearing_files,
+    make_directory,
+    path_in,
+    read_report,
+)
+from keras_albert.pretraining.prepared_metadata import (
+    METADATA_FILE,
+    SPLITS,
+    VOCABULARY_FILE,
+    PreparedMetadata,
+    shard_name,
+)
+from keras_albert.pretraining.sentence_pairs import PairSettings
+from keras_albert.text.albert_tokenizer import AlbertTokenizer
+
+# Some seconds to some minutes of work, and shards of a like size.
+PART_SIZE = 64 * 2**20
+_SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}-of-\d{{5,}}\.arrow")
+
+
+def prepare_examples(
+    inputs: str | Sequence[str],
+    output: str | os.PathLike[str],
+    vocabulary: str | os.PathLike[str] | bytes,
+    sequence_length: int = 512,
+    held_out: float = 0.01,
+    short_seq_prob: float = 0.1,
+    seed: int = 0,
+    language: str = "en",
+    text_field: str = "text",
+    part_size: int = PART_SIZE,
+    pipeline_options: Any = None,
+) -> PreparedMetadata:
+    """Prepare texts for `PretrainingData`.
+
+    Each part of the input writes its own shards, of both splits, and no more than a
+    section of a document is in memory. The examples follow from the documents, the
+    vocabulary and the settings alone, however they are cut and whoever works on them.
+    Parts that are finished are not worked on again; a shard appears when it is whole.
+
+    Args:
+        inputs: Paths or globs of text files, plain or `.gz`, a paragraph or a sentence
+            a line and a blank line between documents; or of JSON lines (`.jsonl`,
+            `.jsonl.gz`), a document each. In any filesystem that Beam knows.
+        output: string or path. A directory, likewise.
+        vocabulary: A SentencePiece model for `AlbertTokenizer`, as a path or bytes.
+        sequence_length: int. The longest row, special tokens counted. Defaults to
+            `512`.
+        held_out: float. The part of the documents that goes into the other split.
+            A document's text alone decides. Defaults to `0.01`.
+        short_seq_prob: float. How many rows are made shorter at random. Defaults to
+            `0.1`.
+        seed: int. Defaults to `0`.
+        language: string. The code of the texts' language, by which sentences are
+            split. Defaults to `"en"`.
+        text_field: string. Where the text stands in JSON lines. Defaults to `"text"`.
+        part_size: int. Bytes of a plain file that make a part; a compressed file is
+            one whole part. Defaults to 64 MiB.
+        pipeline_options: `apache_beam` `PipelineOptions`, or a dict of such, or
+            `None`: one process of this machine. Defaults to `None`.
+
+    Returns:
+        What `metadata.json` says: the shards, the settings and the counters.
+
+    Raises:
+        ImportError: If Beam is not installed.
+        ValueError: If an input matches nothing, there is no vocabulary, or a number is
+            out of range.
+    """
+    patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
+    parts = find_parts([os.fspath(pattern) for pattern in patterns], part_size)
+    proto = _read_vocabulary(vocabulary)
+    pairs = PairSettings(sequence_length, short_seq_prob, seed, language)
+    settings = PreparationSettings(
+        os.fspath(output), proto, pairs, held_out, text_field, len(parts)
+    )
+    _clear(settings, parts)
+    make_directory(settings.output)
+    _run(settings, parts, pipeline_options)
+    return _finish(settings, parts)
+
+
+def _run(
+    settings: PreparationSettings, parts: list[InputPart], pipeline_options: Any
+) -> None:
+    import apache_beam as beam  # noqa: PLC0415
+    from apache_beam.metrics.metric import Metrics  # noqa: PLC0415
+    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
+
+    if not isinstance(pipeline_options, PipelineOptions):
+        # In this process: Beam's own default looks for a server to download.
+        pipeline_options = PipelineOptions(
+            flags=[], **{"runner": "FnApiRunner"} | dict(pipeline_options or {})
+        )
+
+    class Prepare(beam.DoFn):
+        """Prepares one part an element."""
+
+        def setup(self) -> None:
+            self.preparation = PartPreparation(settings)
+
+        def process(self, element: tuple[int, InputPart]) -> Iterator[int]:
+            for name, count in self.preparation(*element).items():
+                Metrics.counter("keras_albert", name).inc(count)
+            yield element[0]
+
+    with beam.Pipeline(options=pipeline_options) as pipeline:
+        _ = (
+            pipeline
+            | "Parts" >> beam.Create(list(enumerate(parts)))
+            | "Share out" >> beam.Reshuffle()
+            | "Prepare" >> beam.ParDo(Prepare())
+        )
+
+
+def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
+    if not isinstance(vocabulary, bytes):
+        path = os.fspath(vocabulary)
+        filesystems = beam_filesystems()
+        if not filesystems.exists(path):
+            msg = (
+                f"There is no vocabulary at {path!r}. Train one with "
+                "`keras_albert.pretraining.train_vocabulary_on`."
+            )
+            raise ValueError(msg)
+        with filesystems.open(path) as stream:
+            vocabulary = stream.read()
+    # With the text rules written in, as the workers and the readers take it.
+    proto: bytes = AlbertTokenizer(vocabulary).proto
+    return proto
+
+
+def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
+    """Take away what an earlier run left and this one will not replace."""
+    filesystems = beam_filesystems()
+    reports = [
+        read_report(path_in(settings.output, PARTS_FOLDER, f"{number:05d}.json"))
+        for number in range(len(parts))
+    ]
+    unchanged = all(
+        report.get("fingerprint") == settings.fingerprint(part)
+        for report, part in zip(reports, parts, strict=True)
+    )
+    metadata = path_in(settings.output, METADATA_FILE)
+    if not unchanged and filesystems.exists(metadata):
+        filesystems.delete([metadata])
+
+
+def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMetadata:
+    """Write what the directory is, when all of it is there."""
+    filesystems = beam_filesystems()
+    output = settings.output
+    counters: Counter[str] = Counter()
+    for number in range(len(parts)):
+        report = read_report(path_in(output, PARTS_FOLDER, f"{number:05d}.json"))
+        counters.update(report["counters"])
+    shards: dict[str, list[str]] = {
+        split: [shard_name(split, number, len(parts)) for number in range(len(parts))]
+        for split in SPLITS
+    }
+    tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
+    pairs = settings.pairs
+    metadata = PreparedMetadata(
+        pairs.sequence_length,
+        tokenizer.vocabulary_size(),
+        shards,
+        settings={
+            "seed": pairs.seed,
+            "short_seq_prob": pairs.short_seq_prob,
+            "held_out": settings.held_out,
+            "language": pairs.language,
+        },
+        counters=dict(sorted(counters.items())),
+    )
+    names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
+    contents = (settings.vocabulary, metadata.to_json().encode())
+    with appearing_files(output, names) as streams:
+        for stream, content in zip(streams, contents, strict=True):
+            stream.write(content)
+    (found,) = filesystems.match([path_in(output, "*.arrow")])
+    kept = {name for names in shards.values() for name in names}
+    stale = [
+        file.path
+        for file in found.metadata_list
+        if (name := filesystems.split(file.path)[1]) not in kept and _SHARD.match(name)
+    ]
+    filesystems.delete([*stale, path_in(output, TEMPORARY_FOLDER)])
+    return metadata
+
+
+def _check(
+    inputs: Sequence[Any],
+    sequence_length: int,
+    held_out: float,
+    short_seq_prob: float,
+    seed: int,
+    part_size: int,
+) -> None:
+    if not inputs:
+        raise ValueError("There are no inputs. Name text files or globs.")
+    rates = {
+        "held_out": held_out,
+        "short_seq_prob": short_seq_prob,
+    }
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            msg = f"`{name}` is a part of 1, and below it. Received: {name}={rate}"
+            raise ValueError(msg)
+    least = {"sequence_length": 8, "seed": 0, "part_size": 1}
+    given = {"sequence_length": sequence_length, "seed": seed, "part_size": part_size}
+    for name, number in given.items():
+        if not isinstance(number, int) or number < least[name]:
+            msg = (
+                f"`{name}` is a whole number from {least[name]} on. Received: "
+                f"{name}={number!r}"
+            )
+            raise ValueError(msg)

@@ -1,0 +1,190 @@
+"""A part of the input made into shards, whole or not at all."""
+
+import hashlib
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from keras_albert.pretraining.documents import Section, read_documents
+from keras_albert.pretraining.example_file import ExampleWriter
+from keras_albert.pretraining.input_parts import InputPart, beam_filesystems
+from keras_albert.pretraining.prepared_metadata import (
+    FORMAT_VERSION,
+    SPLITS,
+    Split,
+    shard_name,
+)
+from keras_albert.pretraining.sentence_pairs import PairSettings, SentencePairs
+from keras_albert.text.albert_tokenizer import AlbertTokenizer
+
+# Beside the shards: what is being written, and what is known of finished parts.
+TEMPORARY_FOLDER = "temporary"
+PARTS_FOLDER = "parts"
+
+
+@dataclass(frozen=True)
+class PreparationSettings:
+    """What the examples follow from, besides the texts.
+
+    Args:
+        output: string. A directory, in any filesystem that Beam knows.
+        vocabulary: bytes. A SentencePiece model.
+        pairs: `PairSettings`.
+        held_out: float. The part of the documents that is never trained on.
+        text_field: string. Where the text stands in JSON lines.
+        num_parts: int. How many parts there are.
+    """
+
+    output: str
+    vocabulary: bytes
+    pairs: PairSettings
+    held_out: float
+    text_field: str
+    num_parts: int
+
+    def fingerprint(self, part: InputPart) -> str:
+        """Give a number that is another one if a part's shards would be.
+
+        Args:
+            part: `InputPart`.
+
+        Returns:
+            Hexadecimal digits.
+        """
+        values = asdict(self) | asdict(part)
+        values |= {"vocabulary": _digest(self.vocabulary), "output": ""}
+        values["version"] = FORMAT_VERSION
+        return _digest(json.dumps(values, sort_keys=True).encode())
+
+
+class PartPreparation:
+    """Prepares parts of the input, one after the other.
+
+    Args:
+        settings: `PreparationSettings`.
+    """
+
+    def __init__(self, settings: PreparationSettings) -> None:
+        self.settings = settings
+        self._tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
+        self._pairs = SentencePairs(self._tokenizer, settings.pairs)
+
+    def __call__(self, number: int, part: InputPart) -> Counter[str]:
+        """Write a part's shards, unless they are there already.
+
+        Args:
+            number: int. The part's.
+            part: `InputPart`.
+
+        Returns:
+            What was counted, of a finished part too.
+        """
+        fingerprint = self.settings.fingerprint(part)
+        report = path_in(self.settings.output, PARTS_FOLDER, f"{number:05d}.json")
+        finished = read_report(report)
+        if finished.get("fingerprint") == fingerprint:
+            return Counter(finished["counters"])
+        counters: Counter[str] = Counter()
+        with self._writers(number) as writers:
+            for section in read_documents(part, self.settings.text_field, counters):
+                split = self._split_of(section)
+                for example in self._pairs(section, counters):
+                    writers[split].add(example)
+                    counters[f"examples: {split}"] += 1
+        contents = json.dumps({"fingerprint": fingerprint, "counters": counters})
+        with appearing_files(self.settings.output, [report]) as (stream,):
+            stream.write(contents.encode())
+        return counters
+
+    def _split_of(self, section: Section) -> Split:
+        # Of other bytes than those that the examples' randomness follows from.
+        place = int.from_bytes(section.key[8:], "little") / 2**64
+        return "held_out" if place < self.settings.held_out else "train"
+
+    @contextmanager
+    def _writers(self, number: int) -> Iterator[dict[Split, ExampleWriter]]:
+        size = self._tokenizer.vocabulary_size()
+        names = [shard_name(split, number, self.settings.num_parts) for split in SPLITS]
+        paths = [path_in(self.settings.output, name) for name in names]
+        with appearing_files(self.settings.output, paths) as streams:
+            writers = {
+                split: ExampleWriter(stream, size)
+                for split, stream in zip(SPLITS, streams, strict=True)
+            }
+            yield writers
+            for writer in writers.values():
+                writer.close()
+
+
+def path_in(directory: str, *names: str) -> str:
+    """Join a path of any filesystem."""
+    path: str = beam_filesystems().join(directory, *names)
+    return path
+
+
+def read_report(path: str) -> dict[str, Any]:
+    """Read what is known of a finished part.
+
+    Args:
+        path: string.
+
+    Returns:
+        Its fingerprint and counters; nothing if it is not finished.
+    """
+    filesystems = beam_filesystems()
+    if not filesystems.exists(path):
+        return {}
+    with filesystems.open(path) as stream:
+        report: dict[str, Any] = json.loads(stream.read())
+    return report
+
+
+@contextmanager
+def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
+    """Open files that appear under their names when the block ends well.
+
+    Args:
+        output: string. The directory of all that is written.
+        paths: The names, which may be there and are then replaced.
+
+    Yields:
+        Binary streams.
+    """
+    filesystems = beam_filesystems()
+    folder = path_in(output, TEMPORARY_FOLDER)
+    # A runner may work twice on the same part at the same time.
+    temporary = [path_in(folder, uuid.uuid4().hex) for _ in paths]
+    for directory in {folder} | {filesystems.split(path)[0] for path in paths}:
+        make_directory(directory)
+    streams = [
+        filesystems.create(path, "application/octet-stream", "uncompressed")
+        for path in temporary
+    ]
+    try:
+        yield streams
+    except BaseException:
+        for stream in streams:
+            stream.close()
+        filesystems.delete(temporary)
+        raise
+    for stream in streams:
+        stream.close()
+    filesystems.rename(temporary, paths)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory where the filesystem has such, unless it is there."""
+    filesystems = beam_filesystems()
+    try:
+        filesystems.mkdirs(path)
+    except OSError:
+        if not filesystems.exists(path):
+            raise
+
+
+def _digest(contents: bytes) -> str:
+    return hashlib.blake2b(contents, digest_size=16).hexdigest()

@@ -1,0 +1,176 @@
+"""From the sentences of documents to pairs of consecutive segments."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_albert.pretraining.documents import Section
+from keras_albert.pretraining.example_file import Example
+from keras_albert.text.packing import truncated_lengths
+from keras_albert.text.word_starts import WordStarts
+from keras_albert.types import Int64Array
+
+# `[CLS] A [SEP] B [SEP]`.
+_NUM_SPECIALS = 3
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """What the pairs of a document follow from, besides its text.
+
+    Args:
+        sequence_length: int. The longest row, special tokens counted.
+        short_seq_prob: float. How many pairs are made shorter at random.
+        seed: int.
+        language: string. The language of the texts, as `sentencex` knows it.
+    """
+
+    sequence_length: int
+    short_seq_prob: float
+    seed: int
+    language: str
+
+
+class SentencePairs:
+    """Makes pairs as ALBERT's reference does, but for what gives the order away.
+
+    Sentences are taken until they fill a row; a random number of them are the first
+    segment, the others the second, and the longer one is cut, before and behind, until
+    both fit. One row in ten is to be shorter. Unlike the reference:
+
+    - A row has two sentences at least, of the same document. One that is left alone
+      at a document's end is dropped: halves of one sentence are told by where the
+      full stop is.
+    - Half of the documents are taken from their end to their beginning. The sentence
+      that fills a row up is longer than others; if it were always in the second
+      segment, the lengths would tell the order.
+    - If an odd number of tokens fits, a coin says which segment has one more.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
+    google-research/albert's `create_pretraining_data.py`.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        settings: `PairSettings`.
+    """
+
+    def __init__(self, tokenizer: Any, settings: PairSettings) -> None:
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.word_starts = WordStarts(tokenizer)
+        self._split = sentence_splitter(settings.language)
+
+    def __call__(self, section: Section, counters: Counter[str]) -> Iterator[Example]:
+        """Make the pairs of a document, or of a section of it.
+
+        Args:
+            section: `Section`.
+            counters: What is counted is added here.
+
+        Yields:
+            The examples.
+        """
+        seed = [self.settings.seed, *np.frombuffer(section.key, np.uint32).tolist()]
+        generator = np.random.default_rng([*seed, section.number])
+        document = int.from_bytes(section.key[:8], "little")
+        sentences = [s for line in section.lines for s in self._split(line)]
+        rows = self.tokenizer.tokenize_rows(sentences, num_threads=1)
+        lengths = rows.lengths[rows.lengths > 0]
+        counters["sentences"] += len(lengths)
+        counters["tokens"] += len(rows.values)
+        if not len(lengths):
+            return
+        starts = self.word_starts(rows.values[None])[0]
+        in_words = self.word_starts.in_words(rows.values[None])[0]
+        ends = np.cumsum(lengths)
+        for first, middle, last in self._chunks(lengths, generator, counters):
+            begin = int(ends[first] - lengths[first])
+            boundary, end = int(ends[middle - 1]), int(ends[last - 1])
+            a, b = self._cut(boundary - begin, end - boundary, generator)
+            counters["tokens dropped: beyond a row"] += end - begin - a[1] - b[1]
+            begins = (begin + a[0], boundary + b[0])
+            places = np.r_[begins[0] : begins[0] + a[1], begins[1] : begins[1] + b[1]]
+            flags = starts[places]
+            for place in (0, a[1]):
+                flags[place] = in_words[places[place]]
+            yield Example(rows.values[places], flags, a[1], document)
+
+    def _chunks(
+        self,
+        lengths: Int64Array,
+        generator: np.random.Generator,
+        counters: Counter[str],
+    ) -> Iterator[tuple[int, int, int]]:
+        """Choose the sentences of each row: from, up to the second segment, and to."""
+        count = len(lengths)
+        is_backward = generator.random() < 0.5
+        sizes = (lengths[::-1] if is_backward else lengths).tolist()
+        begin = total = 0
+        target = self._target(generator)
+        for index, size in enumerate(sizes):
+            total += size
+            taken = index + 1 - begin
+            if taken < 2 or (total < target and index + 1 < count):
+                continue
+            middle, end = begin + int(generator.integers(1, taken)), index + 1
+            if is_backward:
+                yield count - end, count - middle, count - begin
+            else:
+                yield begin, middle, end
+            begin, total = end, 0
+            target = self._target(generator)
+        if total:
+            counters["sentences dropped: alone in a row"] += 1
+            counters["tokens dropped: alone in a row"] += total
+
+    def _target(self, generator: np.random.Generator) -> int:
+        room = self.settings.sequence_length - _NUM_SPECIALS
+        if generator.random() >= self.settings.short_seq_prob:
+            return room
+        return int(generator.integers(2, room + 1))
+
+    def _cut(
+        self, first: int, second: int, generator: np.random.Generator
+    ) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Cut the longer segment; give what each loses before, and what it keeps."""
+        room = self.settings.sequence_length - _NUM_SPECIALS
+        lengths = np.array([first, second])
+        if lengths.sum() <= room:
+            return (0, first), (0, second)
+        order = [0, 1] if generator.random() < 0.5 else [1, 0]
+        one, other = (lengths[[i]] for i in order)
+        kept = np.empty(2, np.int64)
+        kept[order] = np.concatenate(
+            truncated_lengths((one, other), room, "round_robin")
+        )
+        before = generator.binomial(lengths - kept, 0.5)
+        return (int(before[0]), int(kept[0])), (int(before[1]), int(kept[1]))
+
+
+def sentence_splitter(language: str) -> Callable[[str], list[str]]:
+    """Give what splits a paragraph into sentences.
+
+    Args:
+        language: string. A language's code, such as "en"; what `sentencex` does not
+            know it splits by its rules for a related one, or for English.
+
+    Returns:
+        A callable.
+
+    Raises:
+        ImportError: If sentencex is not installed.
+    """
+    try:
+        import sentencex  # noqa: PLC0415
+    except ImportError as error:
+        msg = "Preparing texts needs sentencex: pip install 'keras-albert[pretraining]'"
+        raise ImportError(msg) from error
+
+    def split(paragraph: str) -> list[str]:
+        sentences = (str(s).strip() for s in sentencex.segment(language, paragraph))
+        return [sentence for sentence in sentences if sentence]
+
+    return split

@@ -1,0 +1,55 @@
+"""A vocabulary from the very files that are to be prepared."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from keras_albert.pretraining.documents import read_documents
+from keras_albert.pretraining.input_parts import find_parts
+from keras_albert.text.train_vocabulary import train_vocabulary
+
+# Enough for tens of thousands of pieces, and some gigabytes of memory.
+NUM_LINES = 500_000
+_WHOLE_FILES = 2**62
+
+
+def train_vocabulary_on(
+    inputs: str | Sequence[str],
+    vocabulary_size: int = 30000,
+    num_lines: int = NUM_LINES,
+    text_field: str = "text",
+    **kwargs: Any,
+) -> bytes:
+    """Train a vocabulary on the inputs of `prepare_examples`.
+
+    All are read, a document at a time, and SentencePiece keeps lines drawn at random.
+
+    Args:
+        inputs: As in `prepare_examples`.
+        vocabulary_size: int. Pieces, special tokens included. Defaults to `30000`.
+        num_lines: int. The most lines to train on; memory grows with it. Defaults to
+            `500_000`.
+        text_field: string. Where the text stands in JSON lines. Defaults to `"text"`.
+        **kwargs: What else `keras_albert.text.train_vocabulary` takes.
+
+    Returns:
+        The SentencePiece model's bytes.
+
+    Raises:
+        ValueError: If an input matches nothing, or the texts are too few.
+    """
+    patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+
+    def lines() -> Iterator[str]:
+        counters: Counter[str] = Counter()
+        for part in find_parts([os.fspath(p) for p in patterns], _WHOLE_FILES):
+            for section in read_documents(part, text_field, counters):
+                yield from section.lines
+
+    return train_vocabulary(
+        lines(),
+        vocabulary_size=vocabulary_size,
+        input_sentence_size=num_lines,
+        **kwargs,
+    )
