@@ -1,0 +1,172 @@
+"""Three files for examples: Arrow IPC, ArrayRecord and TFRecord.
+
+    python benchmarks/example_files.py
+
+Writes the same made-up examples (token ids of two bytes, word starts, a boundary) to
+each, and reads them as NumPy arrays in batches: in the order of the file, and in a
+random one, as shuffling needs it. Needs pyarrow, array_record and tensorflow; one that
+is missing is left out. It is what the format of `prepare_examples` was chosen by.
+"""
+
+import argparse
+import importlib.util
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from keras_albert.pretraining.example_file import (
+    Example,
+    ExampleFile,
+    ExampleWriter,
+    gather,
+)
+
+
+def make_examples(count: int, length: int) -> list[Example]:
+    generator = np.random.default_rng(0)
+    examples = []
+    for number in range(count):
+        ids = np.minimum(generator.zipf(1.3, length) + 4, 29999).astype(np.int32)
+        starts = generator.random(length) < 0.8
+        examples.append(Example(ids, starts, length // 2, number))
+    return examples
+
+
+class Arrow:
+    needs = "pyarrow"
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def write(self, examples: list[Example]) -> None:
+        with self.path.open("wb") as stream:
+            writer = ExampleWriter(stream, 30000)
+            for example in examples:
+                writer.add(example)
+            writer.close()
+
+    def open(self) -> None:
+        self.files = [ExampleFile(str(self.path))]
+
+    def read(self, rows: np.ndarray) -> int:
+        first, second = gather(self.files, rows)
+        return len(first.values) + len(second.values)
+
+
+class ArrayRecord:
+    needs = "array_record"
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def write(self, examples: list[Example]) -> None:
+        from array_record.python import array_record_module
+
+        writer = array_record_module.ArrayRecordWriter(str(self.path), "group_size:1")
+        for ids, starts, boundary, document in examples:
+            head = np.array([boundary, document, len(ids)], np.uint64).tobytes()
+            packed = np.packbits(starts).tobytes()
+            writer.write(head + ids.astype(np.uint16).tobytes() + packed)
+        writer.close()
+
+    def open(self) -> None:
+        from array_record.python import array_record_module
+
+        self.reader = array_record_module.ArrayRecordReader(str(self.path))
+
+    def read(self, rows: np.ndarray) -> int:
+        parts = []
+        for record in self.reader.read(rows.tolist()):
+            length = int(np.frombuffer(record, np.uint64, 3)[2])
+            parts.append(np.frombuffer(record, np.uint16, length, 24).astype(np.int32))
+        return len(np.concatenate(parts))
+
+
+class TFRecord:
+    """Read in the order of the file; there is no other way in."""
+
+    needs = "tensorflow"
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def write(self, examples: list[Example]) -> None:
+        import tensorflow as tf
+
+        def feature(values):
+            return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+        with tf.io.TFRecordWriter(str(self.path)) as writer:
+            for ids, starts, boundary, _ in examples:
+                features = {
+                    "token_ids": feature(ids.tolist()),
+                    "word_starts": feature(starts.astype(int).tolist()),
+                    "boundary": feature([boundary]),
+                }
+                example = tf.train.Example(features=tf.train.Features(feature=features))
+                writer.write(example.SerializeToString())
+
+    def open(self) -> None:
+        import tensorflow as tf
+
+        self.batches = {}
+        self.dataset = tf.data.TFRecordDataset(str(self.path))
+        self.kind = {
+            "token_ids": tf.io.RaggedFeature(tf.int64),
+            "boundary": tf.io.FixedLenFeature([], tf.int64),
+        }
+        self.parse = tf.io.parse_example
+
+    def read_all(self, batch_size: int) -> int:
+        batches = self.dataset.batch(batch_size).map(
+            lambda records: self.parse(records, self.kind)
+        )
+        return sum(len(batch["token_ids"].flat_values.numpy()) for batch in batches)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--examples", type=int, default=20_000)
+    parser.add_argument("--length", type=int, default=125)
+    parser.add_argument("--batch-size", type=int, default=256)
+    arguments = parser.parse_args()
+    examples = make_examples(arguments.examples, arguments.length)
+    tokens = arguments.examples * arguments.length
+    order = np.random.default_rng(1).permutation(arguments.examples)
+    for kind in (Arrow, ArrayRecord, TFRecord):
+        if importlib.util.find_spec(kind.needs) is None:
+            print(f"{kind.__name__}: no {kind.needs} here")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "examples"
+            file = kind(path)
+            start = time.perf_counter()
+            file.write(examples)
+            report = [f"write {tokens / (time.perf_counter() - start) / 1e6:.1f}"]
+            size = path.stat().st_size / tokens
+            file.open()
+            reads = {"in order": np.arange(arguments.examples), "shuffled": order}
+            for name, rows in reads.items():
+                if kind is TFRecord and name == "shuffled":
+                    report.append("shuffled: no")
+                    continue
+                start = time.perf_counter()
+                if kind is TFRecord:
+                    count = file.read_all(arguments.batch_size)
+                else:
+                    size_of_batch = arguments.batch_size
+                    cuts = range(size_of_batch, len(rows), size_of_batch)
+                    count = sum(map(file.read, np.split(rows, cuts)))
+                assert count == tokens, (count, tokens)
+                seconds = time.perf_counter() - start
+                report.append(f"{name} {tokens / seconds / 1e6:.1f}")
+            print(f"{kind.__name__}: {', '.join(report)} million tokens/s,")
+            print(f"    {size:.2f} bytes a token", flush=True)
+
+
+if __name__ == "__main__":
+    main()
