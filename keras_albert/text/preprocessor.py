@@ -12,7 +12,12 @@ from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.examples import Examples, pack_all
 from keras_albert.text.length_buckets import bucket_length, default_length_buckets
 from keras_albert.text.packing import SpecialIds
-from keras_albert.text.text_columns import MAX_COLUMNS, holds_text, text_columns
+from keras_albert.text.text_columns import (
+    MAX_COLUMNS,
+    holds_text,
+    is_graph_text,
+    text_columns,
+)
 from keras_albert.types import Lengths
 
 
@@ -152,7 +157,18 @@ class AlbertPreprocessor(PresetMixin):
 
         Returns:
             `x`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
+
+        Raises:
+            TypeError: If it is mapped inside a TensorFlow graph and cannot run there.
         """
+        if not self.runs_in_graph and (is_graph_text(x) or is_graph_text(y)):
+            msg = (
+                f"{type(self).__name__} runs in Python, not inside a TensorFlow graph "
+                f"such as that of `tf.data.Dataset.map`. Received: {x}. Pass the data "
+                "set of raw batches to the task, which preprocesses each of them; or "
+                "preprocess lists of texts, and make the data set of the result."
+            )
+            raise TypeError(msg)
         if isinstance(x, tuple) and y is None and sample_weight is None:
             x, y, sample_weight = self.split_element(x)
         # With `y` by name, KerasHub does not take a pair for `(x, y)`.

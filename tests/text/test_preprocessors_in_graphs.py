@@ -1,0 +1,42 @@
+"""Preprocessors that run in Python alone, mapped inside a TensorFlow graph."""
+
+import pytest
+
+import keras_albert
+from keras_albert import AlbertTokenizer
+
+TEXTS = ["the old café", "rain"]
+
+
+@pytest.fixture(scope="module")
+def tf():
+    pytest.importorskip("tensorflow_text")
+    return pytest.importorskip("tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("task", "columns", "labels"),
+    [
+        ("MaskedLM", (TEXTS,), None),
+        ("MaskedLM", (TEXTS,), [0, 1]),
+        ("Pretrainer", (TEXTS, TEXTS), None),
+        ("TextEmbedder", (TEXTS,), None),
+        ("TextEmbedder", (TEXTS, TEXTS), [0.5, 1.0]),
+        ("TokenClassifier", (TEXTS,), None),
+        ("QuestionAnswerer", (TEXTS, TEXTS), None),
+        ("MultipleChoice", (TEXTS, TEXTS, [TEXTS, TEXTS]), None),
+    ],
+)
+def test_they_say_so(tf, tiny_proto, task, columns, labels):
+    cls = getattr(keras_albert, f"Albert{task}Preprocessor")
+    preprocessor = cls(AlbertTokenizer(tiny_proto), max_sequence_length=64)
+    x = columns if len(columns) > 1 else columns[0]
+    dataset = tf.data.Dataset.from_tensor_slices(
+        (x,) if labels is None else (x, labels)
+    )
+    with pytest.raises(TypeError, match=f"{cls.__name__} runs in Python.*Received: "):
+        dataset.batch(2).map(preprocessor)
+    # The data set itself is what a task takes, and eager batches are none of a graph.
+    if labels is None:
+        (batch,) = next(iter(dataset.batch(2)))
+        preprocessor(batch)
