@@ -9,6 +9,9 @@ import numpy as np
 from keras_albert.pretraining.pretraining_data import PretrainingData
 from keras_albert.types import Batch
 
+# Examples that are masked at a time.
+_READ = 256
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -37,7 +40,7 @@ class HeldOut:
 
         Args:
             data: `PretrainingData` of the held-out split.
-            max_examples: int. The most examples, but for the last batch.
+            max_examples: int. The most examples.
             batch_size: int. Examples in a batch; rows that do not count fill up the
                 last one, so that all have one shape.
             sequence_length: int or `None`. Tokens in a row; `None`, the data's.
@@ -45,11 +48,16 @@ class HeldOut:
         Returns:
             The examples.
         """
-        batches = data.batches(batch_size, sequence_length, shuffle=False)
-        steps = -(-min(max_examples, len(data)) // batch_size)
+        count = min(max_examples, len(data))
+        # Read in parts of one size, so that masks do not follow from the batch size.
+        batches = data.batches(_READ, sequence_length, shuffle=False)
+        parts = list(map(batches.batch, range(-(-count // _READ))))
+        rows = np.minimum(np.arange(-(-count // batch_size) * batch_size), count - 1)
         x, y, weights = keras.tree.map_structure(
-            lambda *arrays: np.concatenate(arrays), *map(batches.batch, range(steps))
+            lambda *arrays: np.concatenate(arrays)[rows], *parts
         )
+        for each in keras.tree.flatten(weights):
+            each[count:] = 0
         baselines = keras.tree.map_structure(_most_frequent, y, weights)
         if isinstance(baselines, float):
             baselines = {"masked_lm": baselines}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.pretraining.metric_state import build_metrics
 from keras_albert.types import Batch
 
 
@@ -28,7 +29,12 @@ class OneDevice:
         return nullcontext()
 
     def prepare(self, model: Any) -> None:
-        """Change how a compiled model trains, before its state is restored."""
+        """Change how a compiled model trains, before its state is restored.
+
+        It also creates the variables of the metrics, for which Keras would take a
+        batch that is then not trained on.
+        """
+        build_metrics(model)
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
         """Turn endless batches of this process into what `fit` takes.

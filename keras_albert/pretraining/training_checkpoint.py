@@ -42,7 +42,7 @@ class TrainingCheckpoint:
         from safetensors.numpy import save_file  # noqa: PLC0415  (seldom needed)
 
         tensors = {
-            f"{group}/{number:05d}": np.ascontiguousarray(array)
+            f"{group}/{number:05d}": np.array(array, order="C")
             for group, arrays in self.groups.items()
             for number, array in enumerate(arrays)
         }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_albert.pretraining.example_file import Example, write_examples
+from keras_albert.pretraining.example_file import Example, ExampleWriter
 from keras_albert.pretraining.prepared_metadata import (
     METADATA_FILE,
     VOCABULARY_FILE,
@@ -23,7 +23,10 @@ def write_prepared(directory, proto, train=96, held_out=24, seed=0):
         rng = np.random.default_rng([seed, count])
         shards[split] = [shard_name(split, 0, 1)]
         with (directory / shards[split][0]).open("wb") as stream:
-            write_examples(stream, _examples(rng, count), VOCABULARY_SIZE)
+            writer = ExampleWriter(stream, VOCABULARY_SIZE)
+            for example in _examples(rng, count):
+                writer.add(example)
+            writer.close()
     metadata = PreparedMetadata(
         SEQUENCE_LENGTH, VOCABULARY_SIZE, shards, {}, {"documents": 8}
     )
