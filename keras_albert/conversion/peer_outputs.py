@@ -105,9 +105,14 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
             name: np.take_along_axis(value, where, axis=1) if value.ndim == 3 else value
             for name, value in outputs.items()
         }
-    if getattr(model, "activation", None) is keras.activations.softmax:
+    applied: dict[Any, Any] = {
+        keras.activations.softmax: lambda logits: logits.softmax(-1),
+        keras.activations.sigmoid: torch.sigmoid,
+    }
+    activate = applied.get(getattr(model, "activation", None))
+    if activate is not None:
         outputs = {
-            name: np.asarray(torch.from_numpy(value).softmax(-1))
+            name: np.asarray(activate(torch.from_numpy(value)))
             for name, value in outputs.items()
         }
     return outputs

@@ -40,6 +40,7 @@ _AMBIGUOUS_PREFIX = "classifier."
 
 # Which of our arguments their config knows, by our classes.
 _LABELLED = ("AlbertClassifier", "AlbertTokenClassifier")
+_SETS = "multi_label_classification"
 _WITH_DROPOUT = (*_LABELLED, "AlbertMultipleChoice")
 
 
@@ -85,6 +86,8 @@ class TransformersFormat(TabledFormat):
         if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
             count, labels = read_labels(config, source)
             arguments |= {"num_classes": count, "labels": labels}
+            if "AlbertClassifier" in ours and config.get("problem_type") == _SETS:
+                arguments["activation"] = "sigmoid"
         return arguments
 
     def has_head(self, directory: Path, head: Head) -> bool:
@@ -189,10 +192,8 @@ class TransformersFormat(TabledFormat):
             config |= label_config(model.num_classes, model.labels)
         if head.task == "AlbertClassifier":
             _check_activation(model)
-            kind = (
-                "regression" if model.is_regression else "single_label_classification"
-            )
-            config["problem_type"] = kind
+            kind = _SETS if model.is_multi_label else "single_label_classification"
+            config["problem_type"] = "regression" if model.is_regression else kind
         return config
 
     def _config(self, directory: Path) -> dict[str, Any]:
@@ -218,9 +219,11 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
 
 
 def _check_activation(model: Any) -> None:
-    if model.activation not in (keras.activations.linear, keras.activations.softmax):
+    plain = model.activation in (keras.activations.linear, keras.activations.softmax)
+    if not plain and not model.is_multi_label:
         msg = (
-            "transformers' classifier gives logits, and softmax on top of them. "
+            "transformers' classifier gives logits, and softmax or, of several labels, "
+            "sigmoid on top of them. "
             f"Received a classifier with activation={model.activation!r}. Save it as a "
             "preset of keras_albert instead."
         )

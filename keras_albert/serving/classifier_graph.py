@@ -33,7 +33,8 @@ class ClassifierGraph(TaskGraph):
         classifier, outputs = self.task, self.run(inputs)
         if classifier.is_regression:
             return {"score": outputs[:, 0]}
-        is_logits = classifier.activation.__name__ != "softmax"
+        is_softmax = classifier.activation.__name__ == "softmax"
+        is_logits = not is_softmax and not classifier.is_multi_label
         probabilities = tf.nn.softmax(outputs) if is_logits else outputs
         names = tf.constant(classifier.class_names)
         rows = tf.shape(outputs)[:1]

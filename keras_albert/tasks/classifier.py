@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.initializers import albert_initializer
+from keras_albert.tasks.label_sets import encode_label_sets, set_names
 from keras_albert.tasks.labels import class_names, encode_classes, encode_scores
 from keras_albert.tasks.named_classes import NamedClasses, count_classes
 from keras_albert.tasks.preprocessor_check import check_preprocessor
@@ -34,8 +35,9 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         labels: Sequence of string or `None`. The names of the classes, in the order
             of their numbers. Defaults to `None`: taken, sorted, from the first `fit`
             whose targets are names; "0", "1", ... until then.
-        activation: string or callable. Applied to the outputs. Defaults to `None`,
-            which gives logits.
+        activation: string or callable. Applied to the outputs. `"sigmoid"` makes the
+            classes labels of which a text has any number, each with a probability of
+            its own. Defaults to `None`, which gives logits.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
         **kwargs: `name`, as on any Keras model.
 
@@ -111,10 +113,18 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         """Whether the model gives scores instead of classes."""
         return bool(self.num_classes == 1)
 
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether a text may have several of the classes, or none."""
+        is_sigmoid = self.activation is keras.activations.sigmoid
+        return bool(is_sigmoid and not self.is_regression)
+
     def default_loss(self) -> keras.losses.Loss:
         """Give cross-entropy for classes, squared error for scores."""
         if self.is_regression:
             return keras.losses.MeanSquaredError()
+        if self.is_multi_label:
+            return keras.losses.BinaryCrossentropy()
         from_logits = self.activation is not keras.activations.softmax
         return keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
 
@@ -122,29 +132,41 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         """Give accuracy for classes, the root of the squared error for scores."""
         if self.is_regression:
             return [keras.metrics.RootMeanSquaredError(name="rmse")]
+        if self.is_multi_label:
+            return [keras.metrics.BinaryAccuracy(name="accuracy")]
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     @property
     def target_dtype(self) -> str:
         """The dtype of class numbers, or of scores."""
-        return "float32" if self.is_regression else "int32"
+        return "float32" if self.is_regression or self.is_multi_label else "int32"
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """The shape of one example's target."""
+        is_scored = self.is_regression or self.is_multi_label
+        return (self.num_classes,) if is_scored else ()
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Turn class names, class numbers or scores into arrays, and check them.
 
         Args:
-            y: One target for each example.
+            y: One target for each example; a list of names, or zeros and ones, where
+                it may have several.
 
         Returns:
-            int32 class numbers `(examples,)`, or float32 scores `(examples, 1)`.
+            int32 class numbers `(examples,)`, or float32 scores `(examples, 1)`, or
+            zeros and ones `(examples, num_classes)`.
 
         Raises:
             ValueError: If a target is wrong; the message names its row.
         """
         if self.is_regression:
             return encode_scores(y)
-        labels = self.labels or self.learn_labels(class_names(y))
-        targets = encode_classes(y, self.num_classes, labels)
+        names = set_names(y) if self.is_multi_label else class_names(y)
+        labels = self.labels or self.learn_labels(names)
+        encode: Any = encode_label_sets if self.is_multi_label else encode_classes
+        targets: npt.NDArray[Any] = encode(y, self.num_classes, labels)
         self.labels = labels
         return targets
 
@@ -166,13 +188,14 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         return super().fit(*args, **kwargs)
 
     def classify(
-        self, texts: Texts, top_k: int = 1, batch_size: int | None = None
+        self, texts: Texts, top_k: int | None = None, batch_size: int | None = None
     ) -> Any:
         """Classify texts for a person to read.
 
         Args:
             texts: A text or a pair, or many.
-            top_k: int. How many classes to name for each. Defaults to `1`.
+            top_k: int. How many classes to name for each. Defaults to `None`: one, or
+                all where a text may have several.
             batch_size: int. Defaults to `None`, 32.
 
         Returns:
@@ -189,6 +212,8 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
                 "with one, or call `predict` on ids."
             )
             raise ValueError(msg)
+        if top_k is None:
+            top_k = self.num_classes if self.is_multi_label else 1
         if top_k < 1:
             raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
         columns, batched = text_columns(texts)
@@ -207,9 +232,10 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             outputs: float32 array `(examples, num_classes)`.
 
         Returns:
-            An array of that shape, whose rows sum to 1.
+            An array of that shape, whose rows sum to 1 unless a text may have several
+            classes.
         """
-        if self.activation is keras.activations.softmax:
+        if self.activation is keras.activations.softmax or self.is_multi_label:
             return outputs
         raised = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
         return np.asarray(raised / raised.sum(axis=-1, keepdims=True))

@@ -276,10 +276,8 @@ def _map_tf_dataset(task: Any, dataset: Any, needs_targets: bool) -> Any:
         if y is not None and not task.is_self_supervised:
             # In Python, which finds a wrong label and names its row.
             dtype = tf.as_dtype(task.target_dtype)
-            shape = (None, 1) if dtype.is_floating else (None,)
-            y = tf.ensure_shape(
-                tf.numpy_function(task.encode_targets, [y], dtype), shape
-            )
+            y = tf.numpy_function(task.encode_targets, [y], dtype)
+            y = tf.ensure_shape(y, (None, *task.target_shape))
         return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
 
     mapped = dataset.map(preprocess, num_parallel_calls=tf.data.AUTOTUNE)

@@ -55,6 +55,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """The dtype that `encode_targets` gives: "int32" or "float32"."""
         raise NotImplementedError
 
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """The shape of one example's target, where a graph of `tf.data` makes it."""
+        return (1,) if self.target_dtype == "float32" else ()
+
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
         """Read input that is preprocessed already, and check it."""
         return read_ids(self.backbone, inputs)

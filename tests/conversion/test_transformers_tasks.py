@@ -201,7 +201,7 @@ def test_what_transformers_has_no_class_for_is_refused(tmp_path):
 
 def test_an_activation_of_the_outputs_that_is_no_softmax_is_refused(tmp_path):
     backbone = AlbertBackbone(**(TINY | {"num_layers": 1}))
-    task = tasks.AlbertClassifier(backbone, num_classes=2, activation="sigmoid")
+    task = tasks.AlbertClassifier(backbone, num_classes=2, activation="tanh")
     with pytest.raises(ValueError, match="gives logits"):
         task.export_to_transformers(tmp_path / "theirs")
     assert not list(tmp_path.iterdir())

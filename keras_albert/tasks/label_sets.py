@@ -1,0 +1,74 @@
+"""Labels of which an example has any number, as rows of zeros and ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_albert.types import FloatArray
+
+
+def encode_label_sets(
+    y: Any, num_classes: int, labels: Sequence[str] | None
+) -> FloatArray:
+    """Turn the sets of labels that examples have into zeros and ones.
+
+    Args:
+        y: For each example the names of its labels, none for an example without any;
+            or an array `(examples, num_classes)` of zeros and ones.
+        num_classes: int. How many labels there are.
+        labels: The names of the labels, or `None`.
+
+    Returns:
+        float32 array `(examples, num_classes)`.
+
+    Raises:
+        ValueError: If a name is unknown, or a row is neither; the message names it.
+
+    Example:
+        >>> encode_label_sets([["rude"], [], ["spam", "rude"]], 2, ("rude", "spam"))
+        array([[1., 0.],
+               [0., 0.],
+               [1., 1.]], dtype=float32)
+    """
+    if hasattr(y, "detach"):
+        y = y.detach().cpu()
+    rows = list(y)
+    encoded = np.zeros((len(rows), num_classes), np.float32)
+    numbers = {name: number for number, name in enumerate(labels or ())}
+    for row, value in enumerate(rows):
+        if _holds_names(value):
+            for name in value:
+                if name not in numbers:
+                    known = ", ".join(map(repr, numbers)) or "none: pass `labels=[...]`"
+                    msg = (
+                        f"Row {row} has the label {name!r}, which the model does not "
+                        f"have. Its labels are: {known}. Correct or drop it."
+                    )
+                    raise ValueError(msg)
+                encoded[row, numbers[name]] = 1
+            continue
+        try:
+            flags = np.asarray(value, np.float32)
+        except (TypeError, ValueError):
+            flags = np.empty(0, np.float32)
+        if flags.shape != (num_classes,) or not np.isin(flags, (0, 1)).all():
+            msg = (
+                f"Row {row} has the labels {value!r}. Where a text may have several "
+                "(`activation='sigmoid'`), pass the list of their names, or "
+                f"{num_classes} zeros and ones."
+            )
+            raise ValueError(msg)
+        encoded[row] = flags
+    return encoded
+
+
+def set_names(y: Any) -> tuple[str, ...]:
+    """List the distinct names among sets of labels, sorted; empty if there are none."""
+    names = {name for row in y if _holds_names(row) for name in row}
+    return tuple(sorted(names))
+
+
+def _holds_names(row: Any) -> bool:
+    is_set = isinstance(row, list | tuple | set | frozenset)
+    return is_set and all(isinstance(name, str) for name in row)
