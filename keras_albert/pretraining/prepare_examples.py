@@ -14,6 +14,7 @@ from keras_albert.pretraining.prepare_part import (
     PreparationSettings,
     appearing_files,
     make_directory,
+    part_report,
     path_in,
     read_report,
 )
@@ -29,6 +30,7 @@ from keras_albert.text.albert_tokenizer import AlbertTokenizer
 
 # Some seconds to some minutes of work, and shards of a like size.
 PART_SIZE = 64 * 2**20
+_REPORT = re.compile(r"\d{5,}\.json")
 _SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}-of-\d{{5,}}\.arrow")
 
 
@@ -84,6 +86,8 @@ def prepare_examples(
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
     parts = find_parts([os.fspath(pattern) for pattern in patterns], part_size)
+    if not parts:
+        raise ValueError(f"The files are empty: {', '.join(map(str, patterns))}.")
     proto = _read_vocabulary(vocabulary)
     pairs = PairSettings(sequence_length, short_seq_prob, seed, language)
     settings = PreparationSettings(
@@ -146,10 +150,10 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
 
 
 def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
-    """Take away what an earlier run left and this one will not replace."""
+    """Take away the metadata of an earlier run, unless it is of these very parts."""
     filesystems = beam_filesystems()
     reports = [
-        read_report(path_in(settings.output, PARTS_FOLDER, f"{number:05d}.json"))
+        read_report(path_in(settings.output, PARTS_FOLDER, part_report(number)))
         for number in range(len(parts))
     ]
     unchanged = all(
@@ -163,12 +167,18 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
 
 def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMetadata:
     """Write what the directory is, when all of it is there."""
-    filesystems = beam_filesystems()
     output = settings.output
     counters: Counter[str] = Counter()
     for number in range(len(parts)):
-        report = read_report(path_in(output, PARTS_FOLDER, f"{number:05d}.json"))
+        report = read_report(path_in(output, PARTS_FOLDER, part_report(number)))
         counters.update(report["counters"])
+    if not counters["examples: train"]:
+        counts = ", ".join(f"{name} {count}" for name, count in counters.items())
+        msg = (
+            "The texts gave no example to train on: a document needs two sentences. "
+            f"Counted: {counts}"
+        )
+        raise ValueError(msg)
     shards: dict[str, list[str]] = {
         split: [shard_name(split, number, len(parts)) for number in range(len(parts))]
         for split in SPLITS
@@ -192,15 +202,29 @@ def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMe
     with appearing_files(output, names) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
-    (found,) = filesystems.match([path_in(output, "*.arrow")])
-    kept = {name for names in shards.values() for name in names}
+    _delete_stale(settings, {name for names in shards.values() for name in names})
+    return metadata
+
+
+def _delete_stale(settings: PreparationSettings, shards: set[str]) -> None:
+    """Delete what was written for other parts, or by a run that was killed."""
+    filesystems = beam_filesystems()
+    reports = {part_report(number) for number in range(settings.num_parts)}
+    folder = path_in(settings.output, PARTS_FOLDER)
+    found = filesystems.match(
+        [path_in(settings.output, "*.arrow"), path_in(folder, "*.json")]
+    )
     stale = [
         file.path
-        for file in found.metadata_list
-        if (name := filesystems.split(file.path)[1]) not in kept and _SHARD.match(name)
+        for match, kept, pattern in zip(
+            found, (shards, reports), (_SHARD, _REPORT), strict=True
+        )
+        for file in match.metadata_list
+        if (name := filesystems.split(file.path)[1]) not in kept
+        and pattern.fullmatch(name)
     ]
-    filesystems.delete([*stale, path_in(output, TEMPORARY_FOLDER)])
-    return metadata
+    temporary = path_in(settings.output, TEMPORARY_FOLDER)
+    filesystems.delete([*stale, temporary])
 
 
 def _check(

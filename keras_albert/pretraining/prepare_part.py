@@ -84,7 +84,7 @@ class PartPreparation:
             What was counted, of a finished part too.
         """
         fingerprint = self.settings.fingerprint(part)
-        report = path_in(self.settings.output, PARTS_FOLDER, f"{number:05d}.json")
+        report = path_in(self.settings.output, PARTS_FOLDER, part_report(number))
         finished = read_report(report)
         if finished.get("fingerprint") == fingerprint:
             return Counter(finished["counters"])
@@ -118,6 +118,11 @@ class PartPreparation:
             yield writers
             for writer in writers.values():
                 writer.close()
+
+
+def part_report(number: int) -> str:
+    """Name the file in which a finished part is reported."""
+    return f"{number:05d}.json"
 
 
 def path_in(directory: str, *names: str) -> str:

@@ -76,7 +76,8 @@ class PretrainingData:
             )
             raise ValueError(msg)
         self._documents = np.concatenate([file.documents for file in self._files])
-        if second_task == "next_sentence" and len(set(self._documents[:9999])) < 2:
+        one_document = self._documents.min() == self._documents.max()
+        if second_task == "next_sentence" and one_document:
             msg = (
                 f"The {split} examples of {directory} are all of one document, and "
                 "next-sentence prediction draws from another one. Prepare more text."

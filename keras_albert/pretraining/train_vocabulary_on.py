@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_albert.pretraining.documents import read_documents
-from keras_albert.pretraining.input_parts import find_parts
+from keras_albert.pretraining.input_parts import beam_filesystems, find_parts
+from keras_albert.pretraining.prepare_part import (
+    appearing_files,
+    make_directory,
+    path_in,
+)
+from keras_albert.pretraining.prepared_metadata import VOCABULARY_FILE
 from keras_albert.text.train_vocabulary import train_vocabulary
 
 # Enough for tens of thousands of pieces, and some gigabytes of memory.
@@ -19,6 +25,7 @@ def train_vocabulary_on(
     vocabulary_size: int = 30000,
     num_lines: int = NUM_LINES,
     text_field: str = "text",
+    output: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes:
     """Train a vocabulary on the inputs of `prepare_examples`.
@@ -31,6 +38,8 @@ def train_vocabulary_on(
         num_lines: int. The most lines to train on; memory grows with it. Defaults to
             `500_000`.
         text_field: string. Where the text stands in JSON lines. Defaults to `"text"`.
+        output: string or path. A directory, in any filesystem that Beam knows, to put
+            the model into for `stored_vocabulary`. Defaults to `None`.
         **kwargs: What else `keras_albert.text.train_vocabulary` takes.
 
     Returns:
@@ -47,9 +56,33 @@ def train_vocabulary_on(
             for section in read_documents(part, text_field, counters):
                 yield from section.lines
 
-    return train_vocabulary(
+    proto = train_vocabulary(
         lines(),
         vocabulary_size=vocabulary_size,
         input_sentence_size=num_lines,
         **kwargs,
     )
+    if output is not None:
+        directory = os.fspath(output)
+        make_directory(directory)
+        with appearing_files(directory, [path_in(directory, VOCABULARY_FILE)]) as files:
+            files[0].write(proto)
+    return proto
+
+
+def stored_vocabulary(output: str | os.PathLike[str]) -> bytes | None:
+    """Read the vocabulary that stands in a directory of prepared examples.
+
+    Args:
+        output: string or path. The directory, in any filesystem that Beam knows.
+
+    Returns:
+        The SentencePiece model's bytes, or `None` if there is none.
+    """
+    filesystems = beam_filesystems()
+    path = path_in(os.fspath(output), VOCABULARY_FILE)
+    if not filesystems.exists(path):
+        return None
+    with filesystems.open(path) as stream:
+        proto: bytes = stream.read()
+    return proto

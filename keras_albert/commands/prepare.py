@@ -1,0 +1,181 @@
+"""`keras-albert prepare`: texts made ready to pretrain on."""
+
+import argparse
+import logging
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from keras_albert.pretraining.prepare_examples import PART_SIZE, prepare_examples
+from keras_albert.pretraining.prepared_metadata import PreparedMetadata
+from keras_albert.pretraining.train_vocabulary_on import (
+    NUM_LINES,
+    stored_vocabulary,
+    train_vocabulary_on,
+)
+from keras_albert.text.albert_tokenizer import AlbertTokenizer
+
+_HELP = """Prepare texts to pretrain on.
+
+INPUT is a file or a glob, in any filesystem that Apache Beam knows: text, plain or .gz,
+a paragraph or a sentence a line and a blank line between documents; or JSON lines
+(.jsonl, .jsonl.gz), a document each. Stop it when you like; the same command does what
+is left.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line's parsers."""
+    parser = commands.add_parser(
+        "prepare",
+        help="prepare texts to pretrain on",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a file or a glob")
+    parser.add_argument("--output", required=True, help="a directory")
+    vocabulary = parser.add_mutually_exclusive_group(required=True)
+    vocabulary.add_argument("--vocabulary", help="a SentencePiece model, as ALBERT's")
+    vocabulary.add_argument(
+        "--vocabulary-size", type=int, help="train one of so many pieces on the texts"
+    )
+    parser.add_argument(
+        "--vocabulary-lines",
+        type=int,
+        default=NUM_LINES,
+        help=f"the most lines to train it on; by default {NUM_LINES:,}",
+    )
+    parser.add_argument(
+        "--sequence-length", type=int, default=512, help="by default 512"
+    )
+    parser.add_argument(
+        "--held-out",
+        type=float,
+        default=0.01,
+        help="the part of the documents to evaluate on; by default 0.01",
+    )
+    parser.add_argument(
+        "--short-seq-prob",
+        type=float,
+        default=0.1,
+        help="how many rows are made shorter; by default 0.1",
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--language", default="en", help="a code; by default en")
+    parser.add_argument("--text-field", default="text", help="of JSON lines")
+    parser.add_argument(
+        "--part-size",
+        type=int,
+        default=PART_SIZE,
+        help=f"bytes of a plain file in a part; by default {PART_SIZE:,}",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="processes on this machine"
+    )
+    parser.add_argument(
+        "--beam",
+        metavar="OPTIONS",
+        help="Beam's own options in one string, to run elsewhere: "
+        "--beam='--runner=DataflowRunner --project=...'",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What the parser read.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ImportError: If Beam is not installed.
+        ValueError: If an argument is out of range, or an input is not there.
+    """
+    console = Console()
+    start = time.perf_counter()
+    with _quiet():
+        metadata = _prepare(arguments, console)
+    _show(console, metadata)
+    seconds = time.perf_counter() - start
+    console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
+    return 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what Beam logs of its own workings from the screen."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _prepare(arguments: argparse.Namespace, console: Console) -> PreparedMetadata:
+    return prepare_examples(
+        arguments.inputs,
+        arguments.output,
+        _vocabulary(arguments, console),
+        sequence_length=arguments.sequence_length,
+        held_out=arguments.held_out,
+        short_seq_prob=arguments.short_seq_prob,
+        seed=arguments.seed,
+        language=arguments.language,
+        text_field=arguments.text_field,
+        part_size=arguments.part_size,
+        pipeline_options=_pipeline_options(arguments),
+    )
+
+
+def _vocabulary(arguments: argparse.Namespace, console: Console) -> Any:
+    """Give the vocabulary that was named, or train one, unless it is there."""
+    if arguments.vocabulary is not None:
+        return arguments.vocabulary
+    stored = stored_vocabulary(arguments.output)
+    size = AlbertTokenizer(stored).vocabulary_size() if stored is not None else None
+    if size == arguments.vocabulary_size:
+        console.print("The vocabulary of the earlier run is kept.")
+        return stored
+    return train_vocabulary_on(
+        arguments.inputs,
+        arguments.vocabulary_size,
+        num_lines=arguments.vocabulary_lines,
+        text_field=arguments.text_field,
+        output=arguments.output,
+    )
+
+
+def _pipeline_options(arguments: argparse.Namespace) -> Any:
+    if arguments.workers < 1:
+        msg = f"`--workers` counts from 1. Received: {arguments.workers}"
+        raise ValueError(msg)
+    if arguments.beam is not None:
+        from apache_beam.options.pipeline_options import (  # noqa: PLC0415
+            PipelineOptions,
+        )
+
+        return PipelineOptions(shlex.split(arguments.beam))
+    if arguments.workers == 1:
+        return None
+    return {
+        "direct_num_workers": arguments.workers,
+        "direct_running_mode": "multi_processing",
+        "default_sdk_harness_log_level": "ERROR",
+    }
+
+
+def _show(console: Console, metadata: PreparedMetadata) -> None:
+    table = Table("counted", "number")
+    table.columns[1].justify = "right"
+    for name, count in metadata.counters.items():
+        table.add_row(name, f"{count:,}")
+    console.print(table)
