@@ -1,23 +1,89 @@
 """How devices share the work, by name."""
 
+import os
+from collections.abc import Callable
 from typing import Any
 
+import keras
+
+from keras_albert.pretraining.keras_devices import KerasDevices
 from keras_albert.pretraining.one_device import OneDevice
+from keras_albert.pretraining.tensorflow_replicas import TensorflowReplicas
+from keras_albert.pretraining.torch_processes import TorchProcesses
+
+_NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
 
 
 def choose_devices(distribution: str) -> Any:
-    """Find the layout of a name.
+    """Find the layout of a name; the backend has its engine for each.
+
+    Call it before anything runs on the backend: where there are several processes,
+    it makes them known to each other.
 
     Args:
-        distribution: string. `"none"`.
+        distribution: string. `"none"` is one device. `"data_parallel"` is all devices,
+            each with its part of a batch: `tf.distribute.MirroredStrategy`, with
+            several processes (`TF_CONFIG`) `MultiWorkerMirroredStrategy`;
+            `keras.distribution.DataParallel` on JAX, with several processes where
+            `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `..._NUM_PROCESSES` and
+            `..._PROCESS_ID` are set; the processes that `torchrun` started on PyTorch.
+            `"model_parallel:4"` spreads each copy of the model over 4 devices, on JAX.
+            `"tpu"` is a TPU slice: `TPUStrategy` with the resolver on TensorFlow, data
+            parallel over all hosts on JAX.
 
     Returns:
         An object with the members of `OneDevice`.
 
     Raises:
-        ValueError: If there is no such layout.
+        ValueError: If there is no such layout on this backend.
+
+    Example:
+        >>> from keras_albert.pretraining.choose_devices import choose_devices
+        >>> choose_devices("none").num_shards
+        1
     """
-    if distribution != "none":
-        msg = f"`distribution` is 'none'. Received: distribution={distribution!r}"
+    backend = keras.config.backend()
+    name, _, parts = distribution.partition(":")
+    known: dict[tuple[str, str], Callable[[], Any]] = {
+        ("none", "jax"): OneDevice,
+        ("none", "torch"): OneDevice,
+        ("none", "tensorflow"): _tensorflow_default,
+        ("data_parallel", "jax"): KerasDevices,
+        ("data_parallel", "torch"): TorchProcesses,
+        ("data_parallel", "tensorflow"): _tensorflow_mirrored,
+        ("tpu", "jax"): lambda: KerasDevices(finds_processes=True),
+        ("tpu", "tensorflow"): _tensorflow_tpu,
+    }
+    if name == "model_parallel" and backend == "jax" and parts.isdecimal():
+        return KerasDevices(int(parts))
+    if parts or (name, backend) not in known:
+        msg = (
+            f"`distribution` is one of {_NAMES}. Received: {distribution!r}, on the "
+            f"backend {backend!r}"
+        )
         raise ValueError(msg)
-    return OneDevice()
+    return known[name, backend]()
+
+
+def _tensorflow_default() -> TensorflowReplicas:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    return TensorflowReplicas(tf.distribute.get_strategy())
+
+
+def _tensorflow_mirrored() -> TensorflowReplicas:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    if "TF_CONFIG" in os.environ:
+        return TensorflowReplicas(tf.distribute.MultiWorkerMirroredStrategy())
+    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    names = [device.name for device in tf.config.list_logical_devices(kind)]
+    return TensorflowReplicas(tf.distribute.MirroredStrategy(names))
+
+
+def _tensorflow_tpu() -> TensorflowReplicas:
+    """Connect to the TPU that the environment names."""
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+    return TensorflowReplicas(tf.distribute.TPUStrategy(resolver))

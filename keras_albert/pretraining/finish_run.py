@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy.typing as npt
 
 from keras_albert.presets.versions import versions
 from keras_albert.pretraining.build_pretrainer import build_pretrainer
@@ -18,26 +19,24 @@ from keras_albert.pretraining.run_story import draw_curve, model_card
 from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
 
 
-def finish_run(
+def judge_best(
     task: Any,
     config: PretrainingConfig,
     folder: RunFolder,
     devices: Any,
-    data: PretrainingData,
     held_out: HeldOut,
-) -> dict[str, float]:
-    """Evaluate the best weights, and save them with their story.
+) -> tuple[dict[str, float], int]:
+    """Evaluate the best weights, on all devices.
 
     Args:
-        task: The trained model.
+        task: The trained model, which keeps these weights.
         config: `PretrainingConfig`.
         folder: `RunFolder`.
         devices: An object with the members of `OneDevice`.
-        data: `PretrainingData` that was trained on.
         held_out: `HeldOut`.
 
     Returns:
-        The scores.
+        The scores, and the step that the weights are of.
     """
     best = TrainingCheckpoint.read(folder.best)
     devices.assign(task.variables, best.groups["model"])
@@ -51,12 +50,36 @@ def finish_run(
         verbose=0,
         return_dict=True,
     )
-    if not devices.is_chief:
-        return scores
+    return scores, best.step // config.accumulation_steps
+
+
+def finish_run(
+    task: Any,
+    weights: list[npt.NDArray[Any]],
+    scores: dict[str, float],
+    best_step: int,
+    config: PretrainingConfig,
+    folder: RunFolder,
+    data: PretrainingData,
+    held_out: HeldOut,
+) -> None:
+    """Save the best weights with their story, in one process and on one device.
+
+    Args:
+        task: The trained model.
+        weights: list of arrays. Its best weights, which may be spread over processes
+            in the model itself.
+        scores: dict of float. How they did on held-out documents.
+        best_step: int. The step that they are of.
+        config: `PretrainingConfig`.
+        folder: `RunFolder`.
+        data: `PretrainingData` that was trained on.
+        held_out: `HeldOut`.
+    """
     report = {
         "scores": scores,
         "baselines": held_out.baselines,
-        "best step": best.step // config.accumulation_steps,
+        "best step": best_step,
         "settings": config.to_dict(),
         "data": {
             **data.metadata.counters,
@@ -70,12 +93,12 @@ def finish_run(
     _write(folder.path / "report.json", json.dumps(report, indent=2))
     folder.curve.write_csv(folder.path / "curve.csv")
     draw_curve(folder.path / "curve.png", rows, held_out.baselines)
-    _save(task, config, folder, model_card(report, rows, task), data)
-    return scores
+    _save(task, weights, config, folder, model_card(report, rows, task), data)
 
 
 def _save(
     task: Any,
+    weights: list[npt.NDArray[Any]],
     config: PretrainingConfig,
     folder: RunFolder,
     card: str,
@@ -87,7 +110,7 @@ def _save(
     length = task.backbone.max_sequence_length
     usual = {"dtype": "float32", "remat": False, "unroll": None, "seed": None}
     finished = build_pretrainer(config, data.tokenizer, length, **usual)
-    finished.set_weights(task.get_weights())
+    finished.set_weights(weights)
     partial = folder.last.parent / "finished"
     shutil.rmtree(partial, ignore_errors=True)
     finished.save_to_preset(partial)

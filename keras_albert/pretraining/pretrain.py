@@ -11,7 +11,7 @@ from keras_albert.pretraining.build_pretrainer import (
     compile_pretrainer,
 )
 from keras_albert.pretraining.choose_devices import choose_devices
-from keras_albert.pretraining.finish_run import finish_run
+from keras_albert.pretraining.finish_run import finish_run, judge_best
 from keras_albert.pretraining.held_out import HeldOut
 from keras_albert.pretraining.prefetched_batches import PrefetchedBatches
 from keras_albert.pretraining.pretraining_batches import PretrainingBatches
@@ -85,7 +85,13 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
         if devices.is_chief:
             folder.curve.cut(recorder.done // config.accumulation_steps)
         _fit(task, config, batches, held_out, recorder, verbose)
-        return finish_run(task, config, folder, devices, data, held_out)
+        scores, step = judge_best(task, config, folder, devices, held_out)
+        weights = devices.values(task.weights)
+    # Outside the scope: the finished model is of one process.
+    if devices.is_chief:
+        finish_run(task, weights, scores, step, config, folder, data, held_out)
+    devices.barrier()
+    return scores
 
 
 def read_data(config: PretrainingConfig, split: Any) -> PretrainingData:

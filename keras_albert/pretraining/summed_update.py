@@ -1,0 +1,97 @@
+"""What a replica does with its gradients under `tf.distribute`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# What a Keras optimizer limits gradients to.
+_LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
+
+
+class SummedUpdate:
+    """An update of the weights by the sum of all replicas' gradients.
+
+    Keras clips what each replica has, and then adds up. To clip the sum, the sum is
+    made first; each replica then brings its n-th part, clipped to an n-th of the limit,
+    and Keras' own sum of those is the sum, clipped. Gradients of several batches are
+    added up on each replica, in variables that are zero after an update.
+
+    Args:
+        model: A compiled model, whose optimizer is built.
+        strategy: A `tf.distribute.Strategy`.
+    """
+
+    def __init__(self, model: Any, strategy: Any) -> None:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        self.model = model
+        self.num_replicas = strategy.num_replicas_in_sync
+        self.num_batches = model.optimizer.gradient_accumulation_steps or 1
+        self._seen: int | None = None
+        self._sums: list[Any] = []
+        if self.num_batches > 1:
+            with strategy.scope():
+                self._sums = [
+                    tf.Variable(
+                        tf.zeros(variable.shape, variable.dtype),
+                        trainable=False,
+                        synchronization=tf.VariableSynchronization.ON_READ,
+                        aggregation=tf.VariableAggregation.SUM,
+                    )
+                    for variable in model.trainable_variables
+                ]
+
+    def is_due(self) -> bool:
+        """Count a batch, and say whether it ends an update."""
+        if self._seen is None:
+            # A run goes on after an update.
+            self._seen = 0
+        self._seen += 1
+        return self._seen % self.num_batches == 0
+
+    def __call__(self, gradients: list[Any], applies: bool) -> None:
+        """Take the gradients of a batch, within a replica, within the scope.
+
+        Args:
+            gradients: Tensors, one for each trainable variable.
+            applies: bool. Whether the weights are updated now.
+        """
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        optimizer = self.model.optimizer
+        if not applies:
+            for total, gradient in zip(self._sums, gradients, strict=True):
+                total.assign_add(gradient)
+            optimizer.iterations.assign_add(1)
+            return
+        if self._sums:
+            gradients = [
+                (total + gradient) / self.num_batches
+                for total, gradient in zip(self._sums, gradients, strict=True)
+            ]
+        if any(getattr(optimizer, name) is not None for name in _LIMITS):
+            context = tf.distribute.get_replica_context()
+            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+            gradients = [gradient / self.num_replicas for gradient in gradients]
+        optimizer.apply(gradients, self.model.trainable_variables)
+        for total in self._sums:
+            total.assign(tf.zeros_like(total))
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Let the optimizer take a replica's part of one sum.
+
+        Around all replicas: they are traced by threads that take turns.
+        """
+        optimizer = self.model.optimizer
+        names = ("gradient_accumulation_steps", *_LIMITS)
+        kept = {name: getattr(optimizer, name) for name in names}
+        optimizer.gradient_accumulation_steps = None
+        for name in _LIMITS:
+            if kept[name] is not None:
+                setattr(optimizer, name, kept[name] / self.num_replicas)
+        try:
+            yield
+        finally:
+            for name, value in kept.items():
+                setattr(optimizer, name, value)

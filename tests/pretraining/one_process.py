@@ -1,0 +1,39 @@
+"""A process of a run that is shared out: `python -m tests.pretraining.one_process`."""
+
+import json
+import os
+import signal
+import sys
+
+
+def main():
+    """Pretrain by settings from a file, on as many virtual CPUs as the file says."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        given = json.load(file)
+    import keras
+
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        devices = [tf.config.LogicalDeviceConfiguration()] * given["devices"]
+        tf.config.set_logical_device_configuration(cpu, devices)
+    from keras_albert.pretraining import (
+        PretrainingBatches,
+        PretrainingConfig,
+        pretrain,
+    )
+
+    read = PretrainingBatches.batch
+
+    def read_or_die(self, step, shard=0, num_shards=1):
+        if given["dies_at"] is not None and step >= given["dies_at"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read(self, step, shard, num_shards)
+
+    PretrainingBatches.batch = read_or_die
+    pretrain(PretrainingConfig(**given["settings"]), verbose=0)
+
+
+if __name__ == "__main__":
+    main()
