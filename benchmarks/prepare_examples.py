@@ -35,7 +35,7 @@ def main() -> None:
             "direct_running_mode": "multi_processing",
         }
     before = megabytes(resource.RUSAGE_SELF)
-    start = time.perf_counter()
+    start, work = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as output:
         metadata = prepare_examples(
             arguments.inputs,
@@ -45,10 +45,13 @@ def main() -> None:
             pipeline_options=options,
         )
     seconds = time.perf_counter() - start
+    work = time.process_time() - work
     for name, count in metadata.counters.items():
         print(f"{name:<45} {count:>12,}")
     tokens = metadata.counters["tokens"]
     print(f"{seconds:.1f} s, {tokens / seconds / 1e6:.2f} million tokens/s")
+    if arguments.workers == 1:
+        print(f"{work:.1f} s of work, {tokens / work / 1e6:.2f} million tokens/s")
     after = megabytes(resource.RUSAGE_SELF)
     workers = megabytes(resource.RUSAGE_CHILDREN)
     print(f"memory: {before:.0f} MB at the start, {after:.0f} MB at most")

@@ -169,7 +169,6 @@ def _pipeline_options(arguments: argparse.Namespace) -> Any:
     return {
         "direct_num_workers": arguments.workers,
         "direct_running_mode": "multi_processing",
-        "default_sdk_harness_log_level": "ERROR",
     }
 
 

@@ -70,7 +70,7 @@ class PreparedMetadata:
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             version = stored.pop("format_version")
-        except (ValueError, AttributeError, KeyError) as error:
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
             msg = f"{path} is no metadata of prepared texts ({error}). Prepare again."
             raise ValueError(msg) from error
         if version != FORMAT_VERSION:
