@@ -1,0 +1,160 @@
+"""Writing an ONNX model from any backend."""
+
+import importlib.util
+import json
+import os
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from keras_albert.presets.versions import versions
+from keras_albert.serving.onnx_tasks import onnx_task_name
+from keras_albert.tasks.classifier import AlbertClassifier
+from keras_albert.tasks.masked_lm import AlbertMaskedLM
+from keras_albert.tasks.question_answerer import AlbertQuestionAnswerer
+from keras_albert.tasks.text_embedder import AlbertTextEmbedder
+from keras_albert.tasks.token_classifier import AlbertTokenClassifier
+
+_KNOWS_PAIRS = (AlbertClassifier, AlbertMaskedLM, AlbertTextEmbedder)
+_READS_WINDOWS = (AlbertQuestionAnswerer, AlbertTokenClassifier)
+
+
+def export_onnx(
+    task: Any,
+    path: Path,
+    inputs: Literal["tokens", "text"] = "tokens",
+    pairs: bool = False,
+    quantize: Literal["int8"] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a model for ONNX Runtime, OpenVINO and others.
+
+    The graph is written from the weights, so that every backend gives the same one:
+    any number of rows of any length, the layers written out, each weight stored once.
+    What the model is stands in its metadata: the task, the labels, the vocabulary's
+    size, the longest row, versions.
+
+    Args:
+        task: A task.
+        path: Path. The file.
+        inputs: string. `"tokens"`: int32 ids as the preprocessor makes them, and
+            numbers out, what any runtime understands. `"text"`: strings, tokenized
+            inside; the program that serves it needs onnxruntime-extensions. Defaults
+            to `"tokens"`.
+        pairs: bool. Whether it takes a second text, `text_pair`, beside `text`: of a
+            classifier, a masked language model and an embedder, which then gives the
+            similarity. Defaults to `False`.
+        quantize: `"int8"` stores matrices in int8 and multiplies in int8: a quarter of
+            the size, faster on CPUs. Activations are rounded by the range of the whole
+            batch, so that a row's result depends a little on the others. Defaults to
+            `None`, float32.
+        overwrite: bool. Whether a file that is there is replaced. Defaults to `False`.
+
+    Returns:
+        The path.
+
+    Raises:
+        ImportError: If onnx or onnxscript is not installed.
+        FileExistsError: If there is such a file, and `overwrite` is `False`.
+        IsADirectoryError: If `path` is a directory.
+        ValueError: If an argument is none of these, the task is none of those that
+            export, has an activation that ONNX has not, or no preprocessor for texts.
+    """
+    _check_arguments(task, inputs, pairs, quantize)
+    name = onnx_task_name(type(task))
+    _check_path(path, overwrite)
+    missing = [
+        package
+        for package in ("onnx", "onnxscript")
+        if importlib.util.find_spec(package) is None
+    ]
+    if missing:
+        msg = (
+            f"{' and '.join(missing)} cannot be imported, and the ONNX export needs "
+            'them. Install them: pip install "keras-albert[onnx]"'
+        )
+        raise ImportError(msg)
+    build = import_module("keras_albert.serving.onnx_model").build_onnx_model
+    model = build(
+        task, name, inputs, pairs, quantize == "int8", _describe(task, inputs)
+    )
+    _write(path, model)
+    return path
+
+
+def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) -> None:
+    if inputs not in ("tokens", "text"):
+        msg = f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}"
+        raise ValueError(msg)
+    if quantize not in (None, "int8"):
+        msg = f"`quantize` is None or 'int8'. Received: quantize={quantize!r}"
+        raise ValueError(msg)
+    if pairs and inputs != "text":
+        msg = 'Ids hold pairs as they are. Leave out `pairs`, or pass inputs="text".'
+        raise ValueError(msg)
+    if pairs and not isinstance(task, _KNOWS_PAIRS):
+        msg = (
+            f"{type(task).__name__} has its texts by other names, and no choice of "
+            "pairs. Leave out `pairs`."
+        )
+        raise ValueError(msg)
+    if inputs == "text" and isinstance(task, _READS_WINDOWS):
+        msg = (
+            f"{type(task).__name__} reads long texts in windows and answers in their "
+            "characters, which an ONNX graph does not. Export it with "
+            'inputs="tokens" and preprocess in the program that serves it, or write '
+            "a SavedModel."
+        )
+        raise ValueError(msg)
+    if inputs == "text" and task.preprocessor is None:
+        msg = (
+            "A model that takes texts has its preprocessor inside, and this one has "
+            'none. Build it with one, or export it with inputs="tokens".'
+        )
+        raise ValueError(msg)
+
+
+def _check_path(path: Path, overwrite: bool) -> None:
+    if path.is_dir():
+        msg = f"{path} is a directory, and a file is to be written. Name another path."
+        raise IsADirectoryError(msg)
+    if path.exists() and not overwrite:
+        msg = f"{path} is there. Name another path, or pass overwrite=True."
+        raise FileExistsError(msg)
+
+
+def _describe(task: Any, inputs: str) -> dict[str, str]:
+    """Say what a program that finds the file wants to know."""
+    described: dict[str, Any] = {
+        "task": type(task).__name__,
+        "inputs": inputs,
+        "vocabulary_size": task.backbone.vocabulary_size,
+        "max_length": task.backbone.max_sequence_length,
+        "parameters": task.count_params(),
+        "versions": versions(),
+    }
+    if task.preprocessor is not None:
+        described["max_length"] = task.preprocessor.max_length
+    if getattr(task, "class_names", None):
+        described["labels"] = list(task.class_names)
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in described.items()
+    }
+
+
+def _write(path: Path, model: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(model)
+        # `mkstemp` keeps others out; a model has ordinary permissions.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,56 @@
+"""From a task to the bytes of an ONNX model; the part that needs onnx."""
+
+from importlib import import_module
+from typing import Any
+
+import onnx
+import onnx_ir
+
+from keras_albert.serving.onnx_builder import (
+    IR_VERSION,
+    TEXT_DOMAIN,
+    OnnxBuilder,
+)
+
+
+def build_onnx_model(
+    task: Any,
+    name: str,
+    inputs: str,
+    pairs: bool,
+    quantize: bool,
+    metadata: dict[str, str],
+) -> bytes:
+    """Build a model, and check it.
+
+    Args:
+        task: A task.
+        name: string. The module and the class of its graph, with a colon between.
+        inputs: string. `"tokens"` or `"text"`.
+        pairs: bool. Whether it takes pairs of texts.
+        quantize: bool. Whether matrices become int8.
+        metadata: What stands in the model beside the graph.
+
+    Returns:
+        The file's content.
+    """
+    module, class_name = name.split(":")
+    builder = OnnxBuilder(quantize)
+    graph = getattr(import_module(f"{__package__}.{module}"), class_name)(task, builder)
+    if inputs == "text":
+        builder.graph.opset_imports[TEXT_DOMAIN] = 1
+        graph.from_texts(pairs)
+    else:
+        graph.from_tokens()
+    for node in builder.graph:
+        # Where the builder was called from, which nobody reads.
+        node.metadata_props.clear()
+    model = onnx_ir.Model(
+        builder.graph,
+        ir_version=IR_VERSION,
+        producer_name="keras_albert",
+        metadata_props=metadata,
+    )
+    proto = onnx_ir.to_proto(model)
+    onnx.checker.check_model(proto)
+    return bytes(proto.SerializeToString())

@@ -1,0 +1,153 @@
+"""Texts to rows of ids inside an ONNX graph."""
+
+import base64
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keras_albert.serving.onnx_builder import OnnxBuilder
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The ids of texts, which lie end to end with those of other texts.
+
+    Args:
+        ids: int64 `(all ids,)`.
+        begins: int64 `(texts,)`. Where the ids of a text begin among `ids`.
+        lengths: int64 `(texts,)`. How many a text has.
+        places: int64 `(all ids,)`, or `None`. At which byte of its text a piece begins.
+    """
+
+    ids: Any
+    begins: Any
+    lengths: Any
+    places: Any = None
+
+
+class OnnxText:
+    """Tokenization and packing for one task.
+
+    Args:
+        builder: The graph.
+        preprocessor: The task's.
+    """
+
+    def __init__(self, builder: OnnxBuilder, preprocessor: Any) -> None:
+        self.builder = builder
+        self.op = builder.op
+        self.preprocessor = preprocessor
+        self.special = preprocessor.special_ids
+
+    def tokenize(self, *columns: Any) -> list[Pieces]:
+        """Cut columns of texts into ids, by one operation: it holds the vocabulary.
+
+        Args:
+            *columns: string `(texts,)` each, of any sizes.
+
+        Returns:
+            `Pieces` of each column.
+        """
+        op = self.op
+        texts = self.builder.join(columns, 0) if len(columns) > 1 else columns[0]
+        vocabulary = base64.b64encode(self.preprocessor.tokenizer.proto).decode()
+        # Neither samples, nor tokens around, nor reversed, nor fairseq's ids.
+        settings = ([0], [0.0], [False], [False], [False], [False])
+        found = self.builder.texts.SentencepieceTokenizer(
+            texts, *settings, model=vocabulary, _outputs=3
+        )
+        dtypes = ("int32", "int64", "int32")
+        ids, starts, places = map(self.builder.typed, found, dtypes)
+        ids, places = (self.builder.cast(x, "int64") for x in (ids, places))
+        # Of no texts at all there are no starts either.
+        starts = op.Concat(starts, op.Mul(self.builder.size(starts, 0), 0), axis=0)
+        begins = op.Slice(starts, [0], self.builder.size(texts, 0))
+        ends = op.Slice(starts, [1], op.Add(self.builder.size(texts, 0), 1))
+        pieces = Pieces(ids, begins, op.Sub(ends, begins), places)
+        return self.split(pieces, *columns)
+
+    def split(self, pieces: Pieces, *columns: Any) -> list[Pieces]:
+        """Give each column of texts its part of what was found for all of them."""
+        op = self.op
+        found = []
+        first: Any = [0]
+        for column in columns:
+            last = op.Add(first, self.builder.size(column, 0))
+            begins, lengths = (
+                op.Slice(values, first, last)
+                for values in (pieces.begins, pieces.lengths)
+            )
+            found.append(replace(pieces, begins=begins, lengths=lengths))
+            first = last
+        return found
+
+    def positions(self, values: Any) -> Any:
+        """Number values `(n,)` from 0 on."""
+        return self.op.Range(0, self.op.Size(values), 1)
+
+    def owners(self, pieces: Pieces) -> Any:
+        """Tell which text each id is of, where `pieces` are those of all texts."""
+        op = self.op
+        # A mark where each text begins, also of those that are empty at the end.
+        length = op.Add(self.builder.size(pieces.ids, 0), 1)
+        ones = op.Add(op.Mul(pieces.begins, 0), 1)
+        marks = op.ScatterElements(
+            op.Expand([0], length), pieces.begins, ones, reduction="add"
+        )
+        return op.Sub(op.Slice(op.CumSum(marks, 0), [0], [-1]), 1)
+
+    def truncate(self, pieces: list[Pieces]) -> list[Pieces]:
+        """Shorten one or two texts until they fit a row; see `truncated_lengths`."""
+        op = self.op
+        budget = self.preprocessor.max_length - len(pieces) - 1
+        if len(pieces) == 1:
+            lengths = [op.Min(pieces[0].lengths, budget)]
+        else:
+            first, second = (column.lengths for column in pieces)
+            if getattr(self.preprocessor, "truncate", "round_robin") == "waterfall":
+                first = op.Min(first, budget)
+            else:
+                share = op.Max((budget + 1) // 2, op.Sub(budget, second))
+                first = op.Min(first, share)
+            lengths = [first, op.Min(second, op.Sub(budget, first))]
+        return [
+            replace(column, lengths=kept)
+            for column, kept in zip(pieces, lengths, strict=True)
+        ]
+
+    def pack(self, pieces: list[Pieces]) -> dict[str, Any]:
+        """Lay one or two texts that fit into rows, as long as the longest.
+
+        Args:
+            pieces: One or two columns.
+
+        Returns:
+            `token_ids`, `segment_ids` and `padding_mask`, int64 `(rows, length)`.
+        """
+        op = self.op
+        bounds = []
+        begin: Any = op.Add(op.Mul(op.Unsqueeze(pieces[0].lengths, [1]), 0), 1)
+        for column in pieces:
+            end = op.Add(begin, op.Unsqueeze(column.lengths, [1]))
+            bounds.append((begin, end))
+            begin = op.Add(end, 1)
+        # A row of one token at least, and one where there are no rows.
+        longest = op.ReduceMax(op.Concat(op.Squeeze(begin, [1]), [1], axis=0))
+        place = op.Range(0, op.Squeeze(longest), 1)
+        is_real = op.Less(place, begin)
+        segments = op.Mul(op.Add(begin, place), 0)
+        ids = op.Where(op.Equal(place, 0), self.special.cls, self.special.pad)
+        for segment, (column, (first, last)) in enumerate(
+            zip(pieces, bounds, strict=True)
+        ):
+            is_inside = op.And(op.GreaterOrEqual(place, first), op.Less(place, last))
+            shift = op.Sub(op.Unsqueeze(column.begins, [1]), first)
+            source = op.Where(is_inside, op.Add(place, shift), 0)
+            # One id more: there may be none.
+            found = op.Gather(op.Concat(column.ids, [0], axis=0), source)
+            ids = op.Where(is_inside, found, ids)
+            ids = op.Where(op.Equal(place, last), self.special.sep, ids)
+            if segment:
+                is_second = op.And(op.GreaterOrEqual(place, first), is_real)
+                segments = op.Where(is_second, segment, segments)
+        mask = self.builder.cast(is_real, "int64")
+        return {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}

@@ -1,0 +1,78 @@
+"""Weights of Keras' layers as arrays, for other runtimes."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.types import FloatArray
+
+
+def float_weight(layer: Any, name: str) -> FloatArray:
+    """Read a matrix of a layer in float32, also one that Keras stores in int8.
+
+    Args:
+        layer: A `keras.layers.Dense`, `Embedding` or `ReversibleEmbedding`.
+        name: string. `"kernel"` or `"embeddings"`.
+
+    Returns:
+        What the layer multiplies with, with what LoRA learned.
+
+    Raises:
+        ValueError: If it is quantized otherwise.
+
+    Example:
+        >>> layer = keras.layers.Dense(2, kernel_initializer="ones")
+        >>> layer.build((None, 3))
+        >>> layer.quantize("int8")
+        >>> float_weight(layer, "kernel").tolist()
+        [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
+    """
+    mode = layer.quantization_mode
+    if mode not in (None, "int8"):
+        msg = (
+            f"The layer {layer.path} is quantized to {mode!r}, and weights in floating "
+            "point or int8 can be exported. Export the model before it is quantized; "
+            'the format may have an argument `quantize="int8"`.'
+        )
+        raise ValueError(msg)
+    # By its own name: the property of that name mixes LoRA into int8 numbers.
+    (variable,) = (v for v in layer.variables if v.name == name)
+    values = _read(variable)
+    if mode == "int8":
+        # One scale for each output of a kernel, each row of an embedding.
+        scale = _read(getattr(layer, f"{name}_scale"))
+        values = values / (scale if name == "kernel" else scale[:, None])
+    if layer.lora_enabled:
+        low, high = (_read(getattr(layer, f"lora_{name}_{part}")) for part in "ab")
+        values = values + (layer.lora_alpha / layer.lora_rank) * (low @ high)
+    return np.asarray(values, np.float32)
+
+
+def split_int8(
+    matrix: FloatArray, axis: int
+) -> tuple[npt.NDArray[np.int8], FloatArray]:
+    """Write a matrix as int8 numbers times scales.
+
+    Args:
+        matrix: float32 array `(rows, columns)`.
+        axis: int. Along which numbers share a scale: 0 gives one to each column.
+
+    Returns:
+        int8 array of the same shape, and float32 scales.
+
+    Example:
+        >>> numbers, scales = split_int8(np.array([[1.0, -2.0], [0.5, 0.0]]), axis=1)
+        >>> numbers.tolist()
+        [[64, -127], [127, 0]]
+    """
+    largest = np.abs(matrix).max(axis=axis, keepdims=True)
+    scale = np.where(largest > 0, largest, 1.0) / 127
+    numbers = np.rint(matrix / scale).astype(np.int8)
+    return numbers, scale.squeeze(axis).astype(np.float32)
+
+
+def _read(variable: Any) -> FloatArray:
+    array: FloatArray = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
+    return array
