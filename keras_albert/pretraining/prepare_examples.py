@@ -35,7 +35,7 @@ _SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}-of-\d{{5,}}\.arrow")
 
 
 def prepare_examples(
-    inputs: str | Sequence[str],
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     vocabulary: str | os.PathLike[str] | bytes,
     sequence_length: int = 512,
@@ -47,7 +47,7 @@ def prepare_examples(
     part_size: int = PART_SIZE,
     pipeline_options: Any = None,
 ) -> PreparedMetadata:
-    """Prepare texts for `PretrainingData`.
+    r"""Prepare texts for `PretrainingData`.
 
     Each part of the input writes its own shards, of both splits, and no more than a
     section of a document is in memory. The examples follow from the documents, the
@@ -80,8 +80,25 @@ def prepare_examples(
 
     Raises:
         ImportError: If Beam is not installed.
-        ValueError: If an input matches nothing, there is no vocabulary, or a number is
-            out of range.
+        ValueError: If an input matches nothing, there is no vocabulary, a number is
+            out of range, or the texts give no example.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from keras_albert.pretraining import PretrainingData, train_vocabulary_on
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> document = "A fine film.\nIt was long.\nThe end was dull.\n\n"
+        >>> _ = (folder / "a.txt").write_text(document * 9)
+        >>> vocabulary = train_vocabulary_on(folder / "a.txt", vocabulary_size=28)
+        >>> prepared = prepare_examples(
+        ...     folder / "a.txt", folder / "prepared", vocabulary, held_out=0.0,
+        ...     short_seq_prob=0.0)
+        >>> prepared.counters["documents"], prepared.counters["examples: train"]
+        (9, 9)
+        >>> x, y, weights = PretrainingData(folder / "prepared").batches(4).batch(0)
+        >>> x["token_ids"].shape, y["sentence_order"].shape
+        ((4, 512), (4,))
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)

@@ -43,6 +43,8 @@ class PretrainingData:
     Raises:
         ValueError: If the directory is not whole, holds no such split, or an argument
             is out of range.
+
+    Example: see `prepare_examples`, which writes such a directory.
     """
 
     def __init__(

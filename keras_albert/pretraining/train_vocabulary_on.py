@@ -21,14 +21,14 @@ _WHOLE_FILES = 2**62
 
 
 def train_vocabulary_on(
-    inputs: str | Sequence[str],
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     vocabulary_size: int = 30000,
     num_lines: int = NUM_LINES,
     text_field: str = "text",
     output: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> bytes:
-    """Train a vocabulary on the inputs of `prepare_examples`.
+    r"""Train a vocabulary on the inputs of `prepare_examples`.
 
     All are read, a document at a time, and SentencePiece keeps lines drawn at random.
 
@@ -47,6 +47,14 @@ def train_vocabulary_on(
 
     Raises:
         ValueError: If an input matches nothing, or the texts are too few.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+        >>> _ = path.write_text("the old school\n\n" * 20)
+        >>> len(train_vocabulary_on(path, vocabulary_size=25)) > 0
+        True
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
 
