@@ -17,7 +17,7 @@ HARD = (
     "Dr. Smith went to Washington, D.C. on Jan. 5. He met Mr. J. R. Jones at 3 p.m.",
     'He said, "Come here. Now!" She did. "Why?" he asked.',
     "The U.S. economy grew 3.5% in Q1. See Fig. 3. E. coli is common.",
-    "今日は晴れです。明日は雨でしょう。",  # noqa: RUF001
+    "今日は晴れです。明日は雨でしょう。",
     "यह एक वाक्य है। यह दूसरा है।",
     "He left... Then he came back. Visit www.example.com. It works!",
 )
