@@ -1,0 +1,119 @@
+"""The file that the ONNX export writes, and what it refuses to."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.serving.served_models import make_task
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+
+
+@pytest.fixture(scope="module")
+def classifier(tiny_proto):
+    return make_task("Classifier", tiny_proto, labels=("bad", "très bien"))
+
+
+def test_a_file_says_what_it_is(classifier, tmp_path):
+    path = classifier.export(tmp_path / "new" / "model.onnx", format="onnx")
+    assert path == tmp_path / "new" / "model.onnx"
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    assert {opset.domain: opset.version for opset in model.opset_import} == {"": 20}
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert metadata["task"] == "AlbertClassifier"
+    assert metadata["inputs"] == "tokens"
+    assert json.loads(metadata["labels"]) == ["bad", "très bien"]
+    assert json.loads(metadata["vocabulary_size"]) == 130
+    assert json.loads(metadata["max_length"]) == 40
+    assert json.loads(metadata["parameters"]) == classifier.count_params()
+    assert "keras" in json.loads(metadata["versions"])
+    axes = {
+        value.name: [axis.dim_param or axis.dim_value for axis in dims]
+        for value in [*model.graph.input, *model.graph.output]
+        for dims in [value.type.tensor_type.shape.dim]
+    }
+    assert axes == {
+        "token_ids": ["batch", "length"],
+        "segment_ids": ["batch", "length"],
+        "padding_mask": ["batch", "length"],
+        "logits": ["batch", 2],
+        "probabilities": ["batch", 2],
+        "score": ["batch"],
+        "index": ["batch"],
+    }
+
+
+def test_a_file_that_is_there_stays(classifier, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="pass overwrite=True"):
+        classifier.export(path, format="onnx")
+    assert path.read_text() == "mine"
+    classifier.export(path, format="onnx", overwrite=True)
+    onnx.checker.check_model(onnx.load(path))
+    with pytest.raises(IsADirectoryError, match="Name another path"):
+        classifier.export(tmp_path, format="onnx", overwrite=True)
+
+
+def test_a_failed_write_leaves_the_old_file(classifier, tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    path.write_text("mine")
+
+    def fail(*args):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="No space left"):
+        classifier.export(path, format="onnx", overwrite=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+    assert path.read_text() == "mine"
+
+
+def test_without_onnx_it_says_what_to_install(classifier, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "onnxscript" else find(name, *rest),
+    )
+    message = r'onnxscript cannot .*pip install "keras-albert\[onnx\]"'
+    with pytest.raises(ImportError, match=message):
+        classifier.export(tmp_path / "model.onnx", format="onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_refuses_what_it_cannot_write(classifier, tiny_proto, tmp_path):
+    path = tmp_path / "model.onnx"
+    for arguments, message in (
+        ({"inputs": "strings"}, "is 'tokens' or 'text'. Received: inputs='strings'"),
+        ({"quantize": "int4"}, "is None or 'int8'. Received: quantize='int4'"),
+        ({"pairs": True}, 'Leave out `pairs`, or pass inputs="text"'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            classifier.export(path, format="onnx", **arguments)
+    pretrainer = make_task("Pretrainer", tiny_proto)
+    with pytest.raises(ValueError, match=r"no choice of pairs\. Leave out `pairs`"):
+        pretrainer.export(path, format="onnx", inputs="text", pairs=True)
+    pretrainer.preprocessor = None
+    with pytest.raises(ValueError, match='or export it with inputs="tokens"'):
+        pretrainer.export(path, format="onnx", inputs="text")
+
+    class Mine(type(classifier)):
+        """What it answers is not known."""
+
+    mine = Mine.from_config(classifier.get_config())
+    with pytest.raises(ValueError, match=r"What Mine should answer.*AlbertClassifier"):
+        mine.export(path, format="onnx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["QuestionAnswerer", "TokenClassifier"])
+def test_long_texts_are_not_read(name, tiny_proto, tmp_path):
+    arguments = {} if name == "QuestionAnswerer" else {"num_classes": 2}
+    task = make_task(name, tiny_proto, **arguments)
+    with pytest.raises(ValueError, match=r'with inputs="tokens" and preprocess in'):
+        task.export(tmp_path / "model.onnx", format="onnx", inputs="text")

@@ -1,0 +1,113 @@
+"""Every task in ONNX Runtime, from ids: the numbers of `predict`."""
+
+import numpy as np
+import pytest
+
+from tests.serving.served_models import TAGS, make_task
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime_extensions")
+
+from tests.serving.onnx_sessions import export, random_ids, run
+
+SLOTS = {"mask_positions": np.array([[1, 4], [0, 2], [3, 0]], np.int32)}
+# Task, arguments, the outputs of `predict`, the shape of ids, and inputs beside them.
+CASES = {
+    "classifier": ("Classifier", {"labels": ("a", "b", "é")}, ["logits"], (3, 9), {}),
+    "probabilities": (
+        "Classifier",
+        {"num_classes": 2, "activation": "softmax"},
+        ["probabilities"],
+        (3, 9),
+        {},
+    ),
+    "regression": ("Classifier", {"num_classes": 1}, ["score"], (3, 9), {}),
+    "mean": ("TextEmbedder", {}, ["embedding"], (3, 9), {}),
+    "max": (
+        "TextEmbedder",
+        {"pooling_mode": "max", "normalize": False},
+        ["embedding"],
+        (3, 9),
+        {},
+    ),
+    "cls": ("TextEmbedder", {"pooling_mode": "cls"}, ["embedding"], (3, 9), {}),
+    "tagger": ("TokenClassifier", {"labels": TAGS}, ["logits"], (3, 9), {}),
+    "reader": ("QuestionAnswerer", {}, ["start_logits", "end_logits"], (3, 9), {}),
+    "doubter": (
+        "QuestionAnswerer",
+        {"head": "conditional", "start_n_top": 3},
+        ["start_logits", "end_logits", "answerability"],
+        (3, 9),
+        {},
+    ),
+    "chooser": ("MultipleChoice", {}, ["logits"], (3, 2, 9), {}),
+    "filler": ("MaskedLM", {}, ["logits"], (3, 9), SLOTS),
+    "pretrainer": ("Pretrainer", {}, ["masked_lm", "sentence_order"], (3, 9), SLOTS),
+}
+RELATED = {"probabilities", "score", "index", "scores"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gives_the_numbers_of_predict(case, tiny_proto, tmp_path):
+    name, arguments, outputs, shape, extra = CASES[case]
+    task = make_task(name, tiny_proto, **arguments)
+    inputs = random_ids(task, shape, extra)
+    if case == "chooser":
+        inputs["padding_mask"][1, 1] = 0  # a question with one choice
+    predicted = task.predict(inputs, verbose=0)
+    expected = predicted if isinstance(predicted, dict) else {outputs[0]: predicted}
+    session = export(task, tmp_path)
+    found = run(session, inputs)
+    assert set(outputs) <= set(found) <= set(outputs) | RELATED
+    for output in outputs:
+        wanted = expected[output].reshape(found[output].shape)
+        np.testing.assert_allclose(found[output], wanted, atol=1e-5)
+        assert wanted[wanted > -1e29].std() > 1e-3
+    # Any number of rows, of any length, none at all.
+    one = run(session, {key: rows[1:2] for key, rows in inputs.items()})
+    none = run(session, {key: rows[:0] for key, rows in inputs.items()})
+    for output, array in found.items():
+        np.testing.assert_allclose(one[output], array[1:2], atol=1e-5)
+        assert none[output].shape == (0, *array.shape[1:])
+
+
+def test_what_clients_read_follows_from_the_numbers(tiny_proto, tmp_path):
+    task = make_task("Classifier", tiny_proto, num_classes=4)
+    inputs = random_ids(task, (5, 7))
+    found = run(export(task, tmp_path), inputs)
+    expected = task.probabilities(found["logits"])
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    np.testing.assert_allclose(found["score"], expected.max(axis=-1), atol=1e-6)
+    assert found["index"].tolist() == expected.argmax(axis=-1).tolist()
+    assert found["index"].dtype == np.int32
+
+
+def test_a_question_without_choices_has_none(tiny_proto, tmp_path):
+    task = make_task("MultipleChoice", tiny_proto)
+    inputs = random_ids(task, (2, 3, 7))
+    inputs["padding_mask"][1] = 0
+    found = run(export(task, tmp_path), inputs)
+    np.testing.assert_allclose(found["scores"].sum(axis=1), [1, 0], atol=1e-6)
+    assert found["index"].tolist() == [found["scores"][0].argmax(), -1]
+
+
+def test_a_row_that_is_too_long_is_an_error(tiny_proto, tmp_path):
+    task = make_task("TextEmbedder", tiny_proto)
+    session = export(task, tmp_path)
+    with pytest.raises(Exception, match="out of data bounds"):
+        run(session, random_ids(task, (1, 41)))
+
+
+def test_openvino_computes_the_same(tiny_proto, tmp_path):
+    openvino = pytest.importorskip("openvino")
+    core = openvino.Core()
+    for case in ("classifier", "chooser", "filler", "doubter"):
+        name, arguments, outputs, shape, extra = CASES[case]
+        task = make_task(name, tiny_proto, **arguments)
+        inputs = random_ids(task, shape, extra)
+        expected = run(export(task, tmp_path), inputs)
+        settings = {"INFERENCE_PRECISION_HINT": "f32"}
+        compiled = core.compile_model(tmp_path / "model.onnx", "CPU", settings)
+        found = compiled(inputs)
+        for output in outputs:
+            np.testing.assert_allclose(found[output], expected[output], atol=1e-5)
