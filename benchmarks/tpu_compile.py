@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument(
         "--remat", action=argparse.BooleanOptionalAction, help="default: both"
     )
-    parser.add_argument("--first", type=int, default=1024, help="rows tried first")
+    parser.add_argument("--first", type=int, default=4096, help="rows tried first")
     arguments = parser.parse_args()
     from jax.experimental import topologies
 

@@ -75,7 +75,7 @@ class PretrainingConfig:
         random_token: float. The part that a random token replaces. Defaults to
             `0.1`.
         max_ngram: int. The most words masked in one piece. Defaults to `3`.
-        distribution: string. How devices share the work; "none" uses one. Defaults
+        distribution: string. How devices share the work, see `choose_devices`. Defaults
             to `"none"`.
         log_every: int. Updates that a row of the curves averages over, an "epoch" of
             the progress bar. Defaults to `100`.

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import keras
+
 # What a Keras optimizer limits gradients to.
 _LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
 
@@ -73,7 +75,11 @@ class SummedUpdate:
             context = tf.distribute.get_replica_context()
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
             gradients = [gradient / self.num_replicas for gradient in gradients]
+        # Optimizers and their schedules count updates within the scope.
+        count = optimizer.iterations
+        count.assign(count // self.num_batches)
         optimizer.apply(gradients, self.model.trainable_variables)
+        count.assign(count * self.num_batches)
         for total in self._sums:
             total.assign(tf.zeros_like(total))
 
@@ -86,6 +92,11 @@ class SummedUpdate:
         optimizer = self.model.optimizer
         names = ("gradient_accumulation_steps", *_LIMITS)
         kept = {name: getattr(optimizer, name) for name in names}
+        schedule = optimizer.get_config()["learning_rate"]
+        if isinstance(schedule, dict):
+            schedule = keras.optimizers.schedules.deserialize(schedule)
+            kept["learning_rate"] = schedule
+            optimizer.learning_rate = _ByUpdate(schedule, self.num_batches)
         optimizer.gradient_accumulation_steps = None
         for name in _LIMITS:
             if kept[name] is not None:
@@ -95,3 +106,15 @@ class SummedUpdate:
         finally:
             for name, value in kept.items():
                 setattr(optimizer, name, value)
+
+
+class _ByUpdate(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule that counts batches, asked by the number of an update."""
+
+    def __init__(self, schedule: Any, num_batches: int) -> None:
+        self.schedule = schedule
+        self.num_batches = num_batches
+
+    def __call__(self, step: Any) -> Any:
+        last = keras.ops.cast(step, "int32") * self.num_batches + self.num_batches - 1
+        return self.schedule(last)

@@ -65,7 +65,13 @@ class TensorflowReplicas(OneDevice):
         Raises:
             ValueError: If the optimizer scales losses.
         """
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
         if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
+            if self.strategy is tf.distribute.get_strategy():
+                # Keras' own step scales losses.
+                super().prepare(model)
+                return
             msg = (
                 "Keras cannot scale losses under `tf.distribute`. Train in "
                 "'mixed_bfloat16' instead of 'mixed_float16'."
