@@ -9,6 +9,7 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion import google_names as names
+from keras_albert.conversion.config_size import check_config_size
 from keras_albert.conversion.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.tabled_format import TabledFormat
 from keras_albert.conversion.tensorflow_files import (
@@ -77,6 +78,9 @@ class GoogleFormat(TabledFormat):
             raise ValueError(msg)
         arguments = backbone_arguments(config, str(path), _ACTIVATIONS)
         _check_groups(arguments["num_layers"], arguments["num_groups"])
+        check_config_size(
+            arguments, directory.rglob("*.data-?????-of-?????"), str(path)
+        )
         arguments["use_embedding_projection"] = None
         return arguments
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion import transformers_names as names
+from keras_albert.conversion.config_size import check_config_size
 from keras_albert.conversion.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.safetensors_files import (
     read_safetensors,
@@ -28,6 +29,7 @@ from keras_albert.conversion.transformers_config import (
     label_config,
     read_json,
     read_labels,
+    read_rate,
 )
 from keras_albert.conversion.weight_table import Array, Row
 
@@ -64,6 +66,9 @@ class TransformersFormat(TabledFormat):
         path = directory / _CONFIG_FILE
         arguments = backbone_arguments(self._config(directory), source=str(path))
         _check_groups(arguments["num_layers"], arguments["num_groups"])
+        patterns = "*.safetensors", "*.bin"
+        files = [file for pattern in patterns for file in directory.glob(pattern)]
+        check_config_size(arguments, files, str(path))
         return arguments
 
     def task_name(self, directory: Path) -> str | None:
@@ -77,11 +82,12 @@ class TransformersFormat(TabledFormat):
         config, source = self._config(directory), str(directory / _CONFIG_FILE)
         ours = [cls.__name__ for cls in task.__mro__]
         arguments: dict[str, Any] = {}
-        rate = config.get("classifier_dropout_prob", 0.1)
         if set(_WITH_DROPOUT) & set(ours):
-            # `None` stands for that of the encoder there.
-            rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
-            arguments["dropout"] = float(rate)
+            key, default = "classifier_dropout_prob", 0.1
+            if config.get(key, default) is None:
+                # It stands for that of the encoder there.
+                key, default = "hidden_dropout_prob", 0.0
+            arguments["dropout"] = read_rate(config, key, default, source)
         head = next((head for head in self.heads if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
             count, labels = read_labels(config, source)

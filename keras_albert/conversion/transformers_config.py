@@ -26,6 +26,7 @@ _COUNTS = (
     ("max_sequence_length", "max_position_embeddings", 512),
     ("num_segments", "type_vocab_size", 2),
 )
+_MOST_LAYERS = 1000
 _RATES = (
     ("dropout", "hidden_dropout_prob", 0.0),
     ("attention_dropout", "attention_probs_dropout_prob", 0.0),
@@ -96,13 +97,12 @@ def backbone_arguments(
         value = config.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(_wrong(source, key, value, "a whole number above 0"))
+        if argument == "num_layers" and value > _MOST_LAYERS:
+            # They share their weights, so that no file contradicts the number.
+            raise ValueError(_wrong(source, key, value, f"{_MOST_LAYERS} at most"))
         arguments[argument] = value
     for argument, key, default_rate in _RATES:
-        value = config.get(key, default_rate)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not 0 <= value < 1:
-            raise ValueError(_wrong(source, key, value, "a number from 0 to below 1"))
-        arguments[argument] = float(value)
+        arguments[argument] = read_rate(config, key, default_rate, source)
     activation = config.get("hidden_act", "gelu_new")
     if not isinstance(activation, str) or activation not in activations:
         expected = f"one of {', '.join(activations)}"
@@ -115,6 +115,28 @@ def backbone_arguments(
         )
     arguments["use_embedding_projection"] = True
     return arguments
+
+
+def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> float:
+    """Read a number from 0 to below 1, for instance the rate of a dropout.
+
+    Args:
+        config: dict. The contents of a `config.json`.
+        key: string. Which of them.
+        default: float. What a config without the key stands for.
+        source: string. What a message calls it.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    value = config.get(key, default)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not 0 <= value < 1:
+        raise ValueError(_wrong(source, key, value, "a number from 0 to below 1"))
+    return float(value)
 
 
 def backbone_config(
@@ -204,7 +226,10 @@ def read_labels(
     """
     named = config.get("id2label")
     if named is None:
-        return int(config.get("num_labels") or 2), None
+        count = config.get("num_labels") or 2
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(_wrong(source, "num_labels", count, "a whole number"))
+        return count, None
     try:
         labels = {int(number): str(name) for number, name in named.items()}
     except (AttributeError, TypeError, ValueError):

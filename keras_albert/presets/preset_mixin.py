@@ -106,7 +106,8 @@ def _check_config(directory: Path) -> None:
             "released checkpoint."
         )
         raise ValueError(msg) from error
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    # A `JSONDecodeError` and a `UnicodeDecodeError` are a `ValueError`.
+    except (KeyError, TypeError, ValueError, OSError, RecursionError) as error:
         msg = (
             f"{path} is not the config of an ALBERT preset ({error!r}). Save or copy "
             "the preset again."

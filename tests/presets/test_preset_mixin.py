@@ -22,7 +22,9 @@ def preset(backbone, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '"albert"', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '"albert"', "null", "[" * 100_000]
+)
 def test_a_damaged_config_is_refused(preset, text):
     (preset / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"config\.json is not the config"):
