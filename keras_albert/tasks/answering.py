@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from keras_albert.tasks.null_threshold import best_null_threshold
+from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.span_candidates import SpanCandidates, span_candidates
 from keras_albert.tasks.squad_scores import question_scores
 from keras_albert.text.answers import read_answers
@@ -50,12 +51,7 @@ class Answering:
             ValueError: If the model has no preprocessor, a number is below 1, or a
                 row is wrong.
         """
-        if top_k < 1 or max_answer_length < 1:
-            msg = (
-                "`top_k` and `max_answer_length` must be at least 1. Received: "
-                f"top_k={top_k}, max_answer_length={max_answer_length}"
-            )
-            raise ValueError(msg)
+        check_positive(top_k=top_k, max_answer_length=max_answer_length)
         (questions, contexts), batched = self._texts(question, context)
         if not questions:
             return []

@@ -13,6 +13,7 @@ from keras_albert.layers.initializers import albert_initializer
 from keras_albert.tasks.label_sets import encode_label_sets, set_names
 from keras_albert.tasks.labels import class_names, encode_classes, encode_scores
 from keras_albert.tasks.named_classes import NamedClasses, count_classes
+from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
@@ -214,8 +215,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             raise ValueError(msg)
         if top_k is None:
             top_k = self.num_classes if self.is_multi_label else 1
-        if top_k < 1:
-            raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
+        check_positive(top_k=top_k)
         columns, batched = text_columns(texts)
         rows = columns if len(columns) > 1 else columns[0]
         outputs = self.predict(rows, batch_size, verbose=0)

@@ -11,6 +11,7 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.masked_lm_head import MaskedLMHead
 from keras_albert.tasks.fill_mask import fill_masks, target_ids
 from keras_albert.tasks.id_arrays import read_positions
+from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Texts
 
@@ -112,8 +113,7 @@ class MaskedLMTask(AlbertTask):
                 "it with one, or call `predict` on ids."
             )
             raise ValueError(msg)
-        if top_k < 1:
-            raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
+        check_positive(top_k=top_k)
         candidates = target_ids(self.preprocessor.tokenizer, targets)
         examples, batched = self.preprocessor.encode_for_prediction(texts)
         answers = fill_masks(self, examples, top_k, candidates, batch_size)

@@ -13,6 +13,7 @@ from keras_albert.layers.span_mask import MASKED_LOGIT, mask_logits, span_mask
 from keras_albert.tasks.answering import Answering
 from keras_albert.tasks.idle_pooler import IdlePooler
 from keras_albert.tasks.model_input import holds_ids
+from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.span_ids import (
     check_places,
@@ -95,7 +96,8 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        _check_head(head, start_n_top=start_n_top, end_n_top=end_n_top)
+        _check_head(head)
+        check_positive(start_n_top=start_n_top, end_n_top=end_n_top)
         check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
@@ -237,10 +239,7 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
         return config
 
 
-def _check_head(head: str, **numbers: int) -> None:
+def _check_head(head: str) -> None:
     if head not in ("independent", "conditional"):
         msg = f"`head` is 'independent' or 'conditional'. Received: head={head!r}"
         raise ValueError(msg)
-    for name, number in numbers.items():
-        if number < 1:
-            raise ValueError(f"`{name}` must be at least 1. Received: {name}={number}")
