@@ -10,6 +10,7 @@ import numpy as np
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
 from keras_albert.pretraining.run_folder import RunFolder
 from keras_albert.pretraining.stop_signals import StopSignals
+from keras_albert.pretraining.tensorboard_rows import write_tensorboard_row
 from keras_albert.pretraining.training_checkpoint import Arrays, TrainingCheckpoint
 
 # The best weights are those that have the lowest of these.
@@ -99,6 +100,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         if self.devices.is_chief:
             row = {"step": updates, "learning_rate": rate, **logs}
             self.folder.curve.append(row)
+            write_tensorboard_row(self.folder.path / "tensorboard", row)
         if logs.get(_MONITOR, math.inf) < self.best:
             self.best = logs[_MONITOR]
             self._save_best()

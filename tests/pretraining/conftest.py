@@ -1,5 +1,7 @@
 import pytest
 
+from keras_albert.pretraining import PretrainingConfig, pretrain
+from keras_albert.pretraining.run_folder import RunFolder
 from tests.pretraining.prepared_texts import write_prepared
 
 
@@ -9,12 +11,12 @@ def prepared(tmp_path_factory, tiny_proto):
     return write_prepared(tmp_path_factory.mktemp("data") / "prepared", tiny_proto)
 
 
-@pytest.fixture
-def settings(prepared, tmp_path):
-    """Settings of a run of a few seconds, with everything that could differ."""
+@pytest.fixture(scope="session")
+def settings(prepared):
+    """Settings of a run of seconds, with all that could differ after a stop."""
     return {
         "data": str(prepared),
-        "output": str(tmp_path / "run"),
+        "size": "tiny",
         "backbone": {
             "num_layers": 2,
             "num_heads": 2,
@@ -25,10 +27,19 @@ def settings(prepared, tmp_path):
             "attention_dropout": 0.1,
         },
         "unroll": True,
-        "steps": 40,
-        "batch_size": 8,
+        "steps": 60,
+        "batch_size": 16,
+        "accumulation_steps": 2,
         "learning_rate": 0.01,
         "log_every": 10,
         "evaluate_every": 20,
         "checkpoint_every": 7,
     }
+
+
+@pytest.fixture(scope="session")
+def whole_run(settings, tmp_path_factory):
+    """The folder of a run that nothing stopped, and what it scored."""
+    output = tmp_path_factory.mktemp("whole") / "run"
+    scores = pretrain(PretrainingConfig(output=str(output), **settings), verbose=0)
+    return RunFolder(output), scores

@@ -1,33 +1,22 @@
 """However a run ends, the same command goes on as if it had not."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
 
 import numpy as np
+import pytest
 
-from keras_albert.pretraining import PretrainingConfig, pretrain
+from keras_albert.pretraining import (
+    PretrainingBatches,
+    PretrainingConfig,
+    pretrain,
+)
 from keras_albert.pretraining.run_folder import RunFolder
 from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
-
-SPEEDS = ("examples/s", "tokens/s")
-
-
-def curve(folder):
-    rows = folder.curve.rows()
-    return [{k: v for k, v in row.items() if k not in SPEEDS} for row in rows]
-
-
-def assert_same_run(found, expected):
-    assert curve(found) == curve(expected)
-    for name in ("last", "best"):
-        a, b = (TrainingCheckpoint.read(getattr(f, name)) for f in (found, expected))
-        assert a.step == b.step
-        assert set(a.groups) == set(b.groups)
-        for group in a.groups:
-            for x, y in zip(a.groups[group], b.groups[group], strict=True):
-                np.testing.assert_array_equal(x, y)
+from tests.pretraining.same_run import assert_same_run, curve
 
 
 def start(path):
@@ -45,17 +34,13 @@ def wait_for_rows(process, folder, count):
         time.sleep(0.01)
 
 
-def test_killed_at_random_it_comes_out_the_same(settings, tmp_path):
-    settings |= {"steps": 100, "accumulation_steps": 2}
-    config = PretrainingConfig(**settings | {"output": str(tmp_path / "whole")})
-    pretrain(config, verbose=0)
-    path = tmp_path / "settings.json"
-    path.write_text(json.dumps(settings))
+def test_killed_at_random_it_comes_out_the_same(settings, whole_run, tmp_path):
     folder = RunFolder(tmp_path / "run")
-    moments = np.random.default_rng().uniform(0, 0.3, size=3)
-    for number, moment in enumerate(moments):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(settings | {"output": str(folder.path)}))
+    for number, moment in enumerate(np.random.default_rng().uniform(0, 0.2, size=3)):
         process = start(path)
-        wait_for_rows(process, folder, 2 * number + 2)
+        wait_for_rows(process, folder, number + 1)
         time.sleep(moment)
         process.kill()
         process.communicate()
@@ -63,5 +48,84 @@ def test_killed_at_random_it_comes_out_the_same(settings, tmp_path):
     process = start(path)
     printed = process.communicate()[0]
     assert process.returncode == 0, printed
-    assert_same_run(folder, RunFolder(tmp_path / "whole"))
+    assert_same_run(folder, whole_run[0])
     assert (folder.preset / "README.md").is_file()
+
+
+@pytest.fixture
+def at_batch(monkeypatch):
+    """A dict of what happens while the batch of a number is made."""
+    events = {}
+    make = PretrainingBatches.batch
+
+    def batch(self, step, *shard):
+        made = make(self, step, *shard)
+        if self.shuffle and step in events:
+            made = events[step](made) or made
+        return made
+
+    monkeypatch.setattr(PretrainingBatches, "batch", batch)
+    return events
+
+
+def config_of(settings, output, **changed):
+    return PretrainingConfig(**settings | {"output": str(output)} | changed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_a_checkpoint(
+    settings, whole_run, at_batch, tmp_path, number
+):
+    config = config_of(settings, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    # Batches are made ahead, so within the third row or shortly behind it.
+    at_batch[45] = lambda batch: signal.raise_signal(number)
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(config, verbose=0)
+    assert signal.getsignal(number) == before
+    checkpoint = TrainingCheckpoint.read(folder.last)
+    # Of this moment, not of the last interval's end; between updates of the weights.
+    assert 40 <= checkpoint.step <= 46
+    assert checkpoint.step % 2 == 0
+    at_batch.clear()
+    pretrain(config, verbose=0)
+    assert_same_run(folder, whole_run[0])
+
+
+def test_a_loss_that_is_no_number_ends_it_and_spoils_nothing(
+    settings, whole_run, at_batch, tmp_path
+):
+    config = config_of(settings, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+
+    def spoil(batch):
+        x, y, weights = batch
+        return x, y, {name: array * np.nan for name, array in weights.items()}
+
+    at_batch[50] = spoil
+    with pytest.raises(FloatingPointError, match=r"at step 26\. .*keeps the last good"):
+        pretrain(config, verbose=0)
+    kept = TrainingCheckpoint.read(folder.last)
+    assert kept.step == 42
+    arrays = [array for group in kept.groups.values() for array in group]
+    assert all(np.isfinite(array).all() for array in arrays)
+    at_batch.clear()
+    pretrain(config, verbose=0)
+    assert_same_run(folder, whole_run[0])
+
+
+def test_other_settings_are_another_run(settings, at_batch, tmp_path):
+    at_batch[20] = lambda batch: signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(config_of(settings, tmp_path / "run"), verbose=0)
+    at_batch.clear()
+    changed = config_of(settings, tmp_path / "run", batch_size=8, seed=1)
+    with pytest.raises(ValueError, match=r"batch_size was 16 and is 8; seed was 0 and"):
+        pretrain(changed, verbose=0)
+    # What says nothing of the numbers may change, and what helps a loss that explodes.
+    changed = config_of(settings, tmp_path / "run", learning_rate=0.001, remat=True)
+    pretrain(changed, verbose=0)
+    assert [row["step"] for row in curve(RunFolder(tmp_path / "run"))] == [
+        *range(10, 61, 10)
+    ]

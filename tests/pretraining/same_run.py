@@ -1,0 +1,26 @@
+"""Whether two runs came out the same."""
+
+import numpy as np
+
+from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
+
+# They depend on the machine.
+_SPEEDS = ("examples/s", "tokens/s")
+
+
+def curve(folder):
+    """Give the rows of a run, without speeds."""
+    rows = folder.curve.rows()
+    return [{k: v for k, v in row.items() if k not in _SPEEDS} for row in rows]
+
+
+def assert_same_run(found, expected):
+    """Compare curves and checkpoints to the bit."""
+    assert curve(found) == curve(expected)
+    for name in ("last", "best"):
+        a, b = (TrainingCheckpoint.read(getattr(f, name)) for f in (found, expected))
+        assert a.step == b.step
+        assert set(a.groups) == set(b.groups)
+        for group in a.groups:
+            for x, y in zip(a.groups[group], b.groups[group], strict=True):
+                np.testing.assert_array_equal(x, y)

@@ -1,0 +1,135 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert import AlbertClassifier, AlbertMaskedLM, AlbertPretrainer
+from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
+from keras_albert.pretraining.build_pretrainer import (
+    build_pretrainer,
+    compile_pretrainer,
+)
+from keras_albert.pretraining.held_out import HeldOut
+from keras_albert.pretraining.run_folder import RunFolder
+from tests.pretraining.same_run import curve
+
+
+def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
+    folder, scores = whole_run
+    rows = curve(folder)
+    assert [row["step"] for row in rows] == [10, 20, 30, 40, 50, 60]
+    assert [row["step"] for row in rows if "val_loss" in row] == [20, 40, 60]
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.5
+    assert rows[-1]["learning_rate"] == 0
+    report = json.loads((folder.path / "report.json").read_text())
+    best = min(row["val_loss"] for row in rows if "val_loss" in row)
+    assert report["scores"]["loss"] == pytest.approx(best, rel=1e-5)
+    assert report["scores"] == scores
+    assert set(report["baselines"]) == {
+        "masked_lm_accuracy",
+        "sentence_order_accuracy",
+    }
+    assert report["settings"]["steps"] == settings["steps"]
+    table = (folder.path / "curve.csv").read_text().splitlines()
+    assert len(table) == 1 + len(rows)
+    assert (folder.preset / "curve.png").read_bytes().startswith(b"\x89PNG")
+    card = (folder.preset / "README.md").read_text()
+    accuracy = scores["masked_lm_accuracy"]
+    baseline = report["baselines"]["masked_lm_accuracy"]
+    assert f"| masked lm accuracy | {accuracy:.4f} | {baseline:.4f} |" in card
+    assert not list(folder.path.rglob("*.partial"))
+
+    with pytest.raises(ValueError, match="the run is finished"):
+        pretrain(PretrainingConfig(output=str(folder.path), **settings))
+
+
+def test_what_it_leaves_loads_as_any_task(whole_run, prepared):
+    folder, scores = whole_run
+    pretrainer = AlbertPretrainer.from_preset(folder.preset)
+    # In the state of the best step, on the same data: the reported losses.
+    held_out = HeldOut.read(PretrainingData(prepared, "held_out"), 99, 8, None)
+    x, y, weights = (keras.tree.map_structure(np.asarray, e) for e in held_out.arrays)
+    outputs = keras.Model.predict(pretrainer, x, verbose=0)
+    logits = outputs["masked_lm"] - outputs["masked_lm"].max(-1, keepdims=True)
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    losses = -np.take_along_axis(log_p, y["masked_lm"][..., None], -1)[..., 0]
+    mean = losses[weights["masked_lm"] > 0].mean()
+    assert mean == pytest.approx(scores["masked_lm_loss"], rel=1e-4)
+    assert 0 < pretrainer.score_order("In 2011", "it rained") < 1
+    masked_lm = AlbertMaskedLM.from_preset(folder.preset)
+    assert len(masked_lm.fill_mask("It [MASK] in 2011")) == 5
+    classifier = AlbertClassifier.from_preset(folder.preset, num_classes=2)
+    assert classifier.backbone.max_sequence_length == 24
+    assert classifier.backbone.dtype_policy.name == "float32"
+
+
+def test_parts_of_a_batch_come_to_the_same(settings, tmp_path):
+    # Dropout draws for each part anew.
+    backbone = settings["backbone"] | {"dropout": 0.0, "attention_dropout": 0.0}
+    shared = settings | {"backbone": backbone, "steps": 20, "clip_norm": 0.1}
+    curves = []
+    for parts in (1, 2):
+        changed = {"accumulation_steps": parts, "output": str(tmp_path / str(parts))}
+        pretrain(PretrainingConfig(**shared | changed), verbose=0)
+        curves.append(curve(RunFolder(tmp_path / str(parts))))
+    for one, two in zip(*curves, strict=True):
+        assert one["learning_rate"] == pytest.approx(two["learning_rate"])
+        for name in ("loss", "masked_lm_loss", "sentence_order_accuracy"):
+            assert one[name] == pytest.approx(two[name], rel=1e-4)
+    assert curves[0][-1]["val_loss"] == pytest.approx(curves[1][-1]["val_loss"], 1e-4)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"second_task": "none", "precision": "mixed_float16", "remat": True},
+        {
+            "second_task": "next_sentence",
+            "precision": "mixed_bfloat16",
+            "optimizer": "lamb",
+            "sequence_length": 16,
+        },
+    ],
+)
+def test_other_ways_to_train(settings, tmp_path, changed):
+    shared = settings | {
+        "steps": 15,
+        "evaluate_every": 10,
+        "accumulation_steps": 1,
+        "output": str(tmp_path / "run"),
+    }
+    scores = pretrain(PretrainingConfig(**shared | changed), verbose=0)
+    rows = curve(RunFolder(tmp_path / "run"))
+    # The last row is as long as what remains.
+    assert [row["step"] for row in rows] == [10, 15]
+    assert rows[1]["masked_lm_accuracy"] <= 1
+    assert rows[1]["loss"] < rows[0]["loss"]
+    names = {"loss", "masked_lm_accuracy"}
+    has_order = changed["second_task"] != "none"
+    assert names <= set(scores)
+    assert ("sentence_order_accuracy" in scores) == has_order
+    cls = AlbertPretrainer if has_order else AlbertMaskedLM
+    loaded = cls.from_preset(tmp_path / "run" / "preset")
+    assert {weight.dtype for weight in loaded.weights} == {"float32"}
+
+
+def test_the_loss_is_the_mean_over_masked_tokens_plus_that_over_pairs(settings):
+    config = PretrainingConfig(
+        **settings | {"output": "unused", "accumulation_steps": 1}
+    )
+    data = PretrainingData(config.data)
+    task = build_pretrainer(config, data.tokenizer, data.sequence_length)
+    compile_pretrainer(task, config)
+    x, y, weights = data.batches(16).batch(3)
+    found = keras.Model.evaluate(
+        task, x, y, sample_weight=weights, batch_size=16, verbose=0, return_dict=True
+    )
+    outputs = keras.Model.predict(task, x, batch_size=16, verbose=0)
+    entropy = keras.ops.sparse_categorical_crossentropy
+    for name, scores in outputs.items():
+        losses = np.asarray(
+            keras.ops.convert_to_numpy(entropy(y[name], scores, from_logits=True))
+        )
+        mean = losses[np.asarray(weights[name]) > 0].mean()
+        assert found[f"{name}_loss"] == pytest.approx(mean, rel=1e-4)

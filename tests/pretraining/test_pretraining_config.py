@@ -1,0 +1,110 @@
+import json
+
+import pytest
+
+from keras_albert.pretraining import PretrainingConfig
+
+NAMED = {"data": "a", "output": "b"}
+
+
+def test_reads_files_and_flags_over_them(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'data = "a"\noutput = "b"\nsteps = 1000\nclip_norm = 2\n'
+        "[backbone]\nnum_layers = 3\ndropout = 0.1\n"
+    )
+    config = PretrainingConfig.from_file(
+        path, output="c", backbone={"num_layers": 4}, batch_size=128
+    )
+    assert (config.data, config.output, config.steps) == ("a", "c", 1000)
+    # A whole number where a fraction may stand.
+    assert config.clip_norm == 2.0
+    assert isinstance(config.clip_norm, float)
+    arguments = config.backbone_arguments
+    assert (arguments["num_layers"], arguments["dropout"]) == (4, 0.1)
+    assert arguments["hidden_dim"] == 768
+    as_json = tmp_path / "run.json"
+    as_json.write_text(json.dumps(config.to_dict()))
+    assert PretrainingConfig.from_file(as_json) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [
+        ({"size": "tiny"}, 0.25 / 256),
+        ({"size": "base"}, 0.25 / 768),
+        ({"size": "tiny", "backbone": {"hidden_dim": 64}}, 1e-3),
+        ({"optimizer": "lamb", "batch_size": 4096}, 0.00176),
+        ({"optimizer": "lamb", "batch_size": 1024}, 0.00088),
+        ({"optimizer": "lamb", "learning_rate": 0.01}, 0.01),
+    ],
+)
+def test_the_rate_follows_from_width_or_batch(settings, rate):
+    assert PretrainingConfig(**NAMED, **settings).peak_learning_rate == (
+        pytest.approx(rate)
+    )
+
+
+def test_what_follows_from_settings():
+    config = PretrainingConfig(**NAMED, batch_size=96, accumulation_steps=4)
+    assert config.micro_batch_size == 24
+    assert config.num_warmup_steps == 125_000 // 20
+    assert PretrainingConfig(**NAMED, warmup_steps=0).num_warmup_steps == 0
+    assert config.masking_rates.selection == 0.15
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"data": ""}, "`data` is empty"),
+        ({"size": "giant"}, r"`size` is one of tiny, .*Received: size='giant'"),
+        ({"optimizer": "sgd"}, "`optimizer` is one of adamw, lamb"),
+        ({"second_task": "all"}, "`second_task` is one of"),
+        ({"precision": "int8"}, "`precision` is one of"),
+        ({"steps": 0}, "`steps` is at least 1. Received: steps=0"),
+        ({"batch_size": 10, "accumulation_steps": 4}, r"The nearest is batch_size=8"),
+        ({"evaluate_every": 150}, r"multiple of `log_every`.*evaluate_every=200"),
+        ({"learning_rate": 0.0}, "between 0 and 1"),
+        ({"learning_rate": float("nan")}, "between 0 and 1"),
+        ({"warmup_steps": 11, "steps": 10}, "between 0 and steps=10"),
+        ({"clip_norm": -1.0}, "clip_norm=-1.0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"masked": 2.0}, "mask_selection_rate=2.0"),
+        ({"sequence_length": 4}, "sequence_length=4"),
+    ],
+)
+def test_says_which_value_is_wrong(settings, message):
+    with pytest.raises(ValueError, match=message):
+        PretrainingConfig(**NAMED | settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": "10"}, "`steps` is int. Received: steps='10', str"),
+        ({"steps": True}, "steps=True, bool"),
+        ({"steps": 1.5}, "steps=1.5, float"),
+        ({"warmup_steps": "x"}, "`warmup_steps` is int or None"),
+        ({"backbone": [1]}, "`backbone` is Mapping"),
+        ({"data": None}, "`data` is str. Received: data=None"),
+    ],
+)
+def test_says_which_type_is_wrong(settings, message):
+    with pytest.raises(TypeError, match=message):
+        PretrainingConfig(**NAMED | settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        ("a.toml", b"steps =", "is no TOML"),
+        ("a.toml", b"\xff", "is no TOML"),
+        ("a.json", b"[1]", "holds list"),
+        ("a.json", b'{"data": "a", "output": "b", "batch": 1}', "names batch. Known"),
+        ("a.json", b'{"data": "a"}', "Name a directory for: output"),
+    ],
+)
+def test_says_what_is_wrong_with_a_file(tmp_path, name, contents, message):
+    (tmp_path / name).write_bytes(contents)
+    with pytest.raises(ValueError, match=message):
+        PretrainingConfig.from_file(tmp_path / name)
