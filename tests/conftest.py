@@ -5,6 +5,13 @@ import pathlib
 
 import pytest
 
+if os.environ.get("KERAS_BACKEND") == "jax":
+    # JAX compiles for longer than tests compute. Read when its first array is made.
+    os.environ.setdefault(
+        "XLA_FLAGS",
+        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    )
+
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
