@@ -121,6 +121,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _prepare(arguments: argparse.Namespace, console: Console) -> PreparedMetadata:
+    options = _pipeline_options(arguments)
     return prepare_examples(
         arguments.inputs,
         arguments.output,
@@ -132,7 +133,7 @@ def _prepare(arguments: argparse.Namespace, console: Console) -> PreparedMetadat
         language=arguments.language,
         text_field=arguments.text_field,
         part_size=arguments.part_size,
-        pipeline_options=_pipeline_options(arguments),
+        pipeline_options=options,
     )
 
 

@@ -90,7 +90,8 @@ def prepare_examples(
         >>> folder = Path(tempfile.mkdtemp())
         >>> document = "A fine film.\nIt was long.\nThe end was dull.\n\n"
         >>> _ = (folder / "a.txt").write_text(document * 9)
-        >>> vocabulary = train_vocabulary_on(folder / "a.txt", vocabulary_size=28)
+        >>> vocabulary = train_vocabulary_on(
+        ...     folder / "a.txt", vocabulary_size=30, hard_vocab_limit=False)
         >>> prepared = prepare_examples(
         ...     folder / "a.txt", folder / "prepared", vocabulary, held_out=0.0,
         ...     short_seq_prob=0.0)

@@ -1,0 +1,60 @@
+import json
+
+import pytest
+
+from keras_albert.cli import main
+from keras_albert.pretraining import PretrainingData
+from tests.pretraining.texts import make_documents, plain
+
+pytest.importorskip("apache_beam")
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(plain(make_documents(40)), encoding="utf-8")
+    return path
+
+
+def test_text_becomes_data_in_one_command(text, tmp_path, capfd):
+    output = tmp_path / "prepared"
+    command = ["prepare", str(text), "--output", str(output), "--sequence-length=64"]
+    command += ["--vocabulary-size=70", "--held-out=0.2"]
+    assert main(command) == 0
+    shown = capfd.readouterr().out
+    assert "documents" in shown
+    assert "40" in shown
+    data = PretrainingData(output)
+    assert data.tokenizer.vocabulary_size() == 70
+    assert data.sequence_length == 64
+    # Two processes, and parts: the same examples.
+    assert main([*command, "--workers=2", "--part-size=4000"]) == 0
+    assert "The vocabulary of the earlier run is kept." in capfd.readouterr().out
+    again = PretrainingData(output)
+    assert len(again.metadata.shards["train"]) > 1
+    assert (len(again), again.num_tokens) == (len(data), data.num_tokens)
+
+
+def test_beams_own_options(text, tmp_path, tiny_proto):
+    (tmp_path / "v.spm").write_bytes(tiny_proto)
+    command = ["prepare", str(text), "--output", str(tmp_path / "out")]
+    command += ["--vocabulary", str(tmp_path / "v.spm"), "--held-out=0.2"]
+    assert main([*command, "--beam=--runner=FnApiRunner"]) == 0
+    metadata = json.loads((tmp_path / "out" / "metadata.json").read_text())
+    assert metadata["sequence_length"] == 512
+
+
+def test_what_is_wrong_is_said(text, tmp_path, capsys):
+    command = [
+        "prepare",
+        str(tmp_path / "none*.txt"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    assert main([*command, "--vocabulary-size=70"]) == 1
+    assert "none*.txt" in capsys.readouterr().err
+    command[1] = str(text)
+    assert main([*command, "--vocabulary-size=70", "--workers=0"]) == 1
+    assert "--workers" in capsys.readouterr().err
+    assert main([*command, "--vocabulary", str(tmp_path / "no.spm")]) == 1
+    assert "no vocabulary" in capsys.readouterr().err
