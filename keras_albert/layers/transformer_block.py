@@ -149,7 +149,7 @@ class TransformerBlock(keras.layers.Layer):
         if (
             return_attention_scores
             or (drop and self.attention_dropout)
-            or not _fuses(self.compute_dtype)
+            or not _fuses(query, training)
         ):
             x, scores = self._attend(query, key, value, attention_mask, drop)
         else:
@@ -172,11 +172,13 @@ class TransformerBlock(keras.layers.Layer):
         drop: "_Dropout | None",
     ) -> tuple[Tensor, Tensor]:
         """Attention in the open: fused kernels neither drop nor show scores."""
-        logits = ops.einsum("bthd,bshd->bhts", query, key)
-        logits = ops.cast(logits, "float32") / math.sqrt(query.shape[-1])
+        # Of queries and masks there are fewer than of logits, and a sum has no work
+        # to do in the backward pass.
+        query = query * (1 / math.sqrt(query.shape[-1]))
+        logits = ops.cast(ops.einsum("bthd,bshd->bhts", query, key), "float32")
         if mask is not None:
             # Finite, so a row that is all padding gives no NaN.
-            logits = ops.where(mask, logits, -1e30)
+            logits = logits + ops.where(mask, 0.0, -1e30)
         scores = ops.softmax(logits, axis=-1)
         kept = drop(scores, self.attention_dropout, site=0) if drop else scores
         kept = ops.cast(kept, self.compute_dtype)
@@ -203,11 +205,16 @@ class TransformerBlock(keras.layers.Layer):
         return config
 
 
-def _fuses(dtype: str) -> bool:
-    """Whether the backend's own attention runs in a dtype."""
+def _fuses(query: Tensor, training: bool | None) -> bool:
+    """Whether to leave attention to the backend's own function."""
+    backend = keras.config.backend()
+    if backend == "torch":
+        # The backward pass of PyTorch's kernel for CPUs takes twice as long as ours.
+        return not (training and getattr(query, "is_cpu", False))
     # JAX compiles its attention in float16 for some GPUs only: not for a CPU
     # ("F16_F16_F32 is not supported"), nor for a TPU.
-    return not (dtype == "float16" and keras.config.backend() == "jax")
+    dtype = keras.backend.standardize_dtype(query.dtype)
+    return not (dtype == "float16" and backend == "jax")
 
 
 class _Dropout:

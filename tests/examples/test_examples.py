@@ -64,3 +64,12 @@ def test_sst2_learns_from_the_real_files(shared_data):
     accuracy = float(printed.split("dev accuracy ")[1].split("%")[0])
     # Guessing gives 51; all the data and more epochs give about 80.
     assert accuracy > 60
+
+
+def test_pretrain_goes_all_the_way(tmp_path):
+    pytest.importorskip("apache_beam")
+    printed = run("pretrain.py", "--output", str(tmp_path), "--steps", "80")
+    before, after = printed.split("training loss: ")[1].split()[:3:2]
+    assert float(after) < float(before) - 0.3
+    assert "of the masked tokens" in printed
+    assert "'label'" in printed.splitlines()[-1]

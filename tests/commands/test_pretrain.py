@@ -1,0 +1,59 @@
+import argparse
+
+import pytest
+
+from keras_albert.cli import main
+from keras_albert.commands import pretrain
+from tests.pretraining.prepared_texts import write_prepared
+
+
+@pytest.fixture
+def arguments(tmp_path, tiny_proto):
+    path = tmp_path / "run.toml"
+    path.write_text("log_every = 5\nevaluate_every = 5\nsteps = 20\nunroll = true\n")
+    data = write_prepared(tmp_path / "prepared", tiny_proto)
+    sizes = {"num_layers": 1, "num_heads": 1, "embedding_dim": 4, "hidden_dim": 4}
+    return [
+        "pretrain",
+        *("--config", str(path), "--data", str(data)),
+        *("--output", str(tmp_path / "run"), "--steps", "10", "--batch-size", "8"),
+        *("--backbone", *(f"{name}={size}" for name, size in sizes.items())),
+        "intermediate_dim=8",
+    ]
+
+
+def test_runs_from_a_file_and_flags_and_says_how_good_it_is(
+    arguments, tmp_path, capsys
+):
+    assert main(arguments) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Epoch 2/2" in printed
+    assert "tokens/s" in printed
+    assert "without reading" in printed
+    assert (tmp_path / "run" / "preset" / "README.md").is_file()
+
+    assert main(arguments) == 1
+    assert "the run is finished" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--steps", "0"], "`steps` is at least 1"),
+        (["--backbone", "num_layers"], "takes NAME=VALUE. Received: 'num_layers'"),
+        (["--data", "nowhere"], "nowhere holds no metadata.json"),
+    ],
+)
+def test_says_what_is_wrong(arguments, capsys, flags, message):
+    assert main([*arguments, *flags]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_each_setting_has_a_flag_that_is_explained(capsys):
+    parser = argparse.ArgumentParser()
+    pretrain.add_parser(parser.add_subparsers())
+    with pytest.raises(SystemExit):
+        parser.parse_args(["pretrain", "--help"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "--no-remat" in printed
+    assert "--weight-decay WEIGHT_DECAY float. Not of biases and LayerNorms." in printed
