@@ -1,0 +1,147 @@
+"""What pretrained weights are worth: few labels and many, against random weights.
+
+    python benchmarks/few_labels.py runs/mine/preset
+    python benchmarks/few_labels.py PRESET --sst2 path/to/SST-2 --output runs/few_labels
+
+The same model, tokenizer, steps and batches twice: `from_preset(...)`, and
+`from_preset(..., load_weights=False)`. Prints the accuracy on held-out examples, mean
+and standard deviation over seeds (which choose the labelled examples, the head, the
+random weights and the order), on the quickstart's messages and on SST-2, and with
+`--output` writes them as JSON and draws them.
+"""
+
+import argparse
+import csv
+import json
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from keras_albert import AlbertClassifier
+
+MESSAGES = Path(__file__).parents[1] / "examples" / "data" / "support_messages.tsv"
+HELD_OUT_MESSAGES = 240
+
+
+def read(path: Path, text: str, label: str) -> tuple[list[str], list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [row[text] for row in rows], [row[label] for row in rows]
+
+
+def data_sets(sst2: Path | None):
+    """Give (name, training texts and labels, held-out ones) of each data set."""
+    texts, labels = read(MESSAGES, "text", "label")
+    cut = len(texts) - HELD_OUT_MESSAGES
+    yield "messages", (texts[:cut], labels[:cut]), (texts[cut:], labels[cut:])
+    if sst2 is not None:
+        train, dev = (
+            read(sst2 / f"{name}.tsv", "sentence", "label") for name in ("train", "dev")
+        )
+        yield "SST-2", train, dev
+
+
+def accuracy(preset, load_weights, train, held_out, seed, steps, batch_size):
+    keras.utils.set_random_seed(seed)
+    classifier = AlbertClassifier.from_preset(
+        preset, labels=tuple(sorted(set(train[1]))), load_weights=load_weights
+    )
+    epochs = max(1, round(steps * batch_size / len(train[0])))
+    classifier.fit(*train, batch_size=batch_size, epochs=epochs, verbose=0)
+    return classifier.evaluate(*held_out, return_dict=True, verbose=0)["accuracy"]
+
+
+def draw(results, path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(row["data"] for row in results))
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(4.5 * len(names), 3.5), layout="constrained"
+    )
+    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
+        rows = [row for row in results if row["data"] == name]
+        for kind in ("pretrained", "random"):
+            mean = [np.mean(row[kind]) for row in rows]
+            spread = [np.std(row[kind]) for row in rows]
+            counts = [row["labels"] for row in rows]
+            axis.errorbar(counts, mean, spread, marker="o", capsize=3, label=kind)
+        axis.axhline(rows[0]["largest_class"], color="grey", ls=":", label="one class")
+        axis.set(xscale="log", xlabel="labelled examples", title=name)
+        axis.grid(alpha=0.3)
+    np.atleast_1d(axes)[0].set_ylabel("accuracy")
+    np.atleast_1d(axes)[-1].legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("preset", help="a name, a directory or a handle")
+    parser.add_argument("--sst2", type=Path, help="directory with train and dev.tsv")
+    parser.add_argument("--counts", type=int, nargs="*", default=[100, 1000])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=300, help="of each training")
+    parser.add_argument(
+        "--all-steps", type=int, default=3000, help="with more than 10,000 labels"
+    )
+    parser.add_argument("--output", type=Path, help="a directory for JSON and the plot")
+    arguments = parser.parse_args()
+
+    results = []
+    for name, train, held_out in data_sets(arguments.sst2):
+        whole = len(train[0])
+        for count in sorted({*(n for n in arguments.counts if n < whole), whole}):
+            row = {"data": name, "labels": count, "pretrained": [], "random": []}
+            shares = np.unique(held_out[1], return_counts=True)[1] / len(held_out[1])
+            row["largest_class"] = float(shares.max())
+            many = count > 10_000
+            steps = arguments.many_steps if many else arguments.steps
+            for seed in range(arguments.seeds):
+                chosen = np.random.default_rng(seed).permutation(whole)[:count]
+                part = [[column[i] for i in chosen] for column in train]
+                for kind in ("pretrained", "random"):
+                    started = time.perf_counter()
+                    value = accuracy(
+                        arguments.preset,
+                        kind == "pretrained",
+                        part,
+                        held_out,
+                        seed,
+                        steps,
+                        arguments.batch_size,
+                    )
+                    row[kind].append(value)
+                    seconds = time.perf_counter() - started
+                    print(f"{name} {count} seed {seed} {kind}: {value:.3f}", end=" ")
+                    print(f"in {seconds:.0f} s", flush=True)
+            results.append(row)
+
+    table = Table("data", "labels", "pretrained", "random", "one class")
+    for row in results:
+        cells = [
+            f"{np.mean(row[kind]):.1%} ± {np.std(row[kind]):.1%}"
+            for kind in ("pretrained", "random")
+        ]
+        table.add_row(
+            row["data"], str(row["labels"]), *cells, f"{row['largest_class']:.1%}"
+        )
+    Console().print(table)
+    if arguments.output is not None:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        file = arguments.output / "few_labels.json"
+        file.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        draw(results, arguments.output / "few_labels.png")
+
+
+if __name__ == "__main__":
+    main()

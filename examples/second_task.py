@@ -1,0 +1,146 @@
+"""What ALBERT learns beside masked tokens: sentence order, next sentence, or nothing.
+
+    keras-albert prepare text/*.gz --output prepared --vocabulary-size 8000
+    python examples/second_task.py prepared --output runs/second_task
+
+Pretrains the same small model three times, with each second task and with none, and
+tests each on both tasks: a linear probe reads the vector of `[CLS]`, learns the task
+on training documents and is tested on held-out ones, where chance is 50%. The paper
+found that a model of next-sentence prediction learns topics and is at chance on
+sentence order, while one of sentence order solves both ([Lan et al., 2020](
+https://arxiv.org/abs/1909.11942), table 5, with models a hundred times as large).
+Stopped, the same command goes on.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import matplotlib as mpl
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from keras_albert import AlbertBackbone
+from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+NAMES = {
+    "sentence_order": "sentence order",
+    "next_sentence": "next sentence",
+    "none": "none",
+}
+TASKS = ("sentence_order", "next_sentence")
+
+
+def features(
+    reader: keras.Model, data: PretrainingData, count: int, length: int
+) -> tuple[Any, Any]:
+    """Give the vectors of `[CLS]` of unmasked pairs, and which pairs were changed."""
+    batches = data.batches(64, length)
+    vectors, labels = [], []
+    for step in range(-(-count // 64)):
+        x, y, _ = batches.batch(step)
+        ids = x["token_ids"]
+        # The words themselves, as in fine-tuning.
+        rows, slots = np.nonzero(x["mask_positions"])
+        ids[rows, x["mask_positions"][rows, slots]] = y["masked_lm"][rows, slots]
+        inputs = {name: x[name] for name in ("segment_ids", "padding_mask")}
+        vectors.append(reader.predict_on_batch(inputs | {"token_ids": ids}))
+        labels.append(y["sentence_order"])
+    return np.concatenate(vectors)[:count], np.concatenate(labels)[:count]
+
+
+def probe(preset: Path, task: str, arguments: argparse.Namespace) -> float:
+    """Learn a task from a frozen model's vectors, and give its held-out accuracy."""
+    backbone = AlbertBackbone.from_preset(preset)
+    reader = keras.Model(backbone.input, backbone.output["sequence_output"][:, 0])
+    splits = {}
+    for split, count in (("train", arguments.probe), ("held_out", arguments.test)):
+        data = PretrainingData(arguments.data, split, second_task=task, seed=1)
+        splits[split] = features(reader, data, count, arguments.length)
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+    classifier.fit(*splits["train"])
+    return float(classifier.score(*splits["held_out"]))
+
+
+def draw(results: dict[str, dict[str, float]], path: Path) -> None:
+    """Draw the accuracies as bars, with chance as a line."""
+    figure, axis = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    for number, task in enumerate(TASKS):
+        heights = [results[name][task] for name in NAMES]
+        places = np.arange(len(NAMES)) + 0.4 * number - 0.2
+        bars = axis.bar(places, heights, 0.38, label=f"tested on {NAMES[task]}")
+        axis.bar_label(bars, fmt="{:.1%}", padding=2)
+    axis.axhline(0.5, color="black", linestyle=":", label="chance")
+    axis.set_xticks(range(len(NAMES)), NAMES.values())
+    axis.set(ylim=(0.4, 1), ylabel="held-out accuracy", xlabel="pretrained with")
+    axis.legend(loc="upper right")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Pretrain, probe, and show."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, help="what `keras-albert prepare` wrote")
+    parser.add_argument("--output", type=Path, default=Path("runs/second_task"))
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--length", type=int, default=64, help="tokens in a row")
+    parser.add_argument("--hidden-dim", type=int, default=128)
+    parser.add_argument("--num-layers", type=int, default=4)
+    parser.add_argument("--probe", type=int, default=8000, help="examples to learn on")
+    parser.add_argument("--test", type=int, default=2000, help="examples to test on")
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+
+    results = {}
+    for name, title in NAMES.items():
+        output = arguments.output / name
+        if not (output / "preset").is_dir():
+            config = PretrainingConfig(
+                data=str(arguments.data),
+                output=str(output),
+                size="tiny",
+                backbone={
+                    "num_layers": arguments.num_layers,
+                    "num_heads": max(1, arguments.hidden_dim // 64),
+                    "hidden_dim": arguments.hidden_dim,
+                    "intermediate_dim": 4 * arguments.hidden_dim,
+                },
+                second_task=name,
+                steps=arguments.steps,
+                batch_size=arguments.batch_size,
+                sequence_length=arguments.length,
+                precision=arguments.precision,
+                seed=arguments.seed,
+            )
+            pretrain(config)
+        results[name] = {
+            task: probe(output / "preset", task, arguments) for task in TASKS
+        }
+        print(title, results[name], flush=True)
+
+    table = Table("pretrained with", *(f"tested on {NAMES[task]}" for task in TASKS))
+    for name, row in results.items():
+        table.add_row(NAMES[name], *(f"{row[task]:.1%}" for task in TASKS))
+    Console().print(table)
+    written = arguments.output / "second_task.json"
+    written.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    draw(results, arguments.output / "second_task.png")
+    print(f"table and plot: {written}, {written.with_suffix('.png')}")
+
+
+if __name__ == "__main__":
+    main()
