@@ -33,7 +33,7 @@ def main() -> None:
     )
     parser.add_argument("texts", nargs="*", default=[str(STORIES)], help="text files")
     parser.add_argument("--output", type=Path, help="a directory to keep it in")
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--vocabulary-size", type=int, default=400)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, output: Path) -> None:
         },
         steps=arguments.steps,
         batch_size=32,
-        learning_rate=5e-3,
+        learning_rate=2e-3,
         log_every=max(1, arguments.steps // 8),
         evaluate_every=2 * max(1, arguments.steps // 8),
         checkpoint_every=max(1, arguments.steps // 4),
