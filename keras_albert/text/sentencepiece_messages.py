@@ -18,6 +18,8 @@ _PACKAGE = "sentencepiece"
 _PIECE_TYPE = f".{_PACKAGE}.ModelProto.SentencePiece.Type"
 _NORMALIZER = f".{_PACKAGE}.NormalizerSpec"
 
+_TOP_LEVEL = ("TrainerSpec", "NormalizerSpec", "ModelProto")
+
 # name -> number, type, and what stands for it where a file has none.
 _Field = tuple[int, int | str, str | None]
 _FIELDS: dict[str, dict[str, _Field]] = {
@@ -88,7 +90,7 @@ def _make_messages() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(
         name="keras_albert/sentencepiece_model.proto", package=_PACKAGE
     )
-    for name in ("TrainerSpec", "NormalizerSpec", "ModelProto"):
+    for name in _TOP_LEVEL:
         _describe(name, file.message_type.add())
     _describe("SentencePiece", file.message_type[-1].nested_type.add())
     # A pool of its own: SentencePiece's module describes the same names.
@@ -98,7 +100,8 @@ def _make_messages() -> dict[str, Any]:
         name: message_factory.GetMessageClass(
             pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")
         )
-        for name in ("TrainerSpec", "NormalizerSpec", "ModelProto")
+        # A message within another is no attribute of it in protobuf's Python form.
+        for name in (*_TOP_LEVEL, "ModelProto.SentencePiece")
     }
 
 
@@ -106,4 +109,4 @@ _MESSAGES = _make_messages()
 ModelProto: Any = _MESSAGES["ModelProto"]
 NormalizerSpec: Any = _MESSAGES["NormalizerSpec"]
 TrainerSpec: Any = _MESSAGES["TrainerSpec"]
-SentencePiece: Any = ModelProto.SentencePiece
+SentencePiece: Any = _MESSAGES["ModelProto.SentencePiece"]
