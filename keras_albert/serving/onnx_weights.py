@@ -26,7 +26,7 @@ def float_weight(layer: Any, name: str) -> FloatArray:
         >>> layer = keras.layers.Dense(2, kernel_initializer="ones")
         >>> layer.build((None, 3))
         >>> layer.quantize("int8")
-        >>> float_weight(layer, "kernel").tolist()
+        >>> float_weight(layer, "kernel").round(4).tolist()
         [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
     """
     mode = layer.quantization_mode
