@@ -49,6 +49,8 @@ class OnnxBuilder:
         self.texts: Any = self._builder.opset(TEXT_DOMAIN, 1)
         self.quantize = quantize
         self._weights: dict[tuple[int, str], tuple[Any, ...]] = {}
+        # What several matrices are multiplied with is rounded once.
+        self._rounded: dict[Any, Any] = {}
 
     def input(self, name: str, dtype: str, *axes: str) -> Any:
         """Add an input of the model.
@@ -187,7 +189,9 @@ class OnnxBuilder:
         if scale is None:
             return self.op.MatMul(x, matrix)
         # In the pattern that runtimes fuse to one operation.
-        x, x_scale, x_zero = self.op.DynamicQuantizeLinear(x, _outputs=3)
+        if x not in self._rounded:
+            self._rounded[x] = self.op.DynamicQuantizeLinear(x, _outputs=3)
+        x, x_scale, x_zero = self._rounded[x]
         product = self.op.MatMulInteger(x, matrix, x_zero)
         scale = self.op.Mul(x_scale, scale)
         return self.op.Mul(self.cast(product, "float32"), scale)

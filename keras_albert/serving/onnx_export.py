@@ -12,12 +12,9 @@ from keras_albert.presets.versions import versions
 from keras_albert.serving.onnx_tasks import onnx_task_name
 from keras_albert.tasks.classifier import AlbertClassifier
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
-from keras_albert.tasks.question_answerer import AlbertQuestionAnswerer
 from keras_albert.tasks.text_embedder import AlbertTextEmbedder
-from keras_albert.tasks.token_classifier import AlbertTokenClassifier
 
 _KNOWS_PAIRS = (AlbertClassifier, AlbertMaskedLM, AlbertTextEmbedder)
-_READS_WINDOWS = (AlbertQuestionAnswerer, AlbertTokenClassifier)
 
 
 def export_onnx(
@@ -40,8 +37,10 @@ def export_onnx(
         path: Path. The file.
         inputs: string. `"tokens"`: int32 ids as the preprocessor makes them, and
             numbers out, what any runtime understands. `"text"`: strings, tokenized
-            inside; the program that serves it needs onnxruntime-extensions. Defaults
-            to `"tokens"`.
+            inside; the program that serves it needs onnxruntime-extensions, and must
+            not load TensorFlow, which brings another SentencePiece along. Defaults
+            to `"tokens"`. Long documents become many rows, which are read at once:
+            send few of them in a request.
         pairs: bool. Whether it takes a second text, `text_pair`, beside `text`: of a
             classifier, a masked language model and an embedder, which then gives the
             similarity. Defaults to `False`.
@@ -97,14 +96,6 @@ def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) 
         msg = (
             f"{type(task).__name__} has its texts by other names, and no choice of "
             "pairs. Leave out `pairs`."
-        )
-        raise ValueError(msg)
-    if inputs == "text" and isinstance(task, _READS_WINDOWS):
-        msg = (
-            f"{type(task).__name__} reads long texts in windows and answers in their "
-            "characters, which an ONNX graph does not. Export it with "
-            'inputs="tokens" and preprocess in the program that serves it, or write '
-            "a SavedModel."
         )
         raise ValueError(msg)
     if inputs == "text" and task.preprocessor is None:

@@ -43,8 +43,12 @@ def build_onnx_model(
     else:
         graph.from_tokens()
     for node in builder.graph:
-        # Where the builder was called from, which nobody reads.
+        # Where the builder was called from, and shapes that every runtime infers by
+        # itself, would take more room than the nodes.
         node.metadata_props.clear()
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.type = value.shape = None
     model = onnx_ir.Model(
         builder.graph,
         ir_version=IR_VERSION,

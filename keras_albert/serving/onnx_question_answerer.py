@@ -1,9 +1,15 @@
 """What a question answerer computes in an ONNX runtime."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
 
 from keras_albert.layers.span_mask import MASKED_LOGIT
+from keras_albert.serving.onnx_characters import OnnxCharacters
+from keras_albert.serving.onnx_spans import IMPOSSIBLE, search_spans
 from keras_albert.serving.onnx_task import OnnxTask
+from keras_albert.serving.onnx_windows import OnnxWindows
 
 
 class OnnxQuestionAnswerer(OnnxTask):
@@ -11,8 +17,13 @@ class OnnxQuestionAnswerer(OnnxTask):
 
     From ids `start_logits` and `end_logits`, `(batch, length)`. The conditional head's
     `end_logits` are `(batch, starts, length)`, for the likeliest starts of the row, and
-    it gives `answerability`, `(batch, 1)`.
+    it gives `answerability`, `(batch, 1)`. From `question` and `context`, of any
+    length, `score`, a probability, `start` and `end`, in characters of the context,
+    each `(batch,)`, as `answer` finds them. "No answer" is from 0 to 0; a blank context
+    has none either.
     """
+
+    text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"question": (), "context": ()}
 
     def run(self, ids: dict[str, Any]) -> dict[str, Any]:
         """Compute what `predict` gives."""
@@ -40,7 +51,7 @@ class OnnxQuestionAnswerer(OnnxTask):
         op, builder = self.op, self.builder
         start = op.Squeeze(builder.dense(head.start, x, keep_float=True), [-1])
         start = op.Where(mask, start, MASKED_LOGIT)
-        starts = self._likeliest(start)
+        starts = self.likeliest(start)
         width = self.task.backbone.hidden_dim
         where = op.Expand(op.Unsqueeze(starts, [-1]), [1, 1, width])
         features = op.GatherElements(x, where, axis=1)
@@ -62,7 +73,7 @@ class OnnxQuestionAnswerer(OnnxTask):
             "answerability": builder.dense(head.answerability, both, keep_float=True),
         }
 
-    def _likeliest(self, start_logits: Any) -> Any:
+    def likeliest(self, start_logits: Any) -> Any:
         """Do what `fill_starts` does where none are given."""
         op = self.op
         length = self.builder.size(start_logits, 1)
@@ -82,3 +93,92 @@ class OnnxQuestionAnswerer(OnnxTask):
         if is_conditional:
             logit = outputs["answerability"]
             self.builder.output("answerability", logit, "batch", 1)
+
+    def answer_texts(self, *columns: Any) -> None:
+        """Find the answers."""
+        op, builder, texts = self.op, self.builder, self.texts
+        questions, contexts = columns
+        # All texts in one column: a vocabulary and its characters once.
+        both = builder.join(columns, 0)
+        (pieces,) = texts.tokenize(both)
+        characters = OnnxCharacters(texts, both)
+        first, last = characters.spans(pieces)
+        asked, read = texts.split(pieces, *columns)
+        windows, offsets, packed = self._windows(asked, read)
+        outputs = self.run(packed)
+        length = op.Squeeze(builder.size(packed["token_ids"], 1))
+        token, is_owned = windows.places(offsets, length)
+        starts, scores, null = search_spans(self, outputs, is_owned)
+
+        # A piece of a blank, or half a character, stands for no text of its own. One
+        # token more, so that there is one where there are no texts.
+        first, last = (op.Concat(x, [0], axis=0) for x in (first, last))
+        token = op.GatherElements(token, starts, axis=1)
+        width = op.Shape(scores, start=2)
+        ends = op.Add(op.Unsqueeze(token, [2]), op.Range(0, op.Squeeze(width), 1))
+        ends = op.Min(ends, op.Sub(op.Size(last), 1))
+        has_text = op.Greater(
+            op.Gather(last, ends), op.Unsqueeze(op.Gather(first, token), [2])
+        )
+        scores = op.Where(has_text, scores, -np.inf)
+
+        # The best of each window, and of these the best of each question.
+        scores, begins, ends = (
+            op.Flatten(op.Expand(x, op.Shape(scores)), axis=1)
+            for x in (scores, op.Unsqueeze(token, [2]), ends)
+        )
+        found, place = op.TopK(scores, [1], _outputs=2)
+        begins, ends = (op.GatherElements(x, place, axis=1) for x in (begins, ends))
+        found, begins, ends = (op.Squeeze(x, [1]) for x in (found, begins, ends))
+        best = self._reduce(found, windows.documents, questions, "max", -np.inf)
+        number = texts.positions(found)
+        is_best = op.Equal(found, op.Gather(best, windows.documents))
+        most = op.Squeeze(builder.size(found, 0))
+        number = op.Where(is_best, number, most)
+        window = self._reduce(number, windows.documents, questions, "min", 2**31)
+        null = self._reduce(null, windows.documents, questions, "min", np.inf)
+        rows = op.Add(texts.positions(contexts), op.Size(questions))
+        start, end = (
+            characters.in_text(rows, op.Gather(spans, op.Gather(tokens, window)))
+            for spans, tokens in ((first, begins), (last, ends))
+        )
+        self._choose(start, end, best, null)
+
+    def _windows(self, asked: Any, read: Any) -> tuple[OnnxWindows, Any, Any]:
+        """Do what `SpanWindows` does."""
+        op, preprocessor = self.op, self.task.preprocessor
+        budget = preprocessor.max_length - 3
+        longest = min(preprocessor.max_query_length, budget // 2)
+        kept = op.Min(asked.lengths, longest)
+        room = op.Sub(budget, kept)
+        stride = op.Min(room, preprocessor.doc_stride)
+        windows = OnnxWindows(self.texts, read, room, stride)
+        begins, lengths = (
+            op.Gather(x, windows.documents) for x in (asked.begins, kept)
+        )
+        asked = replace(asked, begins=begins, lengths=lengths)
+        packed = self.texts.pack([asked, windows.pieces])
+        return windows, op.Add(lengths, 2), packed
+
+    def _reduce(
+        self, values: Any, documents: Any, column: Any, how: str, nothing: Any
+    ) -> Any:
+        """Give each question the largest or the smallest of its windows' values."""
+        op = self.op
+        nothing = op.CastLike(nothing, values)
+        start = op.Expand(nothing, self.builder.size(column, 0))
+        return op.ScatterElements(start, documents, values, reduction=how)
+
+    def _choose(self, start: Any, end: Any, best: Any, null: Any) -> None:
+        """Put "no answer" where the threshold says so, or nothing was found."""
+        op, task = self.op, self.task
+        is_found = op.Greater(best, IMPOSSIBLE)
+        is_conditional = task.head == "conditional"
+        chance = op.Sigmoid(null) if is_conditional else op.Exp(null)
+        if task.null_threshold is not None:
+            odds = null if is_conditional else op.Sub(null, best)
+            is_found = op.And(is_found, op.LessOrEqual(odds, task.null_threshold))
+        score = op.Where(is_found, op.Exp(best), chance)
+        self.builder.output("score", score, "batch")
+        for name, place in (("start", start), ("end", end)):
+            self.builder.output(name, op.Where(is_found, place, 0), "batch")

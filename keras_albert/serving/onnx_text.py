@@ -84,16 +84,46 @@ class OnnxText:
         """Number values `(n,)` from 0 on."""
         return self.op.Range(0, self.op.Size(values), 1)
 
+    def numbers(self, begins: Any, length: Any) -> Any:
+        """Number what lies in groups, end to end, by the group.
+
+        Args:
+            begins: int64 `(groups,)`. Where each group begins; some may be empty.
+            length: int64 `(1,)`. How much lies there.
+
+        Returns:
+            int64 `(length,)`, from 0 on.
+        """
+        op = self.op
+        ones = op.Add(op.Mul(begins, 0), 1)
+        # One place more, where groups begin that are empty at the end.
+        places = op.Expand([0], op.Add(length, 1))
+        marks = op.ScatterElements(places, begins, ones, reduction="add")
+        return op.Sub(op.Slice(op.CumSum(marks, 0), [0], [-1]), 1)
+
     def owners(self, pieces: Pieces) -> Any:
         """Tell which text each id is of, where `pieces` are those of all texts."""
+        return self.numbers(pieces.begins, self.builder.size(pieces.ids, 0))
+
+    def dense(self, values: Any, rows: Any, counts: Any, nothing: Any) -> Any:
+        """Put values into the rows that they belong to, filled up to the longest.
+
+        Args:
+            values: `(values,)`, row by row.
+            rows: int64 `(values,)`. The row of each, rising.
+            counts: int64 `(rows,)`. How many a row has.
+            nothing: What fills up.
+
+        Returns:
+            `(rows, most)`.
+        """
         op = self.op
-        # A mark where each text begins, also of those that are empty at the end.
-        length = op.Add(self.builder.size(pieces.ids, 0), 1)
-        ones = op.Add(op.Mul(pieces.begins, 0), 1)
-        marks = op.ScatterElements(
-            op.Expand([0], length), pieces.begins, ones, reduction="add"
-        )
-        return op.Sub(op.Slice(op.CumSum(marks, 0), [0], [-1]), 1)
+        most = op.ReduceMax(op.Concat(counts, [0], axis=0), keepdims=1)
+        shape = self.builder.integers(self.builder.size(counts, 0), most)
+        first = op.Gather(op.CumSum(counts, 0, exclusive=1), rows)
+        slot = op.Sub(self.positions(rows), first)
+        at = op.Concat(op.Unsqueeze(rows, [1]), op.Unsqueeze(slot, [1]), axis=1)
+        return op.ScatterND(op.Expand(nothing, shape), at, values)
 
     def truncate(self, pieces: list[Pieces]) -> list[Pieces]:
         """Shorten one or two texts until they fit a row; see `truncated_lengths`."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["graph_tokens_with_offsets", "trim_blanks"]
+__all__ = ["BLANKS", "graph_tokens_with_offsets", "trim_blanks"]
 
 # What the vocabulary reads as a space: Python's whitespace, and characters of
 # no width, such as the joiner within an emoji.
-_BLANKS = frozenset(
+BLANKS = frozenset(
     [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
     + list("\u200b\u200c\u200d\u200e\u200f\ufeff")
 )
@@ -35,7 +35,7 @@ def trim_blanks(
     starts = []
     for start, end in spans:
         first = start
-        while first < end and text[first] in _BLANKS:
+        while first < end and text[first] in BLANKS:
             first += 1
         starts.append(first)
     return np.array(starts, np.int32), np.array([end for _, end in spans], np.int32)
@@ -79,8 +79,8 @@ def _graph_character_offsets(
     base = tf.gather(row_bytes, row_of_piece)
     start = tf.searchsorted(first_bytes, starts.values + base, out_type="int64")
     end = tf.searchsorted(first_bytes, ends.values + base, out_type="int64")
-    blanks = tf.constant(sorted(map(ord, _BLANKS)), "int32")
-    nearest = tf.minimum(tf.searchsorted(blanks, codes.values), len(_BLANKS) - 1)
+    blanks = tf.constant(sorted(map(ord, BLANKS)), "int32")
+    nearest = tf.minimum(tf.searchsorted(blanks, codes.values), len(BLANKS) - 1)
     inked = tf.where(tf.gather(blanks, nearest) != codes.values)[:, 0]
     # The first inked character at or after each start; none is left where the
     # texts end in blanks, and then the end of the piece is nearer anyway.

@@ -1,35 +1,109 @@
 """Running exported models in ONNX Runtime."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import onnxruntime
-import onnxruntime_extensions
 
 
-def open_session(path):
-    """Load a model, on one thread."""
+def export(task, folder, **kwargs):
+    """Export a task that reads ids, and load what was written, on one thread."""
+    path = folder / "model.onnx"
+    task.export(path, format="onnx", overwrite=True, **kwargs)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     # 3: errors alone.
     options.log_severity_level = 3
-    options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
     return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
 
 
 def run(session, inputs):
-    """Give the outputs by name; lists of strings become arrays."""
-    feed = {
-        name: np.array(rows, object) if isinstance(rows, list) else rows
-        for name, rows in inputs.items()
-    }
+    """Give the outputs by name."""
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, feed), strict=True))
+    return dict(zip(names, session.run(names, inputs), strict=True))
 
 
-def export(task, folder, **kwargs):
-    """Export a task, and load what was written."""
+def ask(task, folder, *calls, **kwargs):
+    """Export a task that reads texts; give the outputs of each call, or the error.
+
+    In a process of its own: onnxruntime-extensions and tensorflow-text both bring
+    SentencePiece along, and one of them crashes in a process that has loaded the other.
+    """
     path = folder / "model.onnx"
-    task.export(path, format="onnx", overwrite=True, **kwargs)
-    return open_session(path)
+    task.export(path, format="onnx", inputs="text", overwrite=True, **kwargs)
+    (folder / "calls.json").write_text(json.dumps(calls), encoding="utf-8")
+    subprocess.run([sys.executable, "-c", _PROGRAM, str(folder)], check=True)
+    with np.load(folder / "answers.npz", allow_pickle=False) as arrays:
+        return [
+            {
+                key.removeprefix(f"{number}/"): array
+                for key, array in arrays.items()
+                if key.startswith(f"{number}/")
+            }
+            for number in range(len(calls))
+        ]
+
+
+_PROGRAM = """
+import json, sys
+import numpy as np
+import onnxruntime
+import onnxruntime_extensions
+folder = sys.argv[1]
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+options.log_severity_level = 4
+options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
+session = onnxruntime.InferenceSession(
+    folder + "/model.onnx", options, ["CPUExecutionProvider"])
+names = [output.name for output in session.get_outputs()]
+ranks = {value.name: len(value.shape) for value in session.get_inputs()}
+
+def read(rows, rank):
+    if rows and not isinstance(rows[0], (str, list)):
+        return np.array(rows)
+    if rank == 2:
+        width = len(rows[0]) if rows else 0
+        return np.array(rows, object).reshape(len(rows), width)
+    if not any("\\udc80" <= sign <= "\\udcff" for text in rows for sign in text):
+        return np.array(rows, object)
+    # Bytes that are not UTF-8.
+    return np.array([text.encode("utf-8", "surrogateescape") for text in rows])
+
+answers = {}
+with open(folder + "/calls.json", encoding="utf-8") as file:
+    calls = json.load(file)
+for number, inputs in enumerate(calls):
+    feed = {name: read(rows, ranks[name]) for name, rows in inputs.items()}
+    try:
+        outputs = dict(zip(names, session.run(names, feed)))
+    except Exception as error:
+        outputs = {"error": np.array(str(error))}
+    for name, array in outputs.items():
+        if array.dtype == object:
+            array = array.astype(str)
+        answers[f"{number}/{name}"] = array
+assert not {"keras", "keras_albert", "tensorflow"} & set(sys.modules)
+np.savez(folder + "/answers.npz", **answers)
+"""
+
+
+def assert_leads_with_the_batch(found, one, none, row):
+    """Answers to one row and to none have the form of those to many."""
+    assert len({len(array) for array in found.values()}) == 1
+    for name, array in found.items():
+        assert (len(one[name]), len(none[name])) == (1, 0)
+        assert one[name].ndim == none[name].ndim == array.ndim
+        assert one[name].dtype.kind == array.dtype.kind
+        if array.dtype.kind == "f" and array.shape[1:] == one[name].shape[1:]:
+            np.testing.assert_allclose(one[name], array[row : row + 1], atol=1e-5)
+
+
+def part(inputs, *rows):
+    """Some rows of texts."""
+    return {name: [texts[row] for row in rows] for name, texts in inputs.items()}
 
 
 def random_ids(task, shape, extra=None):

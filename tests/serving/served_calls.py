@@ -53,6 +53,7 @@ def make_calls(tasks):
     choose = {"context": HARD[:4], "question": QUESTIONS, "choices": CHOICES}
     calls = {
         "embed": ("embedder", "serving_default", texts),
+        "embed_rounded": ("rounded", "serving_default", texts),
         "embed_pair": ("embedder", "serve_pair", texts | {"text_pair": HARD[::-1]}),
         "choose": ("chooser", "serving_default", choose),
         "choose_question": (

@@ -60,6 +60,7 @@ def make_tasks(proto):
     spread = {"stride": 11, "label_all_pieces": True}
     tasks = {
         "embedder": make_task("TextEmbedder", proto, pooling_mode="cls"),
+        "rounded": make_task("TextEmbedder", proto),
         "chooser": make_task("MultipleChoice", proto, lengths={"max_qa_length": 9}),
         "tagger": make_task("TokenClassifier", proto, labels=TAGS),
         "bare_tagger": make_task(
@@ -80,6 +81,7 @@ def make_tasks(proto):
     }
     for name in ("tagger", "bare_tagger"):
         balance(tasks[name], tasks[name].output_dense.bias, HARD)
+    tasks["rounded"].quantize("int8")
     # So that it answers some questions.
     doubter = tasks["doubter"]
     windows = (["What do you hear?"] * 3, HARD[2:5])

@@ -161,6 +161,14 @@ def test_embeddings(tasks, served):
     np.testing.assert_allclose(found, similarity, atol=1e-5)
 
 
+def test_a_quantized_task_is_served(tasks, served):
+    vectors = tasks["rounded"].embed(HARD)
+    # A number that lies between two integers may be rounded to either.
+    found = served("embed_rounded")["embedding"]
+    np.testing.assert_allclose(found, vectors, atol=0.02)
+    assert np.abs(vectors - tasks["embedder"].embed(HARD)).max() > 0.1
+
+
 @pytest.mark.parametrize("name", ["choose", "choose_question"])
 def test_choices(tasks, served, name):
     contexts = HARD[:4] if name == "choose" else None

@@ -109,11 +109,3 @@ def test_refuses_what_it_cannot_write(classifier, tiny_proto, tmp_path):
     with pytest.raises(ValueError, match=r"What Mine should answer.*AlbertClassifier"):
         mine.export(path, format="onnx")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["QuestionAnswerer", "TokenClassifier"])
-def test_long_texts_are_not_read(name, tiny_proto, tmp_path):
-    arguments = {} if name == "QuestionAnswerer" else {"num_classes": 2}
-    task = make_task(name, tiny_proto, **arguments)
-    with pytest.raises(ValueError, match=r'with inputs="tokens" and preprocess in'):
-        task.export(tmp_path / "model.onnx", format="onnx", inputs="text")

@@ -7,7 +7,7 @@ from keras_albert.serving.onnx_weights import float_weight, split_int8
 from tests.serving.served_models import make_task
 
 pytest.importorskip("onnxscript")
-pytest.importorskip("onnxruntime_extensions")
+pytest.importorskip("onnxruntime")
 
 from tests.serving.onnx_sessions import export, random_ids, run
 

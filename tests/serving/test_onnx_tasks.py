@@ -6,7 +6,7 @@ import pytest
 from tests.serving.served_models import TAGS, make_task
 
 pytest.importorskip("onnxscript")
-pytest.importorskip("onnxruntime_extensions")
+pytest.importorskip("onnxruntime")
 
 from tests.serving.onnx_sessions import export, random_ids, run
 
@@ -94,7 +94,7 @@ def test_a_question_without_choices_has_none(tiny_proto, tmp_path):
 def test_a_row_that_is_too_long_is_an_error(tiny_proto, tmp_path):
     task = make_task("TextEmbedder", tiny_proto)
     session = export(task, tmp_path)
-    with pytest.raises(Exception, match="out of data bounds"):
+    with pytest.raises(Exception, match=r"out of data bounds|40 by 41"):
         run(session, random_ids(task, (1, 41)))
 
 

@@ -1,0 +1,105 @@
+"""Texts of any length into ONNX Runtime: entities and answers, in characters."""
+
+import numpy as np
+import pytest
+
+from tests.serving.served_calls import QUESTIONS
+from tests.serving.served_models import HARD, TAGS, balance, make_task
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime_extensions")
+
+from tests.serving.onnx_sessions import ask, assert_leads_with_the_batch, part
+
+# One length, so that the backend compiles once.
+LENGTHS = {"length_buckets": [40]}
+# What ends in blanks of each kind, too.
+TEXTS = [*HARD, "abc  ", "  two words \n", "naïve\u200d café\u200b "]
+
+
+def assert_entities(task, folder):
+    blank = [{"text": texts} for texts in ([""], ["", " "])]
+    inputs = {"text": TEXTS}
+    calls = inputs, part(inputs, 4), part(inputs), *blank
+    found, one, none, *empty = ask(task, folder, *calls)
+    assert_leads_with_the_batch(found, one, none, 4)
+    expected = task.tag(TEXTS)
+    assert found["count"].tolist() == [len(row) for row in expected]
+    assert max(found["count"]) > 20
+    for row, entities in enumerate(expected):
+        for place, entity in enumerate(entities):
+            for key in ("label", "start", "end"):
+                assert found[key][row, place] == entity[key]
+            score = found["score"][row, place]
+            assert score == pytest.approx(entity["score"], abs=1e-5)
+    for call, answer in zip(blank, empty, strict=True):
+        rows = len(call["text"])
+        assert answer["count"].tolist() == [0] * rows
+        assert answer["label"].shape == (rows, 0)
+
+
+def test_tags(tiny_proto, tmp_path):
+    task = make_task("TokenClassifier", tiny_proto, labels=TAGS, lengths=LENGTHS)
+    balance(task, task.output_dense.bias, HARD)
+    assert_entities(task, tmp_path)
+
+
+def test_tags_without_a_scheme_from_all_pieces(tiny_proto, tmp_path):
+    lengths = LENGTHS | {"stride": 11, "label_all_pieces": True}
+    labels = ("O", "a", "b")
+    task = make_task("TokenClassifier", tiny_proto, labels=labels, lengths=lengths)
+    balance(task, task.output_dense.bias, HARD)
+    assert_entities(task, tmp_path)
+
+
+def assert_answers(task, folder):
+    questions = [question for question in QUESTIONS for _ in TEXTS]
+    inputs = {"question": questions, "context": TEXTS * len(QUESTIONS)}
+    found, one, none = ask(task, folder, inputs, part(inputs, 4), part(inputs))
+    assert_leads_with_the_batch(found, one, none, 4)
+    contexts = inputs["context"]
+    full = [row for row, context in enumerate(contexts) if context.strip()]
+    asked = part(inputs, *full)
+    expected = task.answer(asked["question"], asked["context"])
+    for row, answer in zip(full, expected, strict=True):
+        assert found["score"][row] == pytest.approx(answer["score"], abs=1e-5)
+        for key in ("start", "end"):
+            assert found[key][row] == answer[key]
+    for row in set(range(len(contexts))) - set(full):
+        assert found["start"][row] == found["end"][row] == 0
+    return expected
+
+
+def test_answers(tiny_proto, tmp_path):
+    lengths = LENGTHS | {"doc_stride": 9, "max_query_length": 8}
+    task = make_task("QuestionAnswerer", tiny_proto, lengths=lengths)
+    answers = assert_answers(task, tmp_path)
+    assert len({answer["start"] for answer in answers}) > 5
+
+
+def test_answers_or_says_that_there_is_none(tiny_proto, tmp_path):
+    task = make_task(
+        "QuestionAnswerer",
+        tiny_proto,
+        head="conditional",
+        start_n_top=3,
+        end_n_top=2,
+        lengths=LENGTHS,
+    )
+    windows = (["What do you hear?"] * 3, HARD[2:5])
+    doubts = task.predict(windows, verbose=0)["answerability"]
+    task.null_threshold = float(np.median(doubts))
+    answers = assert_answers(task, tmp_path)
+    assert {bool(answer["answer"]) for answer in answers} == {True, False}
+
+
+def test_bad_input_is_answered(tiny_proto, tmp_path):
+    bad = [b"\xff caf\xe9 \xf0\x9f", b"a\0b"]
+    texts = [text.decode(errors="surrogateescape") for text in bad]
+    tagger = make_task("TokenClassifier", tiny_proto, labels=TAGS)
+    (found,) = ask(tagger, tmp_path, {"text": texts})
+    assert len(found["count"]) == 2
+    reader = make_task("QuestionAnswerer", tiny_proto)
+    inputs = {"question": texts, "context": texts}
+    (found,) = ask(reader, tmp_path, inputs, quantize="int8")
+    assert np.isfinite(found["score"]).all()

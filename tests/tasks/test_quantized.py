@@ -1,0 +1,70 @@
+"""int8 weights in every task: before the first use and after, saved and loaded."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.tasks.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
+from tests.tasks.small_reader import small_reader
+from tests.tasks.task_checks import assert_same
+
+# Keras transposes a vector of scales in the head of masked tokens.
+pytestmark = pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
+
+MAKERS = {
+    "chooser": small_chooser,
+    "embedder": small_embedder,
+    "tagger": lambda proto: small_tagger(proto, num_classes=3),
+    "reader": lambda proto: small_reader(proto, head="conditional"),
+    "masked_lm": make_masked_lm,
+    "pretrainer": make_pretrainer,
+}
+
+
+def answer(task):
+    """Run a task on ids, without compiling a program."""
+    shape = tuple(n or 2 for n in task.input["token_ids"].shape[1:-1])
+    ids = np.random.default_rng(1).integers(5, 30, (3, *shape, 9)).astype("int32")
+    inputs = {
+        "token_ids": ids,
+        "segment_ids": (np.arange(9) > 4) * np.ones_like(ids),
+        "padding_mask": (np.arange(9) < 8) * np.ones_like(ids),
+        "mask_positions": np.array([[1, 3]] * 3, "int32"),
+        "start_positions": np.full((3, 2), -1, "int32"),
+    }
+    outputs = task({name: inputs[name] for name in task.input})
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
+
+
+def assert_near(outputs, exact):
+    """Rounded, and not by much."""
+    keras.tree.assert_same_structure(outputs, exact)
+    pairs = zip(keras.tree.flatten(outputs), keras.tree.flatten(exact), strict=True)
+    for rounded, precise in pairs:
+        kept = precise > -1e8
+        difference = np.abs(rounded - precise)[kept].max()
+        assert 0 < difference < 0.2 * np.abs(precise[kept]).max()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_task(name, toy_proto, tmp_path):
+    task = MAKERS[name](toy_proto)
+    fresh = type(task).from_config(task.get_config())
+    fresh.set_weights(task.get_weights())
+    exact = answer(task)
+    task.quantize("int8")
+    outputs = answer(task)
+    assert_near(outputs, exact)
+    # Before the first use, too.
+    fresh.quantize("int8")
+    assert_same(answer(fresh), outputs)
+
+    task.save_to_preset(tmp_path / "preset")
+    loaded = type(task).from_preset(tmp_path / "preset")
+    assert_same(answer(loaded), outputs)
+    kinds = [variable.dtype for variable in loaded.backbone.weights]
+    assert kinds == [variable.dtype for variable in task.backbone.weights]
+    assert kinds.count("int8") > 6
+    task.save(tmp_path / "task.keras")
+    assert_same(answer(keras.saving.load_model(tmp_path / "task.keras")), outputs)
