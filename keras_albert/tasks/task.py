@@ -230,7 +230,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Args:
             filepath: string or path. What to write.
-            format: string. Defaults to `"tf_saved_model"`.
+            format: string. `"tf_saved_model"` or `"onnx"`. Defaults to
+                `"tf_saved_model"`.
             **kwargs: Options of the format.
 
         Returns:
