@@ -1,7 +1,6 @@
 """`keras-albert finetune`: a model from somebody's own files."""
 
 import argparse
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from keras_albert.commands.finetune_build import build_task
 from keras_albert.commands.kinds import KINDS
 from keras_albert.commands.resumable_training import TrainingFolder
 from keras_albert.commands.run_report import Report, draw, model_card, write_report
+from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.tasks.recipes import RECIPE_NAMES, recipe
 
 _HELP = """Fine-tune on your own files.
@@ -116,7 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
     write_report(output, report, history, settings)
     plots = draw(output, report, history)
     card = model_card(arguments.task, kind.use, report, settings, task)
-    _save(task, card, folder.path, preset)
+    with atomic_directory(preset) as finished:
+        task.save_to_preset(finished)
+        (finished / "README.md").write_text(card, encoding="utf-8")
     shutil.rmtree(folder.path)
     _show(console, report)
     console.print(f"model: {preset}\nreport: {output / 'report.json'}")
@@ -140,14 +142,6 @@ def _set_training(
     epochs = arguments.epochs or how.epochs(num_examples)
     task.compile(optimizer=how.optimizer(epochs * -(-num_examples // batch_size)))
     return batch_size, epochs
-
-
-def _save(task: Any, card: str, folder: Path, preset: Path) -> None:
-    """Save with the card, and move into place what is whole."""
-    finished = folder / "finished"
-    task.save_to_preset(finished)
-    (finished / "README.md").write_text(card, encoding="utf-8")
-    os.replace(finished, preset)
 
 
 def _show(console: Console, report: Report) -> None:

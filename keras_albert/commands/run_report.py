@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.presets.atomic_file import atomic_file
 from keras_albert.presets.versions import versions
 
 
@@ -55,9 +55,8 @@ def write_report(
     if report.confusion is not None:
         rows = {"names": report.names, "counts": report.confusion.tolist()}
         contents["confusion"] = rows
-    temporary = output / "report.json.partial"
-    temporary.write_text(json.dumps(contents, indent=2), encoding="utf-8")
-    os.replace(temporary, output / "report.json")
+    with atomic_file(output / "report.json") as partial:
+        partial.write_text(json.dumps(contents, indent=2), encoding="utf-8")
 
 
 def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[Path]:

@@ -1,6 +1,5 @@
 """TensorFlow's checkpoint files by plain names, without a graph or a session."""
 
-import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from math import prod
@@ -9,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from keras_albert.presets.needed_packages import check_packages
 
 Array = npt.NDArray[Any]
 
@@ -105,13 +106,8 @@ def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
 
 
 def _tensorflow() -> Any:
-    if importlib.util.find_spec("tensorflow") is None:
-        msg = (
-            "Checkpoints of google-research/albert are TensorFlow's files, and "
-            "TensorFlow is not installed. Install it (`pip install tensorflow`); the "
-            "backend of Keras may be any."
-        )
-        raise ImportError(msg)
+    # The backend of Keras may be any.
+    check_packages("A checkpoint of google-research/albert", "tensorflow", "tensorflow")
     import tensorflow as tf  # noqa: PLC0415  (slow, and only needed here)
 
     return tf

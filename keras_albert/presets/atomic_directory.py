@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from keras_albert.presets.atomic_file import umask
+
 
 @contextmanager
 def atomic_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
@@ -44,7 +46,7 @@ def atomic_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield temporary
         # `mkdtemp` keeps others out; what we hand over has ordinary permissions.
-        temporary.chmod(0o777 & ~_umask())
+        temporary.chmod(0o777 & ~umask())
         if path.exists():
             _move_files(temporary, path)
         else:
@@ -59,9 +61,3 @@ def _move_files(source: Path, target: Path) -> None:
         into.mkdir(exist_ok=True)
         for file in files:
             (Path(directory) / file).replace(into / file)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

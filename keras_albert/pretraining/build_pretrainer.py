@@ -8,6 +8,7 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
 from keras_albert.pretraining.token_cross_entropy import TokenCrossEntropy
+from keras_albert.tasks.default_optimizer import adamw
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
 from keras_albert.tasks.pretrainer import AlbertPretrainer
 from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
@@ -102,10 +103,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     if config.optimizer == "lamb":
         optimizer = Lamb(schedule, decay_rate=config.weight_decay, **arguments)
     else:
-        optimizer = keras.optimizers.AdamW(
-            schedule, weight_decay=config.weight_decay, epsilon=1e-6, **arguments
-        )
-        optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+        optimizer = adamw(schedule, config.weight_decay, **arguments)
     if config.precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer

@@ -4,6 +4,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from keras_albert.presets.needed_packages import check_packages
 from keras_albert.text.token_rows import TokenRows
 from keras_albert.types import Int64Array, IntArray
 
@@ -191,11 +192,9 @@ def arrow() -> Any:
     Raises:
         ImportError: If it is not installed.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415
-    except ImportError as error:
-        msg = "Examples are Arrow files: pip install 'keras-albert[pretraining]'"
-        raise ImportError(msg) from error
+    check_packages("A file of examples", "keras-albert[pretraining]", "pyarrow")
+    import pyarrow as pa  # noqa: PLC0415  (checked first)
+
     return pa
 
 

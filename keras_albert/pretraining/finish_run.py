@@ -1,14 +1,14 @@
 """What a run leaves when it is over."""
 
 import json
-import os
 import shutil
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy.typing as npt
 
+from keras_albert.presets.atomic_directory import atomic_directory
+from keras_albert.presets.atomic_file import atomic_file
 from keras_albert.presets.versions import versions
 from keras_albert.pretraining.build_pretrainer import build_pretrainer
 from keras_albert.pretraining.held_out import HeldOut
@@ -90,7 +90,8 @@ def finish_run(
         "versions": versions(),
     }
     rows = folder.curve.rows()
-    _write(folder.path / "report.json", json.dumps(report, indent=2))
+    with atomic_file(folder.path / "report.json") as partial:
+        partial.write_text(json.dumps(report, indent=2), encoding="utf-8")
     folder.curve.write_csv(folder.path / "curve.csv")
     draw_curve(folder.path / "curve.png", rows, held_out.baselines)
     _save(task, weights, config, folder, model_card(report, rows, task), data)
@@ -111,16 +112,9 @@ def _save(
     usual = {"dtype": "float32", "remat": False, "unroll": None, "seed": None}
     finished = build_pretrainer(config, data.tokenizer, length, **usual)
     finished.set_weights(weights)
-    partial = folder.last.parent / "finished"
-    shutil.rmtree(partial, ignore_errors=True)
-    finished.save_to_preset(partial)
-    _write(partial / "README.md", card)
     plot = folder.path / "curve.png"
-    if plot.is_file():
-        shutil.copy(plot, partial)
-    os.replace(partial, folder.preset)
-
-
-def _write(path: Path, text: str) -> None:
-    path.with_name(f"{path.name}.partial").write_text(text, encoding="utf-8")
-    os.replace(path.with_name(f"{path.name}.partial"), path)
+    with atomic_directory(folder.preset) as preset:
+        finished.save_to_preset(preset)
+        (preset / "README.md").write_text(card, encoding="utf-8")
+        if plot.is_file():
+            shutil.copy(plot, preset)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from keras_albert.presets.needed_packages import check_packages
+
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _COMPRESSED = (".gz",)
 
@@ -83,9 +85,7 @@ def beam_filesystems() -> Any:
     Raises:
         ImportError: If Beam is not installed.
     """
-    try:
-        from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415
-    except ImportError as error:
-        msg = "Preparing texts needs Beam: pip install 'keras-albert[pretraining]'"
-        raise ImportError(msg) from error
+    check_packages("Preparing texts", "keras-albert[pretraining]", "apache_beam")
+    from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415  (checked first)
+
     return FileSystems

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_albert.presets.needed_packages import check_packages
 from keras_albert.pretraining.documents import Section
 from keras_albert.pretraining.example_file import Example
 from keras_albert.text.packing import truncated_lengths
@@ -166,11 +167,8 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     Raises:
         ImportError: If sentencex is not installed.
     """
-    try:
-        import sentencex  # noqa: PLC0415
-    except ImportError as error:
-        msg = "Preparing texts needs sentencex: pip install 'keras-albert[pretraining]'"
-        raise ImportError(msg) from error
+    check_packages("Preparing texts", "keras-albert[pretraining]", "sentencex")
+    import sentencex  # noqa: PLC0415  (checked first)
 
     def split(paragraph: str) -> list[str]:
         sentences = (str(s).strip() for s in sentencex.segment(language, paragraph))

@@ -9,6 +9,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.presets.atomic_file import atomic_file
+
 Arrays = list[npt.NDArray[Any]]
 
 # Counted up when older files no longer mean the same.
@@ -47,12 +49,11 @@ class TrainingCheckpoint:
             for number, array in enumerate(arrays)
         }
         head = {"version": _VERSION, "step": self.step, "notes": self.notes}
-        partial = path.with_name(f"{path.name}.partial")
-        save_file(tensors, partial, metadata={"checkpoint": json.dumps(head)})
-        with partial.open("rb+") as file:
-            # Not only from a process that dies: from a machine that does.
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        with atomic_file(path) as partial:
+            save_file(tensors, partial, metadata={"checkpoint": json.dumps(head)})
+            with partial.open("rb+") as file:
+                # Not only from a process that dies: from a machine that does.
+                os.fsync(file.fileno())
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -2,10 +2,11 @@
 
 import csv
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from keras_albert.presets.atomic_file import atomic_file
 
 Row = dict[str, float]
 
@@ -44,10 +45,9 @@ class TrainingCurve:
             last_step: int. The last step to keep.
         """
         kept = [row for row in self.rows() if row["step"] <= last_step]
-        partial = self.path.with_name(f"{self.path.name}.partial")
-        lines = "".join(json.dumps(row) + "\n" for row in kept)
-        partial.write_text(lines, encoding="utf-8")
-        os.replace(partial, self.path)
+        with atomic_file(self.path) as partial:
+            lines = "".join(json.dumps(row) + "\n" for row in kept)
+            partial.write_text(lines, encoding="utf-8")
 
     def write_csv(self, path: Path) -> None:
         """Write the rows as a table for spreadsheets.

@@ -1,15 +1,14 @@
 """Writing an ONNX model from any backend."""
 
-import importlib.util
 import json
-import os
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.presets.needed_packages import check_packages
 from keras_albert.presets.versions import versions
-from keras_albert.serving.onnx_tasks import onnx_task_name
+from keras_albert.serving.served_tasks import check_is_served
 from keras_albert.tasks.classifier import AlbertClassifier
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
 from keras_albert.tasks.text_embedder import AlbertTextEmbedder
@@ -61,24 +60,13 @@ def export_onnx(
             export, has an activation that ONNX has not, or no preprocessor for texts.
     """
     _check_arguments(task, inputs, pairs, quantize)
-    name = onnx_task_name(type(task))
+    check_is_served(task)
     _check_path(path, overwrite)
-    missing = [
-        package
-        for package in ("onnx", "onnxscript")
-        if importlib.util.find_spec(package) is None
-    ]
-    if missing:
-        msg = (
-            f"{' and '.join(missing)} cannot be imported, and the ONNX export needs "
-            'them. Install them: pip install "keras-albert[onnx]"'
-        )
-        raise ImportError(msg)
+    check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
     build = import_module("keras_albert.serving.onnx_model").build_onnx_model
-    model = build(
-        task, name, inputs, pairs, quantize == "int8", _describe(task, inputs)
-    )
-    _write(path, model)
+    model = build(task, inputs, pairs, quantize == "int8", _describe(task, inputs))
+    with atomic_file(path) as partial:
+        partial.write_bytes(model)
     return path
 
 
@@ -133,19 +121,3 @@ def _describe(task: Any, inputs: str) -> dict[str, str]:
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in described.items()
     }
-
-
-def _write(path: Path, model: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(model)
-        # `mkstemp` keeps others out; a model has ordinary permissions.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

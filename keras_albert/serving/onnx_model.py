@@ -1,6 +1,5 @@
 """From a task to the bytes of an ONNX model; the part that needs onnx."""
 
-from importlib import import_module
 from typing import Any
 
 import onnx
@@ -11,11 +10,11 @@ from keras_albert.serving.onnx_builder import (
     TEXT_DOMAIN,
     OnnxBuilder,
 )
+from keras_albert.serving.served_tasks import graph_class
 
 
 def build_onnx_model(
     task: Any,
-    name: str,
     inputs: str,
     pairs: bool,
     quantize: bool,
@@ -25,7 +24,6 @@ def build_onnx_model(
 
     Args:
         task: A task.
-        name: string. The module and the class of its graph, with a colon between.
         inputs: string. `"tokens"` or `"text"`.
         pairs: bool. Whether it takes pairs of texts.
         quantize: bool. Whether matrices become int8.
@@ -34,9 +32,8 @@ def build_onnx_model(
     Returns:
         The file's content.
     """
-    module, class_name = name.split(":")
     builder = OnnxBuilder(quantize)
-    graph = getattr(import_module(f"{__package__}.{module}"), class_name)(task, builder)
+    graph = graph_class(task, "onnx")(task, builder)
     if inputs == "text":
         builder.graph.opset_imports[TEXT_DOMAIN] = 1
         graph.from_texts(pairs)

@@ -1,6 +1,5 @@
 """Writing a TensorFlow SavedModel from any backend."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_albert.presets.atomic_directory import atomic_directory
-from keras_albert.serving.graphs import graph_name
+from keras_albert.presets.needed_packages import check_packages
+from keras_albert.serving.served_tasks import check_is_served
 
 
 def export_saved_model(task: Any, path: Path, version: int | None = None) -> Path:
@@ -49,18 +49,10 @@ def export_saved_model(task: Any, path: Path, version: int | None = None) -> Pat
             "with one before you export it."
         )
         raise ValueError(msg)
-    missing = [
-        package
-        for package in ("tensorflow", "tensorflow_text")
-        if importlib.util.find_spec(package) is None
-    ]
-    if missing:
-        msg = (
-            f"TensorFlow writes the SavedModel, and {' and '.join(missing)} cannot "
-            "be imported. Install them: pip install tensorflow-text"
-        )
-        raise ImportError(msg)
-    graph_name(type(task))
+    check_packages(
+        "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"
+    )
+    check_is_served(task)
     is_new = not path.exists()
     target = path / str(_choose_version(path, version))
     try:

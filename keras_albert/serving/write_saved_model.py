@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 import keras_albert
-from keras_albert.serving.graphs import build_graph
+from keras_albert.serving.served_tasks import graph_class
 
 
 def write_saved_model(preset: str, target: str) -> None:
@@ -28,7 +28,7 @@ def write_saved_model(preset: str, target: str) -> None:
     config = json.loads(Path(preset, "task.json").read_text(encoding="utf-8"))
     task_class: Any = keras.saving.get_registered_object(config["registered_name"])
     task = task_class.from_preset(preset)
-    graph = build_graph(task)
+    graph = graph_class(task, "tf_saved_model")(task)
     signatures = graph.signatures()
     tf.saved_model.save(graph.module, target, signatures=signatures)
     write_extra(task, signatures, Path(target, "assets.extra"))

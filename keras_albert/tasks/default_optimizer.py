@@ -47,18 +47,30 @@ def default_optimizer(
     return adamw(rate)
 
 
-def adamw(learning_rate: Any) -> keras.optimizers.Optimizer:
-    """Make an AdamW as the reference has it for fine-tuning.
+def adamw(
+    learning_rate: Any,
+    weight_decay: float = 0.01,
+    global_clipnorm: float | None = 1.0,
+    **kwargs: Any,
+) -> keras.optimizers.Optimizer:
+    """Make an AdamW as the reference has it.
 
     Args:
         learning_rate: float or a schedule.
+        weight_decay: float. Not of biases and LayerNorms. Defaults to `0.01`.
+        global_clipnorm: float or `None`. The largest norm of all gradients together.
+            Defaults to `1.0`.
+        **kwargs: What else `keras.optimizers.AdamW` takes.
 
     Returns:
-        The optimizer; gradients are clipped to a global norm of 1, biases and
-        LayerNorms do not decay.
+        The optimizer.
     """
     optimizer = keras.optimizers.AdamW(
-        learning_rate, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0
+        learning_rate,
+        weight_decay=weight_decay,
+        epsilon=1e-6,
+        global_clipnorm=global_clipnorm,
+        **kwargs,
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer

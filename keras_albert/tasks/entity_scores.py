@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from keras_albert.presets.needed_packages import check_packages
 from keras_albert.text.tagging import Span, spans_to_tags
 
 
@@ -63,11 +64,5 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seqeval() -> Any:
-    try:
-        return import_module("seqeval.metrics")
-    except ImportError as error:
-        msg = (
-            "The scores of entities are computed by seqeval, which is not installed. "
-            "Install it with `pip install seqeval`."
-        )
-        raise ImportError(msg) from error
+    check_packages("Scoring entities", "seqeval", "seqeval")
+    return import_module("seqeval.metrics")

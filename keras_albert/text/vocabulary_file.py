@@ -8,6 +8,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from keras_albert.presets.atomic_file import atomic_file
 from keras_albert.text import sentencepiece_messages
 
 __all__ = [
@@ -136,16 +137,6 @@ def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
     Returns:
         The path as a str.
     """
-    path = os.fspath(path)
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    # In the same folder, since a rename is atomic within one file system only.
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(proto)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    return path
+    with atomic_file(path) as partial:
+        partial.write_bytes(proto)
+    return os.fspath(path)

@@ -226,5 +226,5 @@ def test_without_tensorflow_the_message_says_so(original, monkeypatch):
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="pip install tensorflow"):
+    with pytest.raises(ImportError, match='pip install "tensorflow"'):
         AlbertBackbone.from_preset(original[0])

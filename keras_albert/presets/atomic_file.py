@@ -1,0 +1,55 @@
+"""Files that appear whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary file that becomes `target` when the block ends well.
+
+    If the block raises, or the process dies, the target is what it was. Several
+    processes may write one target; the last one counts.
+
+    Args:
+        target: string or path. The file; its folder is created.
+
+    Yields:
+        A path beside the target, to write to.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from keras_albert.presets.atomic_file import atomic_file
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     with atomic_file(f"{parent}/a.txt") as partial:
+        ...         _ = partial.write_text("whole")
+        ...     print(Path(parent, "a.txt").read_text())
+        whole
+    """
+    path = Path(target).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        # `mkstemp` keeps others out; what we hand over has ordinary permissions.
+        temporary.chmod(0o666 & ~umask())
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def umask() -> int:
+    """Read which permissions new files of this process do not get.
+
+    Returns:
+        The mask.
+    """
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
