@@ -30,8 +30,10 @@ ALLOWED["cli"] = {"commands"}
 
 # They are the TensorFlow part.
 NEEDS_TENSORFLOW = {
-    str(path.relative_to(PACKAGE)) for path in PACKAGE.glob("serving/*_graph.py")
-} | {"serving/write_saved_model.py"}
+    str(path.relative_to(PACKAGE))
+    for pattern in ("serving/*_graph.py", "serving/write_*.py")
+    for path in PACKAGE.glob(pattern)
+}
 
 
 def name_of(path):

@@ -44,6 +44,25 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_new_file(path: Path, overwrite: bool = False) -> None:
+    """See that a file can be written where it is wanted, before there is work to lose.
+
+    Args:
+        path: Path. The file.
+        overwrite: bool. Whether a file that is there may go. Defaults to `False`.
+
+    Raises:
+        FileExistsError: If there is such a file, and it may not.
+        IsADirectoryError: If `path` is a directory.
+    """
+    if path.is_dir():
+        msg = f"{path} is a directory, and a file is to be written. Name another path."
+        raise IsADirectoryError(msg)
+    if path.exists() and not overwrite:
+        msg = f"{path} is there. Name another path, or pass overwrite=True."
+        raise FileExistsError(msg)
+
+
 def umask() -> int:
     """Read which permissions new files of this process do not get.
 

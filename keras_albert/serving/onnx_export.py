@@ -5,9 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.presets.atomic_file import atomic_file, check_new_file
 from keras_albert.presets.needed_packages import check_packages
-from keras_albert.presets.versions import versions
+from keras_albert.serving.model_description import describe_model
 from keras_albert.serving.served_tasks import check_is_served
 from keras_albert.tasks.classifier import AlbertClassifier
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
@@ -61,7 +61,7 @@ def export_onnx(
     """
     _check_arguments(task, inputs, pairs, quantize)
     check_is_served(task)
-    _check_path(path, overwrite)
+    check_new_file(path, overwrite)
     check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
     build = import_module("keras_albert.serving.onnx_model").build_onnx_model
     model = build(task, inputs, pairs, quantize == "int8", _describe(task, inputs))
@@ -94,30 +94,9 @@ def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) 
         raise ValueError(msg)
 
 
-def _check_path(path: Path, overwrite: bool) -> None:
-    if path.is_dir():
-        msg = f"{path} is a directory, and a file is to be written. Name another path."
-        raise IsADirectoryError(msg)
-    if path.exists() and not overwrite:
-        msg = f"{path} is there. Name another path, or pass overwrite=True."
-        raise FileExistsError(msg)
-
-
 def _describe(task: Any, inputs: str) -> dict[str, str]:
-    """Say what a program that finds the file wants to know."""
-    described: dict[str, Any] = {
-        "task": type(task).__name__,
-        "inputs": inputs,
-        "vocabulary_size": task.backbone.vocabulary_size,
-        "max_length": task.backbone.max_sequence_length,
-        "parameters": task.count_params(),
-        "versions": versions(),
-    }
-    if task.preprocessor is not None:
-        described["max_length"] = task.preprocessor.max_length
-    if getattr(task, "class_names", None):
-        described["labels"] = list(task.class_names)
+    """Give the description as strings, which is all that metadata can be."""
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in described.items()
+        for name, value in describe_model(task, inputs).items()
     }

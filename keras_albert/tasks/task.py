@@ -230,7 +230,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Args:
             filepath: string or path. What to write.
-            format: string. `"tf_saved_model"` or `"onnx"`. Defaults to
+            format: string. `"tf_saved_model"`, `"onnx"` or `"litert"`. Defaults to
                 `"tf_saved_model"`.
             **kwargs: Options of the format.
 

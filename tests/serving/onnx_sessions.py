@@ -104,19 +104,3 @@ def assert_leads_with_the_batch(found, one, none, row):
 def part(inputs, *rows):
     """Some rows of texts."""
     return {name: [texts[row] for row in rows] for name, texts in inputs.items()}
-
-
-def random_ids(task, shape, extra=None):
-    """Make inputs whose rows end in padding, each at another place."""
-    random = np.random.default_rng(3)
-    lengths = random.integers(3, shape[-1] + 1, (*shape[:-1], 1))
-    lengths.flat[0] = shape[-1]
-    mask = (np.arange(shape[-1]) < lengths).astype(np.int32)
-    ids = random.integers(5, task.backbone.vocabulary_size, shape)
-    second = (np.arange(shape[-1]) >= lengths // 2).astype(np.int32)
-    inputs = {
-        "token_ids": ids.astype(np.int32) * mask,
-        "segment_ids": second * mask,
-        "padding_mask": mask,
-    }
-    return inputs | (extra or {})

@@ -9,7 +9,8 @@ pytest.importorskip("onnxruntime")
 
 import numpy as np
 
-from tests.serving.onnx_sessions import export, random_ids, run
+from tests.serving.onnx_sessions import export, run
+from tests.serving.token_cases import random_ids
 
 
 def embedder(**kwargs):

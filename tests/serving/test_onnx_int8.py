@@ -5,13 +5,12 @@ import pytest
 
 from keras_albert.serving.onnx_weights import float_weight, split_int8
 from tests.serving.served_models import make_task
+from tests.serving.token_cases import SLOTS, random_ids
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from tests.serving.onnx_sessions import export, random_ids, run
-
-SLOTS = {"mask_positions": np.array([[1, 4], [0, 2], [3, 0]], np.int32)}
+from tests.serving.onnx_sessions import export, run
 
 
 def test_numbers_times_scales_are_the_matrix():

@@ -3,48 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.serving.served_models import TAGS, make_task
+from tests.serving.served_models import make_task
+from tests.serving.token_cases import CASES, RELATED, random_ids
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from tests.serving.onnx_sessions import export, random_ids, run
-
-SLOTS = {"mask_positions": np.array([[1, 4], [0, 2], [3, 0]], np.int32)}
-# Task, arguments, the outputs of `predict`, the shape of ids, and inputs beside them.
-CASES = {
-    "classifier": ("Classifier", {"labels": ("a", "b", "é")}, ["logits"], (3, 9), {}),
-    "probabilities": (
-        "Classifier",
-        {"num_classes": 2, "activation": "softmax"},
-        ["probabilities"],
-        (3, 9),
-        {},
-    ),
-    "regression": ("Classifier", {"num_classes": 1}, ["score"], (3, 9), {}),
-    "mean": ("TextEmbedder", {}, ["embedding"], (3, 9), {}),
-    "max": (
-        "TextEmbedder",
-        {"pooling_mode": "max", "normalize": False},
-        ["embedding"],
-        (3, 9),
-        {},
-    ),
-    "cls": ("TextEmbedder", {"pooling_mode": "cls"}, ["embedding"], (3, 9), {}),
-    "tagger": ("TokenClassifier", {"labels": TAGS}, ["logits"], (3, 9), {}),
-    "reader": ("QuestionAnswerer", {}, ["start_logits", "end_logits"], (3, 9), {}),
-    "doubter": (
-        "QuestionAnswerer",
-        {"head": "conditional", "start_n_top": 3},
-        ["start_logits", "end_logits", "answerability"],
-        (3, 9),
-        {},
-    ),
-    "chooser": ("MultipleChoice", {}, ["logits"], (3, 2, 9), {}),
-    "filler": ("MaskedLM", {}, ["logits"], (3, 9), SLOTS),
-    "pretrainer": ("Pretrainer", {}, ["masked_lm", "sentence_order"], (3, 9), SLOTS),
-}
-RELATED = {"probabilities", "score", "index", "scores"}
+from tests.serving.onnx_sessions import export, run
 
 
 @pytest.mark.parametrize("case", CASES)

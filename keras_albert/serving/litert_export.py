@@ -1,0 +1,98 @@
+"""Writing a LiteRT model from any backend."""
+
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, Literal
+
+from keras_albert.presets.atomic_file import atomic_file, check_new_file
+from keras_albert.presets.needed_packages import check_packages
+from keras_albert.serving.float_task import float_task
+from keras_albert.serving.model_description import describe_model
+from keras_albert.serving.served_tasks import check_is_served
+from keras_albert.serving.tensorflow_process import run_in_tensorflow
+from keras_albert.tasks.positive_numbers import check_positive
+
+_QUANTIZATIONS = (None, "dynamic_int8", "fp16")
+
+
+def export_litert(
+    task: Any,
+    path: Path,
+    sequence_length: int | None = None,
+    quantize: Literal["dynamic_int8", "fp16"] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a model for LiteRT (TensorFlow Lite), on phones and small devices.
+
+    It takes int32 ids as the preprocessor makes them, and gives numbers, under the
+    names that ONNX has. Every backend gives the same file, through a process of the
+    TensorFlow backend: LiteRT's own operations only, each weight once, depth as a loop.
+
+    The file is a zip archive as well, as LiteRT's tools expect it: `metadata.json` says
+    which task it is, its labels, the longest row and versions, and `labels.txt` has
+    the classes, one a line. `zipfile` and `unzip` read both.
+
+    Args:
+        task: A task.
+        path: Path. The file.
+        sequence_length: int. Tokens in a row, for devices that want shapes to be
+            known; shorter rows are padded. Defaults to `None`, rows of any length.
+            There may be any number of rows.
+        quantize: `"dynamic_int8"` stores matrices in int8, a quarter of the size, and
+            rounds activations as it multiplies, row by row. `"fp16"` stores weights in
+            float16, half the size, and computes in float32. Defaults to `None`.
+        overwrite: bool. Whether a file that is there is replaced. Defaults to `False`.
+
+    Returns:
+        The path.
+
+    Raises:
+        ImportError: If TensorFlow is not installed.
+        FileExistsError: If there is such a file, and `overwrite` is `False`.
+        IsADirectoryError: If `path` is a directory.
+        ValueError: If an argument is none of these, the task is none of those that
+            export, or it is quantized to anything but int8.
+        RuntimeError: If the other process failed; its last words are in the message.
+    """
+    _check_arguments(task, sequence_length, quantize)
+    check_is_served(task)
+    check_new_file(path, overwrite)
+    check_packages("The LiteRT export", "tensorflow", "tensorflow")
+    options = json.dumps({"sequence_length": sequence_length, "quantize": quantize})
+    described = describe_model(task, "tokens")
+    described |= {"sequence_length": sequence_length, "quantize": quantize}
+    with tempfile.TemporaryDirectory() as preset, atomic_file(path) as partial:
+        float_task(task).save_to_preset(preset)
+        program = "keras_albert.serving.write_litert"
+        run_in_tensorflow("LiteRT model", program, preset, str(partial), options)
+        # Behind the model, where its readers do not look.
+        with zipfile.ZipFile(partial, "a") as archive:
+            text = json.dumps(described, indent=2, ensure_ascii=False)
+            archive.writestr("metadata.json", text + "\n")
+            labels = "".join(f"{name}\n" for name in described.get("labels", ()))
+            if labels:
+                archive.writestr("labels.txt", labels)
+    return path
+
+
+def _check_arguments(
+    task: Any, sequence_length: int | None, quantize: str | None
+) -> None:
+    if quantize not in _QUANTIZATIONS:
+        msg = (
+            "`quantize` is None, 'dynamic_int8' or 'fp16'. Received: "
+            f"quantize={quantize!r}"
+        )
+        raise ValueError(msg)
+    if sequence_length is None:
+        return
+    check_positive(sequence_length=sequence_length)
+    longest = task.backbone.max_sequence_length
+    if sequence_length > longest:
+        msg = (
+            f"The model reads rows of at most {longest} tokens. Received: "
+            f"sequence_length={sequence_length}"
+        )
+        raise ValueError(msg)

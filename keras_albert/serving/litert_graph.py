@@ -1,0 +1,101 @@
+"""What tasks compute in LiteRT: from ids to numbers, under the names that ONNX has."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.tasks.classifier import AlbertClassifier
+from keras_albert.tasks.masked_lm import AlbertMaskedLM
+from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
+from keras_albert.tasks.question_answerer import AlbertQuestionAnswerer
+from keras_albert.tasks.text_embedder import AlbertTextEmbedder
+from keras_albert.tasks.token_classifier import AlbertTokenClassifier
+
+Tensors = dict[str, Any]
+
+
+class LitertGraph:
+    """A task as a TensorFlow function of ids, to be converted.
+
+    Attributes:
+        module: `tf.Module` of all that is stored.
+        function: The function, a signature of int32 inputs.
+
+    Args:
+        task: A task of the TensorFlow backend, in float32.
+        sequence_length: int or `None`. Tokens in a row; `None` for any number.
+    """
+
+    def __init__(self, task: Any, sequence_length: int | None) -> None:
+        self.task = task
+        # Depth as a loop: the converter writes what is unrolled out in full, and a
+        # runtime lays weights out anew for each layer that multiplies with them.
+        task.backbone.encoder.unroll = False
+        self.module = tf.Module()
+        self.module.weights = [variable.value for variable in task.variables]
+        ranks = {name: len(spec.shape) for name, spec in task.input.items()}
+        # The model fills in its own likeliest starts.
+        ranks.pop("start_positions", None)
+        specs = {
+            name: tf.TensorSpec(
+                (*[None] * (rank - 1), None if name in _PLACES else sequence_length),
+                tf.int32,
+                name,
+            )
+            for name, rank in ranks.items()
+        }
+        self.function = tf.function(self._serve, input_signature=[specs])
+
+    def _serve(self, ids: Tensors) -> Tensors:
+        if "start_positions" in self.task.input:
+            rows = tf.shape(ids["token_ids"])[0]
+            unknown = tf.fill(tf.stack([rows, self.task.start_n_top]), -1)
+            ids = {**ids, "start_positions": unknown}
+        outputs = self.task(ids, training=False)
+        name = _NAMES.get(type(self.task))
+        return name(self.task, ids, outputs) if name else outputs
+
+
+# Inputs that are no row of tokens.
+_PLACES = frozenset({"mask_positions"})
+
+
+def _classify(task: Any, _: Tensors, outputs: Any) -> Tensors:
+    if task.is_regression:
+        return {"score": outputs[:, 0]}
+    if task.activation.__name__ == "softmax":
+        return _likeliest(outputs)
+    return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
+
+
+def _likeliest(probabilities: Any) -> Tensors:
+    return {
+        "probabilities": probabilities,
+        "score": tf.reduce_max(probabilities, axis=-1),
+        "index": tf.argmax(probabilities, axis=-1, output_type=tf.int32),
+    }
+
+
+def _tag(_: Any, __: Tensors, outputs: Any) -> Tensors:
+    return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
+
+
+def _choose(_: Any, ids: Tensors, outputs: Any) -> Tensors:
+    is_present = tf.reduce_any(ids["padding_mask"] != 0, axis=-1)
+    scores = tf.where(is_present, tf.nn.softmax(outputs), 0.0)
+    best = tf.argmax(scores, axis=-1, output_type=tf.int32)
+    has_choice = tf.reduce_any(is_present, axis=-1)
+    index = tf.where(has_choice, best, -1)
+    return {"logits": outputs, "scores": scores, "index": index}
+
+
+# Who is not here gives its outputs by name.
+_NAMES: dict[type[Any], Callable[[Any, Tensors, Any], Tensors]] = {
+    AlbertClassifier: _classify,
+    AlbertMaskedLM: lambda _, __, outputs: {"logits": outputs},
+    AlbertMultipleChoice: _choose,
+    AlbertQuestionAnswerer: lambda _, __, outputs: outputs,
+    AlbertTextEmbedder: lambda _, __, outputs: {"embedding": outputs},
+    AlbertTokenClassifier: _tag,
+}

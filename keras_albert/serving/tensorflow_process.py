@@ -1,0 +1,44 @@
+"""A process of the TensorFlow backend, whatever backend is in use here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
+    """Run a module of this package as a program, with TensorFlow as the backend.
+
+    Args:
+        what: string. What it writes, for the message.
+        module: string. The module's whole name.
+        *arguments: string. The program's.
+
+    Raises:
+        RuntimeError: If the process failed; its last words are in the message.
+    """
+    package_parent = Path(__file__).resolve().parents[2]
+    search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "KERAS_BACKEND": "tensorflow",
+        # The graph is the same; the GPU stays with whoever trains.
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
+    }
+    finished = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        # What a converter says is not always UTF-8.
+        errors="replace",
+        check=False,
+    )
+    if finished.returncode:
+        msg = (
+            f"The process that writes the {what} ended with {finished.returncode}. "
+            f"Nothing was written. It said:\n{finished.stderr[-2000:]}"
+        )
+        raise RuntimeError(msg)

@@ -1,0 +1,57 @@
+"""What is asked of exported models that read ids."""
+
+import numpy as np
+
+from tests.serving.served_models import TAGS
+
+SLOTS = {"mask_positions": np.array([[1, 4], [0, 2], [3, 0]], np.int32)}
+# Task, arguments, the outputs of `predict`, the shape of ids, and inputs beside them.
+CASES = {
+    "classifier": ("Classifier", {"labels": ("a", "b", "é")}, ["logits"], (3, 9), {}),
+    "probabilities": (
+        "Classifier",
+        {"num_classes": 2, "activation": "softmax"},
+        ["probabilities"],
+        (3, 9),
+        {},
+    ),
+    "regression": ("Classifier", {"num_classes": 1}, ["score"], (3, 9), {}),
+    "mean": ("TextEmbedder", {}, ["embedding"], (3, 9), {}),
+    "max": (
+        "TextEmbedder",
+        {"pooling_mode": "max", "normalize": False},
+        ["embedding"],
+        (3, 9),
+        {},
+    ),
+    "cls": ("TextEmbedder", {"pooling_mode": "cls"}, ["embedding"], (3, 9), {}),
+    "tagger": ("TokenClassifier", {"labels": TAGS}, ["logits"], (3, 9), {}),
+    "reader": ("QuestionAnswerer", {}, ["start_logits", "end_logits"], (3, 9), {}),
+    "doubter": (
+        "QuestionAnswerer",
+        {"head": "conditional", "start_n_top": 3},
+        ["start_logits", "end_logits", "answerability"],
+        (3, 9),
+        {},
+    ),
+    "chooser": ("MultipleChoice", {}, ["logits"], (3, 2, 9), {}),
+    "filler": ("MaskedLM", {}, ["logits"], (3, 9), SLOTS),
+    "pretrainer": ("Pretrainer", {}, ["masked_lm", "sentence_order"], (3, 9), SLOTS),
+}
+RELATED = {"probabilities", "score", "index", "scores"}
+
+
+def random_ids(task, shape, extra=None):
+    """Make inputs whose rows end in padding, each at another place."""
+    random = np.random.default_rng(3)
+    lengths = random.integers(3, shape[-1] + 1, (*shape[:-1], 1))
+    lengths.flat[0] = shape[-1]
+    mask = (np.arange(shape[-1]) < lengths).astype(np.int32)
+    ids = random.integers(5, task.backbone.vocabulary_size, shape)
+    second = (np.arange(shape[-1]) >= lengths // 2).astype(np.int32)
+    inputs = {
+        "token_ids": ids.astype(np.int32) * mask,
+        "segment_ids": second * mask,
+        "padding_mask": mask,
+    }
+    return inputs | (extra or {})
