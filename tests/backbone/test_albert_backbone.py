@@ -144,13 +144,27 @@ def test_a_preset_in_shards(backbone, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
-def test_a_quantized_preset_comes_back_quantized(tmp_path):
-    backbone = AlbertBackbone(**(SMALL | {"num_groups": 1}))
-    backbone.quantize("int8")
+def test_int8_before_the_first_use_and_after_saved_and_loaded(tmp_path):
+    backbone, fresh = (AlbertBackbone(**(SMALL | {"num_groups": 1})) for _ in "ab")
+    exact = to_numpy(backbone(INPUTS))
+    for each in (backbone, fresh):
+        each.quantize("int8")
+    _assert_same(backbone, fresh)
+    for name, rounded in to_numpy(backbone(INPUTS)).items():
+        difference = np.abs(rounded - exact[name]).max()
+        assert 0 < difference < 0.1 * np.abs(exact[name]).max()
+
     backbone.save_to_preset(tmp_path)
-    reloaded = AlbertBackbone.from_preset(tmp_path)
-    assert "int8" in {weight.dtype for weight in reloaded.weights}
-    _assert_same(backbone, reloaded)
+    backbone.save(tmp_path / "backbone.keras")
+    for reloaded in (
+        AlbertBackbone.from_preset(tmp_path),
+        keras.saving.load_model(tmp_path / "backbone.keras"),
+    ):
+        assert [w.dtype for w in reloaded.weights] == [
+            w.dtype for w in backbone.weights
+        ]
+        assert "int8" in {weight.dtype for weight in reloaded.weights}
+        _assert_same(backbone, reloaded)
 
 
 @pytest.mark.parametrize(

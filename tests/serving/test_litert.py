@@ -203,6 +203,10 @@ def test_nothing_is_written_where_something_is_wrong(tiny_proto, tmp_path, monke
     ):
         with pytest.raises(ValueError, match=words):
             task.export(path, format="litert", **wrong)
+    rounded = make_task("Classifier", tiny_proto, num_classes=2)
+    rounded.quantize("int4")
+    with pytest.raises(ValueError, match="Export the model before it is quantized"):
+        rounded.export(path, format="litert")
     # The process cannot start.
     monkeypatch.setattr(sys, "executable", "false")
     with pytest.raises(RuntimeError, match="writes the LiteRT model ended with 1"):
