@@ -4,9 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from keras_albert.commands import convert, finetune, prepare, pretrain
+from keras_albert.commands import convert, finetune, prepare, pretrain, verify
 
-_COMMANDS = (convert, finetune, prepare, pretrain)
+_COMMANDS = (convert, finetune, prepare, pretrain, verify)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

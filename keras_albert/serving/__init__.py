@@ -3,10 +3,17 @@
 from keras_albert.serving.litert_export import export_litert
 from keras_albert.serving.onnx_export import export_onnx
 from keras_albert.serving.saved_model import export_saved_model
+from keras_albert.serving.verify_export import VerifiedModel, verify
 from keras_albert.tasks.export_formats import register_export
 
 register_export("tf_saved_model", export_saved_model)
 register_export("onnx", export_onnx)
 register_export("litert", export_litert)
 
-__all__ = ["export_litert", "export_onnx", "export_saved_model"]
+__all__ = [
+    "VerifiedModel",
+    "export_litert",
+    "export_onnx",
+    "export_saved_model",
+    "verify",
+]

@@ -11,7 +11,8 @@ class ClassifierGraph(TaskGraph):
     """An `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes.
 
     Outputs: `probabilities`, `logits` and `classes`, each `(batch, classes)`, `label`
-    and `score`, those of the likeliest; of a regression `score` alone.
+    and `score`, those of the likeliest; of a regression `score` alone. With `top_k`
+    also `top_k_labels` and `top_k_scores`, `(batch, top_k)`, the likeliest first.
     """
 
     def signatures(self) -> dict[str, Any]:
@@ -38,9 +39,16 @@ class ClassifierGraph(TaskGraph):
         probabilities = tf.nn.softmax(outputs) if is_logits else outputs
         names = tf.constant(classifier.class_names)
         rows = tf.shape(outputs)[:1]
-        return {
+        answers = {
             "probabilities": probabilities,
             "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
             "score": tf.reduce_max(probabilities, axis=-1),
             "classes": tf.tile(names[None], tf.concat([rows, [1]], axis=0)),
-        } | ({"logits": outputs} if is_logits else {})
+        }
+        if is_logits:
+            answers["logits"] = outputs
+        if self.top_k is not None:
+            best = tf.math.top_k(probabilities, self.top_k)
+            answers["top_k_labels"] = tf.gather(names, best.indices)
+            answers["top_k_scores"] = best.values
+        return answers

@@ -16,10 +16,10 @@ _TOP_K = 5
 class MaskedLMGraph(TaskGraph):
     """An `AlbertMaskedLM`: `text` with `[MASK]` in it to the likeliest tokens.
 
-    Outputs: `token`, `token_str` and `score`, each `(batch, masks, 5)`, the likeliest
-    first, for the masks in their order, filled up with 0 and ""; and `count`,
-    `(batch,)`, how many masks the model read: fewer than are written where a text is
-    too long.
+    Outputs: `token`, `token_str` and `score`, each `(batch, masks, top_k)`, the
+    likeliest first, for the masks in their order, filled up with 0 and ""; and
+    `count`, `(batch,)`, how many masks the model read: fewer than are written where a
+    text is too long. `top_k` is 5 where nobody says.
     """
 
     def signatures(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class MaskedLMGraph(TaskGraph):
         positions = tf.pad(positions.to_tensor(0), [[0, 0], [0, 1]])
         outputs = self.run(inputs | {"mask_positions": positions})
         logits = self.task.token_scores(outputs)[:, :-1]
-        count = min(_TOP_K, self.task.backbone.vocabulary_size)
+        count = min(self.top_k or _TOP_K, self.task.backbone.vocabulary_size)
         scores, tokens = tf.math.top_k(tf.nn.softmax(logits), count)
         counts = counts_of(at[:, 0], tf.shape(ids)[0])
         is_one = tf.sequence_mask(counts, tf.shape(tokens)[1])[..., None]

@@ -1,19 +1,29 @@
 """Writing a TensorFlow SavedModel from any backend."""
 
-import os
-import subprocess
-import sys
+import json
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.serving.model_description import describe_model
+from keras_albert.serving.saved_model_options import saved_model_options
 from keras_albert.serving.served_tasks import check_is_served
+from keras_albert.serving.tensorflow_process import run_in_tensorflow
 
 
-def export_saved_model(task: Any, path: Path, version: int | None = None) -> Path:
+def export_saved_model(
+    task: Any,
+    path: Path,
+    version: int | None = None,
+    max_length: int | None = None,
+    top_k: int | None = None,
+) -> Path:
     """Write a SavedModel that takes strings, as a version for TensorFlow Serving.
 
     There is one way, whatever backend trained the model: its weights go into a
@@ -22,15 +32,21 @@ def export_saved_model(task: Any, path: Path, version: int | None = None) -> Pat
     program that knows neither Keras nor this package.
 
     A version is a folder with a number for a name. It appears in one step, when it is
-    whole: a server that watches `path` takes it from there. What it takes and gives
-    stands in its `assets.extra/manifest.json`, and the names of classes in
-    `assets.extra/labels.txt`.
+    whole: a server that watches `path` takes it from there. Its `assets.extra` says
+    what it takes and gives, and how it came to be (`manifest.json`), names the classes
+    (`labels.txt`), and holds the requests that a server warms up with.
 
     Args:
         task: A task with a preprocessor.
         path: Path. The directory of the model's versions.
         version: int. Which version to write; it must be new. Defaults to `None`, the
             highest that is there and one more.
+        max_length: int. The most tokens in a row: a batch is padded to its longest
+            text, and no further than this. Defaults to `None`, what the preprocessor
+            has.
+        top_k: int. Of a classifier: it also gives the `top_k_labels` and
+            `top_k_scores` of so many classes. Of a masked language model: how many
+            tokens it gives for a mask. Defaults to `None`: none, and 5.
 
     Returns:
         The directory of the version, `path/1` for the first.
@@ -39,35 +55,73 @@ def export_saved_model(task: Any, path: Path, version: int | None = None) -> Pat
         ImportError: If TensorFlow or tensorflow-text is not installed.
         FileExistsError: If there is such a version.
         NotADirectoryError: If `path` is a file.
+        OSError: If it cannot be written there.
         ValueError: If the task has no preprocessor, or is none of those that export,
-            or the version is below 1.
+            or an option does not fit it, or the version is below 1.
         RuntimeError: If the other process failed; its last words are in the message.
     """
+    check_is_served(task)
     if task.preprocessor is None:
         msg = (
             "A served model takes strings, and this one has no preprocessor. Build it "
             "with one before you export it."
         )
         raise ValueError(msg)
+    options: dict[str, Any] = saved_model_options(task, max_length, top_k)
     check_packages(
         "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"
     )
-    check_is_served(task)
+    manifest = describe_model(task, "text") | options
+    manifest["trained"] = _describe_training(task)
+    options["manifest"] = manifest
     is_new = not path.exists()
     target = path / str(_choose_version(path, version))
     try:
         with (
+            _explained(target),
             tempfile.TemporaryDirectory() as preset,
             atomic_directory(target) as directory,
         ):
             task.save_to_preset(preset)
-            _run_writer(preset, directory)
+            program = "keras_albert.serving.write_saved_model"
+            arguments = (preset, str(directory), json.dumps(options))
+            run_in_tensorflow("SavedModel", program, *arguments)
     except BaseException:
         if is_new:
             with suppress(OSError):
                 path.rmdir()
         raise
     return target
+
+
+def _describe_training(task: Any) -> dict[str, Any]:
+    """Say what a task knows of its training; a loaded one has another optimizer."""
+    described = {
+        "backend": keras.config.backend(),
+        "dtype": task.backbone.dtype_policy.name,
+        "from_loaded_weights": task.backbone.pretrained,
+    }
+    optimizer = getattr(task, "optimizer", None)
+    if optimizer is not None:
+        steps = int(keras.ops.convert_to_numpy(optimizer.iterations))
+        if steps:
+            described |= {"optimizer": optimizer.name, "steps": steps}
+    return described
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    """Say of an error of the system which export it stopped, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        msg = (
+            f"{error.strerror}: nothing was written to {target}. Name a place that you "
+            "may write to, with room for the model twice"
+        )
+        raise OSError(error.errno, msg, error.filename) from error
 
 
 def _choose_version(path: Path, version: int | None) -> int:
@@ -91,35 +145,3 @@ def _choose_version(path: Path, version: int | None) -> int:
 
 def _is_version(name: str) -> bool:
     return name.isascii() and name.isdigit()
-
-
-def _run_writer(preset: str, target: Path) -> None:
-    package_parent = Path(__file__).resolve().parents[2]
-    search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": "tensorflow",
-        # The graph is the same; the GPU stays with whoever trains.
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
-    }
-    finished = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "keras_albert.serving.write_saved_model",
-            preset,
-            str(target),
-        ],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if finished.returncode:
-        msg = (
-            f"The process that writes the SavedModel ended with {finished.returncode}. "
-            f"Nothing was written. It said:\n{finished.stderr[-2000:]}"
-        )
-        raise RuntimeError(msg)

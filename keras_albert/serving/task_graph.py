@@ -21,10 +21,13 @@ class TaskGraph:
 
     Args:
         task: A task of the TensorFlow backend, with a preprocessor.
+        top_k: int or `None`. How many of the likeliest it gives, where it gives them.
+            Defaults to `None`: what its class says.
     """
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: Any, top_k: int | None = None) -> None:
         self.task = task
+        self.top_k = top_k
         self.preprocessor = task.preprocessor
         self.special = task.preprocessor.special_ids
         self.tokenizer = tf_text.SentencepieceTokenizer(

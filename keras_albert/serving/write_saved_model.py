@@ -1,6 +1,7 @@
 """Run as a program: write the SavedModels of presets.
 
-KERAS_BACKEND=tensorflow python -m keras_albert.serving.write_saved_model FROM TO ...
+KERAS_BACKEND=tensorflow python -m keras_albert.serving.write_saved_model \
+    FROM TO OPTIONS ...
 """
 
 import json
@@ -9,57 +10,56 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import keras_hub
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-import keras_albert
+from keras_albert.presets.versions import versions
 from keras_albert.serving.served_tasks import graph_class
+from keras_albert.serving.warm_up import WARM_UP_FILE, write_warm_up
 
 
-def write_saved_model(preset: str, target: str) -> None:
+def write_saved_model(
+    preset: str,
+    target: str,
+    max_length: int | None = None,
+    top_k: int | None = None,
+    manifest: dict[str, Any] | None = None,
+) -> None:
     """Write the SavedModel of a preset.
 
     Args:
         preset: string. A directory that `save_to_preset` wrote.
         target: string. The directory to write.
+        max_length: int or `None`. The most tokens in a row. Defaults to `None`, what
+            the preprocessor has.
+        top_k: int or `None`. See `TaskGraph`. Defaults to `None`.
+        manifest: dict or `None`. What is known of the model where it was trained.
+            Defaults to `None`, nothing.
     """
     # By the task's own class, of which there may be several for one backbone.
     config = json.loads(Path(preset, "task.json").read_text(encoding="utf-8"))
     task_class: Any = keras.saving.get_registered_object(config["registered_name"])
     task = task_class.from_preset(preset)
-    graph = graph_class(task, "tf_saved_model")(task)
+    if max_length is not None:
+        task.preprocessor.sequence_length = None
+        task.preprocessor.max_sequence_length = max_length
+    graph = graph_class(task, "tf_saved_model")(task, top_k)
     signatures = graph.signatures()
     tf.saved_model.save(graph.module, target, signatures=signatures)
-    write_extra(task, signatures, Path(target, "assets.extra"))
-
-
-def write_extra(task: Any, signatures: dict[str, Any], folder: Path) -> None:
-    """Write what people want to know of a model, and a server ignores.
-
-    Args:
-        task: The task.
-        signatures: Its functions by name.
-        folder: Path. `assets.extra` of the SavedModel.
-    """
+    folder = Path(target, "assets.extra")
     folder.mkdir()
-    manifest = {
-        "task": type(task).__name__,
+    described = (manifest or {}) | {
         "signatures": {
             name: _describe(function) for name, function in signatures.items()
         },
-        "max_length": task.preprocessor.max_length,
-        "parameters": task.count_params(),
-        "versions": {
-            package.__name__: package.__version__
-            for package in (keras_albert, keras, keras_hub, tf, tf_text)
-        },
+        "written_with": versions("tensorflow", "tensorflow-text"),
     }
-    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    text = json.dumps(described, indent=2, ensure_ascii=False)
     (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
     if hasattr(task, "class_names"):
         lines = "".join(f"{name}\n" for name in task.class_names)
         (folder / "labels.txt").write_text(lines, encoding="utf-8")
+    longest = task.preprocessor.max_length
+    write_warm_up(folder / WARM_UP_FILE, signatures, longest, graph.special)
 
 
 def _describe(function: Any) -> dict[str, Any]:
@@ -78,5 +78,6 @@ def _shape_of(spec: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for source, destination in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
-        write_saved_model(source, destination)
+    rows = zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3], strict=True)
+    for source, destination, options in rows:
+        write_saved_model(source, destination, **json.loads(options))

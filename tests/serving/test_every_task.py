@@ -27,7 +27,7 @@ def paths(tasks, tmp_path_factory):
     arguments = []
     for name, task in tasks.items():
         task.save_to_preset(folder / "presets" / name)
-        arguments += [folder / "presets" / name, folder / name]
+        arguments += [folder / "presets" / name, folder / name, "{}"]
     finished = subprocess.run(
         [sys.executable, "-m", "keras_albert.serving.write_saved_model", *arguments],
         env=os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},

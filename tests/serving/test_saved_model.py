@@ -212,7 +212,7 @@ def test_an_export_says_what_it_is(export):
     assert extra.joinpath("labels.txt").read_text().split() == list(LABELS)
     manifest = json.loads(extra.joinpath("manifest.json").read_text(encoding="utf-8"))
     assert manifest["task"] == "AlbertClassifier"
-    assert manifest["versions"]["tensorflow"].startswith("2.")
+    assert manifest["written_with"]["tensorflow"].startswith("2.")
     signature = manifest["signatures"]["serve_pair"]
     text = {"dtype": "string", "shape": [None]}
     assert signature["inputs"] == {"text": text, "text_pair": text}

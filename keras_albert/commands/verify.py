@@ -1,0 +1,75 @@
+"""`keras-albert verify`: whether a server can serve an export."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from keras_albert.serving.saved_model_file import TensorSpec
+from keras_albert.serving.verify_export import verify
+
+_HELP = """Load a SavedModel as TensorFlow Serving does, and ask it.
+
+TensorFlow's library in C++ loads it, without Python's TensorFlow, in a process of its
+own. All operations must be a stock server's, and the warm-up requests are replayed.
+Prints the signatures, and requests to copy.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line's parsers."""
+    parser = commands.add_parser(
+        "verify",
+        help="check that a server can serve an export",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "directory", type=Path, help="an exported version, or the directory of versions"
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="an interpreter whose TensorFlow is to load it; by default this one",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What the parser read.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ImportError: If there is no TensorFlow.
+        ValueError: If the export cannot be served.
+    """
+    model = verify(arguments.directory, arguments.python)
+    console = Console()
+    table = Table("signature", "", "name", "dtype", "shape", title=str(model.directory))
+    for name, signature in model.signatures.items():
+        for kind, specs in (("in", signature.inputs), ("out", signature.outputs)):
+            for key, spec in specs.items():
+                table.add_row(name, kind, key, spec.dtype, _shape(spec))
+    console.print(table)
+    served = model.directory.parent.name
+    print(f"\nREST: POST http://localhost:8501/v1/models/{served}:predict")
+    print(*model.rest.values(), sep="\n")
+    print("\ngRPC: tensorflow.serving.PredictionService/Predict at localhost:8500")
+    print(*model.grpc.values(), sep="\n")
+    print(
+        f"\n{model.directory}: {len(model.operations)} operations, all of them a stock "
+        f"server's; {model.requests} warm-up requests answered, the largest difference "
+        f"{model.largest_difference:.1e}"
+    )
+    return 0
+
+
+def _shape(spec: TensorSpec) -> str:
+    return "(" + ", ".join("?" if n is None else str(n) for n in spec.shape) + ")"

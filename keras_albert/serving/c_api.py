@@ -1,0 +1,132 @@
+"""Running SavedModels through TensorFlow's C API, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.serving import c_api_program
+from keras_albert.serving.saved_model_file import Signature
+from keras_albert.serving.tensor_values import DTYPES
+from keras_albert.serving.tensorflow_messages import OpList
+
+Arrays = dict[str, npt.NDArray[Any]]
+_NUMBERS = {name: number for number, name in DTYPES.items()}
+
+
+class Served(NamedTuple):
+    """What the process said.
+
+    Attributes:
+        operations: The operations of TensorFlow's own library.
+        answers: For each request the outputs by name, or the error's message.
+    """
+
+    operations: frozenset[str]
+    answers: list[Arrays | str]
+
+
+def run_saved_model(
+    directory: Path,
+    requests: Sequence[tuple[Signature, Mapping[str, Any]]],
+    python: str | os.PathLike[str] | None = None,
+) -> Served:
+    """Load a SavedModel as a server does, and ask it.
+
+    The library in C++ that comes with TensorFlow loads it, with no Python of
+    TensorFlow's, and the libraries of tensorflow-text's operations.
+
+    Args:
+        directory: Path. That of one version.
+        requests: Signatures, each with arrays by the names of its inputs.
+        python: string or path. An interpreter that has TensorFlow and tensorflow-text.
+            Defaults to `None`, this one.
+
+    Returns:
+        `Served`.
+
+    Raises:
+        ImportError: If the interpreter has no such library.
+        ValueError: If the library cannot load the model, or the process died.
+    """
+    job = {
+        "directory": str(directory),
+        "requests": [
+            {
+                "inputs": {
+                    signature.inputs[name].place: _to_json(array)
+                    for name, array in inputs.items()
+                },
+                "outputs": [spec.place for spec in signature.outputs.values()],
+            }
+            for signature, inputs in requests
+        ],
+    }
+    finished = subprocess.run(
+        [os.fspath(python or sys.executable), "-I", c_api_program.__file__],
+        input=json.dumps(job),
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    steps = [json.loads(line) for line in finished.stdout.splitlines()]
+    if steps and "missing" in steps[0]:
+        msg = f"{steps[0]['missing']}. Install: pip install tensorflow-text"
+        raise ImportError(msg)
+    if len(steps) > 1 and "error" in steps[1]:
+        # Where in the graph it happened stands in the other lines.
+        reason = steps[1]["error"].partition("\n")[0]
+        msg = (
+            f"TensorFlow's library cannot load {directory}: {reason}. If "
+            "files are missing or damaged, copy or export it again."
+        )
+        raise ValueError(msg)
+    if len(steps) != 2 + len(requests):
+        msg = (
+            f"The process that serves {directory} ended with {finished.returncode} "
+            f"in step {len(steps)} of {2 + len(requests)}. A server would die alike. "
+            f"It said:\n{finished.stderr[-2000:]}"
+        )
+        raise ValueError(msg)
+    operations = OpList.FromString(steps[0]["operations"].encode("latin-1"))
+    return Served(
+        frozenset(operation.name for operation in operations.op),
+        [
+            _read_answer(signature, step)
+            for (signature, _), step in zip(requests, steps[2:], strict=True)
+        ],
+    )
+
+
+def _read_answer(signature: Signature, step: dict[str, Any]) -> Arrays | str:
+    if "error" in step:
+        return str(step["error"])
+    tensors = map(_from_json, step["outputs"])
+    return dict(zip(signature.outputs, tensors, strict=True))
+
+
+def _to_json(value: Any) -> dict[str, Any]:
+    array = np.asarray(value)
+    values = array.reshape(-1).tolist()
+    dtype = array.dtype.name
+    if dtype == "object":
+        dtype, values = "string", [text.decode("latin-1") for text in values]
+    return {"dtype": _NUMBERS[dtype], "shape": array.shape, "values": values}
+
+
+def _from_json(tensor: dict[str, Any]) -> npt.NDArray[Any]:
+    dtype, values = DTYPES[tensor["dtype"]], tensor["values"]
+    if dtype == "string":
+        array = np.empty(len(values), object)
+        array[:] = [text.encode("latin-1") for text in values]
+    else:
+        array = np.array(values, dtype)
+    return array.reshape(tensor["shape"])

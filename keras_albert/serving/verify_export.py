@@ -1,0 +1,139 @@
+"""Whether a server can serve an export, and does."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_albert.serving.c_api import Arrays, run_saved_model
+from keras_albert.serving.request_examples import grpc_example, rest_example
+from keras_albert.serving.saved_model_file import SavedModelFile, Signature
+from keras_albert.serving.served_operations import unknown_operations
+from keras_albert.serving.warm_up import WARM_UP_FILE, WarmUpRequest, read_warm_up
+
+# Between two versions of TensorFlow float32 differs by 1e-6; int8, where a number lies
+# between two integers, by 0.02.
+_TOLERANCE = 0.05
+
+
+class VerifiedModel(NamedTuple):
+    """What a verified export is.
+
+    Attributes:
+        directory: Path. The version that was loaded.
+        signatures: dict of names and `Signature`: inputs and outputs, each with dtype
+            and shape.
+        operations: frozenset of string. All operations of the graph.
+        requests: int. How many requests were replayed.
+        largest_difference: float. Between a number that was answered and the same
+            when the export was written.
+        rest: dict of string. For each signature a request to the REST interface.
+        grpc: dict of string. For each signature a request to the gRPC interface.
+    """
+
+    directory: Path
+    signatures: dict[str, Signature]
+    operations: frozenset[str]
+    requests: int
+    largest_difference: float
+    rest: dict[str, str]
+    grpc: dict[str, str]
+
+
+def verify(
+    directory: str | os.PathLike[str], python: str | os.PathLike[str] | None = None
+) -> VerifiedModel:
+    """Load an export as TensorFlow Serving does, and ask it what a server asks first.
+
+    TensorFlow's library in C++ loads it, in a process of its own and without Python's
+    TensorFlow. The operations of the graph are those that a stock server has, and the
+    requests of the warm-up file get the answers that they got when it was written.
+
+    Args:
+        directory: string or path. What `export` returned, or the directory of the
+            versions, of which the highest counts, as in a server.
+        python: string or path. An interpreter whose TensorFlow is to load it, of
+            another version for instance. Defaults to `None`, this one.
+
+    Returns:
+        `VerifiedModel`.
+
+    Raises:
+        ImportError: If TensorFlow or tensorflow-text is not installed.
+        ValueError: If the export is none, or damaged, or could not be served.
+    """
+    version = _find_version(Path(directory))
+    model = SavedModelFile(version)
+    requests = _read_requests(version, model)
+    asked = [(model.signatures[r.signature], r.inputs) for r in requests]
+    served = run_saved_model(version, asked, python)
+    unknown = unknown_operations(model.operations, served.operations)
+    if unknown:
+        msg = (
+            f"{version} has operations that a stock TensorFlow Serving has not: "
+            f"{', '.join(unknown)}. Export it with this package from the task."
+        )
+        raise ValueError(msg)
+    differences = [0.0]
+    for request, answer in zip(requests, served.answers, strict=True):
+        if isinstance(answer, str):
+            msg = f"{version} cannot answer {request.signature}: {answer}"
+            raise ValueError(msg)
+        differences += _differences(request.outputs, answer)
+    largest = max(differences)
+    if not largest <= _TOLERANCE:
+        msg = (
+            f"{version} answers otherwise than when it was written, by {largest:.3g}. "
+            "Its files do not belong together; copy or export it again."
+        )
+        raise ValueError(msg)
+    name = version.parent.name
+    short: dict[str, WarmUpRequest] = {}
+    for request in requests:
+        # The short ones stand before the long ones.
+        short.setdefault(request.signature, request)
+    return VerifiedModel(
+        directory=version,
+        signatures=model.signatures,
+        operations=model.operations,
+        requests=len(requests),
+        largest_difference=largest,
+        rest={key: rest_example(key, r.inputs) for key, r in short.items()},
+        grpc={key: grpc_example(key, r.inputs, name) for key, r in short.items()},
+    )
+
+
+def _find_version(path: Path) -> Path:
+    if not path.is_dir():
+        msg = f"There is no directory {path}. Pass what `export` returned."
+        raise ValueError(msg)
+    path = path.absolute()
+    versions = [p for p in path.iterdir() if p.name.isascii() and p.name.isdigit()]
+    if (path / "saved_model.pb").exists() or not versions:
+        return path
+    return max(versions, key=lambda version: int(version.name))
+
+
+def _read_requests(version: Path, model: SavedModelFile) -> list[WarmUpRequest]:
+    path = version / "assets.extra" / WARM_UP_FILE
+    # A server does without, and another program's export may have none.
+    requests = read_warm_up(path) if path.exists() else []
+    for request in requests:
+        signature = model.signatures.get(request.signature)
+        if signature is None or set(signature.inputs) != set(request.inputs):
+            msg = (
+                f"{path} asks for {request.signature!r} with {sorted(request.inputs)}, "
+                "and the graph has no such signature. They are of two exports; export "
+                "it again."
+            )
+            raise ValueError(msg)
+    return requests
+
+
+def _differences(expected: Arrays, found: Arrays) -> list[float]:
+    return [
+        float(np.abs(array - found[name]).max(initial=0.0))
+        for name, array in expected.items()
+        if array.dtype.kind == "f" and array.shape == found[name].shape
+    ]

@@ -1,0 +1,120 @@
+"""The requests that a server answers before it takes others."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.serving.record_file import read_records, write_records
+from keras_albert.serving.tensor_values import read_tensor, write_tensor
+from keras_albert.serving.tensorflow_messages import PredictionLog
+from keras_albert.text.packing import SpecialIds
+
+# Below `assets.extra`, by the name that TensorFlow Serving looks for.
+WARM_UP_FILE = "tf_serving_warmup_requests"
+
+_SHORT = b"A short text, with a [MASK] in it."
+_WORDS = len(_SHORT.split())
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class WarmUpRequest(NamedTuple):
+    """A request and its answer.
+
+    Attributes:
+        signature: string. The name of the signature.
+        inputs: dict of names and arrays; strings are objects, bytes.
+        outputs: dict of names and arrays, what the exporter's TensorFlow answered.
+    """
+
+    signature: str
+    inputs: Arrays
+    outputs: Arrays
+
+
+def write_warm_up(
+    path: Path, signatures: Mapping[str, Any], max_length: int, special: SpecialIds
+) -> None:
+    """Ask each signature for two short texts and for a long one, and write it down.
+
+    Source: [SavedModel warm-up](https://www.tensorflow.org/tfx/serving/saved_model_warmup).
+
+    Args:
+        path: Path. The file.
+        signatures: TensorFlow functions by name.
+        max_length: int. The most tokens in a row.
+        special: `SpecialIds`.
+    """
+    write_records(path, _ask(signatures, max_length, special))
+
+
+def read_warm_up(path: Path) -> list[WarmUpRequest]:
+    """Read such a file.
+
+    Args:
+        path: Path. The file.
+
+    Returns:
+        The requests.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    logs = [PredictionLog.FromString(record) for record in read_records(path)]
+    return [
+        WarmUpRequest(
+            log.predict_log.request.model_spec.signature_name,
+            _read(log.predict_log.request.inputs),
+            _read(log.predict_log.response.outputs),
+        )
+        for log in logs
+    ]
+
+
+def _ask(
+    signatures: Mapping[str, Any], max_length: int, special: SpecialIds
+) -> Iterator[bytes]:
+    for name, function in signatures.items():
+        for rows, length in ((2, 8), (1, max_length)):
+            inputs = {
+                spec.name: _make_input(spec, rows, min(length, max_length), special)
+                for spec in function.input_signature
+            }
+            log = PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.signature_name = name
+            _write(request.inputs, inputs)
+            outputs = _call(function, inputs)
+            _write(log.predict_log.response.outputs, outputs)
+            yield log.SerializeToString()
+
+
+def _make_input(spec: Any, rows: int, length: int, special: SpecialIds) -> Any:
+    """Fill a tensor; those of more than two axes get two of what stands between."""
+    rank = spec.shape.rank
+    if spec.dtype.name == "string":
+        # A word has a token at least, so that the long text fills a row.
+        text = _SHORT if rows > 1 else b" ".join([_SHORT] * (1 + length // _WORDS))
+        return np.full((rows, 2)[:rank], text, object)
+    row = np.ones(length, np.int32)
+    if spec.name == "token_ids":
+        row[0], row[-1] = special.cls, special.sep
+    elif spec.name == "segment_ids":
+        row[:] = 0
+    return np.tile(row, (rows, *[2] * (rank - 2), 1))
+
+
+def _call(function: Callable[..., dict[str, Any]], inputs: Arrays) -> Arrays:
+    return {name: np.asarray(value) for name, value in function(**inputs).items()}
+
+
+def _write(entries: Any, arrays: Arrays) -> None:
+    for name, array in arrays.items():
+        entries.add(key=name, value=write_tensor(array))
+
+
+def _read(entries: Any) -> Arrays:
+    return {entry.key: read_tensor(entry.value) for entry in entries}
