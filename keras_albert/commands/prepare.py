@@ -40,7 +40,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a file or a glob")
     parser.add_argument("--output", required=True, help="a directory")
     vocabulary = parser.add_mutually_exclusive_group(required=True)
-    vocabulary.add_argument("--vocabulary", help="a SentencePiece model, as ALBERT's")
+    vocabulary.add_argument(
+        "--vocabulary", help="a SentencePiece model, or the preset to go on from"
+    )
     vocabulary.add_argument(
         "--vocabulary-size", type=int, help="train one of so many pieces on the texts"
     )

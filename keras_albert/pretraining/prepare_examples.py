@@ -59,7 +59,8 @@ def prepare_examples(
             a line and a blank line between documents; or of JSON lines (`.jsonl`,
             `.jsonl.gz`), a document each. In any filesystem that Beam knows.
         output: string or path. A directory, likewise.
-        vocabulary: A SentencePiece model for `AlbertTokenizer`, as a path or bytes.
+        vocabulary: A SentencePiece model for `AlbertTokenizer`, as a path or bytes; or
+            a preset, as `from_preset` takes it, to go on from with its vocabulary.
         sequence_length: int. The longest row, special tokens counted. Defaults to
             `512`.
         held_out: float. The part of the documents that goes into the other split.
@@ -154,16 +155,25 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
     if not isinstance(vocabulary, bytes):
         path = os.fspath(vocabulary)
         filesystems = beam_filesystems()
-        if not filesystems.exists(path):
-            msg = (
-                f"There is no vocabulary at {path!r}. Train one with "
-                "`keras_albert.pretraining.train_vocabulary_on`."
-            )
-            raise ValueError(msg)
+        if os.path.isdir(path) or not filesystems.exists(path):
+            return _vocabulary_of_preset(path)
         with filesystems.open(path) as stream:
             vocabulary = stream.read()
     # With the text rules written in, as the workers and the readers take it.
     proto: bytes = AlbertTokenizer(vocabulary).proto
+    return proto
+
+
+def _vocabulary_of_preset(preset: str) -> bytes:
+    try:
+        proto: bytes = AlbertTokenizer.from_preset(preset).proto
+    except ValueError as error:
+        msg = (
+            f"There is no vocabulary at {preset!r}, and no preset of that name to take "
+            f"it from ({error}) Train one with "
+            "`keras_albert.pretraining.train_vocabulary_on`."
+        )
+        raise ValueError(msg) from error
     return proto
 
 

@@ -18,6 +18,7 @@ from keras_albert.pretraining.pretraining_batches import PretrainingBatches
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
 from keras_albert.pretraining.pretraining_data import PretrainingData
 from keras_albert.pretraining.run_folder import RunFolder
+from keras_albert.pretraining.starting_preset import load_starting_weights
 from keras_albert.pretraining.stop_signals import StopSignals
 from keras_albert.pretraining.training_recorder import TrainingRecorder
 
@@ -70,11 +71,11 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
     batches = data.batches(
         config.micro_batch_size, length, accumulation_steps=config.accumulation_steps
     )
-    if devices.is_chief:
-        folder.last.parent.mkdir(parents=True, exist_ok=True)
     per_example = min(length, data.num_tokens / len(data) + 3)
     with devices.scope(), StopSignals() as stop:
         task = build_pretrainer(config, data.tokenizer, length)
+        if config.preset is not None and checkpoint is None:
+            load_starting_weights(task, config.preset)
         compile_pretrainer(task, config)
         devices.prepare(task)
         recorder = TrainingRecorder(
@@ -83,6 +84,7 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
         if checkpoint is not None:
             recorder.restore(checkpoint, task)
         if devices.is_chief:
+            folder.last.parent.mkdir(parents=True, exist_ok=True)
             folder.curve.cut(recorder.done // config.accumulation_steps)
         _fit(task, config, batches, held_out, recorder, verbose)
         scores, step = judge_best(task, config, folder, devices, held_out)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from keras_albert.pretraining.model_sizes import MODEL_SIZES
 from keras_albert.pretraining.setting_checks import check_types
+from keras_albert.pretraining.starting_preset import backbone_of_preset
 from keras_albert.text.whole_word_masking import MaskingRates
 
 _CHOICES = {
@@ -40,8 +41,11 @@ class PretrainingConfig:
         output: string. The directory for the model; the same one goes on with a run.
         size: string. "tiny", "small", "base", "large", "xlarge" or "xxlarge".
             Defaults to `"base"`.
-        backbone: dict. Arguments of `AlbertBackbone` that differ from the size's.
-            Defaults to `{}`.
+        preset: string or `None`. What `from_preset` takes: a model to go on from, with
+            the vocabulary of the data; it says the size too. Defaults to `None`,
+            random weights.
+        backbone: dict. Arguments of `AlbertBackbone` that differ from the size's, or
+            the preset's. Defaults to `{}`.
         steps: int. Updates of the weights. Defaults to `125_000`.
         batch_size: int. Examples an update, on all devices together. Defaults to
             `64`.
@@ -104,6 +108,7 @@ class PretrainingConfig:
     data: str
     output: str
     size: str = "base"
+    preset: str | None = None
     backbone: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 125_000
     batch_size: int = 64
@@ -237,8 +242,9 @@ class PretrainingConfig:
     @property
     def backbone_arguments(self) -> dict[str, Any]:
         """Arguments of `AlbertBackbone`, but for those that follow from the data."""
+        size = MODEL_SIZES[self.size]
         return {
-            **MODEL_SIZES[self.size],
+            **(size if self.preset is None else backbone_of_preset(self.preset)),
             **self.backbone,
             "remat": self.remat,
             "unroll": self.unroll,

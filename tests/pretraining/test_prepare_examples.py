@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_albert import AlbertTokenizer
+from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.pretraining import (
     PretrainingData,
     prepare_examples,
@@ -229,6 +229,18 @@ def test_wrong_settings_are_named(corpus, tmp_path, tiny_proto, changes, message
     with pytest.raises(ValueError, match=message):
         prepare(corpus, tmp_path / "out", tiny_proto, **changes)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_preset_lends_its_vocabulary(corpus, tmp_path, tiny_proto, whole):
+    preset = tmp_path / "preset"
+    tokenizer = AlbertTokenizer(tiny_proto)
+    size = {"num_layers": 1, "num_heads": 1, "intermediate_dim": 8}
+    AlbertBackbone(
+        tokenizer.vocabulary_size(), embedding_dim=4, hidden_dim=4, **size
+    ).save_to_preset(preset)
+    tokenizer.save_to_preset(preset)
+    prepare(corpus, tmp_path / "out", preset)
+    assert contents(tmp_path / "out") == contents(whole)
 
 
 def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):

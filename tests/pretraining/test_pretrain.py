@@ -12,6 +12,8 @@ from keras_albert.pretraining.build_pretrainer import (
 )
 from keras_albert.pretraining.held_out import HeldOut
 from keras_albert.pretraining.run_folder import RunFolder
+from keras_albert.text import train_vocabulary
+from tests.pretraining.prepared_texts import write_prepared
 from tests.pretraining.same_run import curve
 
 
@@ -38,7 +40,7 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
     accuracy = scores["masked_lm_accuracy"]
     baseline = report["baselines"]["masked_lm_accuracy"]
     assert f"| masked lm accuracy | {accuracy:.4f} | {baseline:.4f} |" in card
-    assert not list(folder.path.rglob("*.partial"))
+    assert not list(folder.path.rglob(".*"))
 
     with pytest.raises(ValueError, match="the run is finished"):
         pretrain(PretrainingConfig(output=str(folder.path), **settings))
@@ -62,6 +64,41 @@ def test_what_it_leaves_loads_as_any_task(whole_run, prepared):
     classifier = AlbertClassifier.from_preset(folder.preset, num_classes=2)
     assert classifier.backbone.max_sequence_length == 24
     assert classifier.backbone.dtype_policy.name == "float32"
+
+
+def test_goes_on_from_a_preset(whole_run, settings, tmp_path):
+    folder, scores = whole_run
+    # Layers share their weights: more of them start from the same preset.
+    going_on = settings | {
+        "preset": str(folder.preset),
+        "backbone": {"num_layers": 3},
+        "steps": 1,
+        "learning_rate": 1e-9,
+        "checkpoint_every": 1,
+    }
+    pretrain(PretrainingConfig(output=str(tmp_path / "more"), **going_on), verbose=0)
+    before = AlbertPretrainer.from_preset(folder.preset)
+    after = AlbertPretrainer.from_preset(tmp_path / "more" / "preset")
+    assert (before.backbone.num_layers, after.backbone.num_layers) == (2, 3)
+    for old, new in zip(before.get_weights(), after.get_weights(), strict=True):
+        np.testing.assert_allclose(new, old, atol=1e-6)
+    same = going_on | {"backbone": {}, "output": str(tmp_path / "same")}
+    again = pretrain(PretrainingConfig(**same), verbose=0)
+    assert again["loss"] == pytest.approx(scores["loss"], rel=1e-4)
+
+
+def test_what_does_not_fit_the_preset_is_said(whole_run, settings, tmp_path):
+    folder, _ = whole_run
+    going_on = settings | {"preset": str(folder.preset), "output": str(tmp_path / "x")}
+    wider = PretrainingConfig(**going_on | {"backbone": {"intermediate_dim": 64}})
+    with pytest.raises(ValueError, match=r"weights of other shapes: .* Leave out"):
+        pretrain(wider, verbose=0)
+    texts = [" ".join(f"{n * n * n:x}" for n in range(k, k + 50)) for k in range(500)]
+    other = train_vocabulary(texts, vocabulary_size=130)
+    data = write_prepared(tmp_path / "data", other)
+    with pytest.raises(ValueError, match=r"another vocabulary than the data\. Prepare"):
+        pretrain(PretrainingConfig(**going_on | {"data": str(data)}), verbose=0)
+    assert not (tmp_path / "x").exists()
 
 
 def test_parts_of_a_batch_come_to_the_same(settings, tmp_path):

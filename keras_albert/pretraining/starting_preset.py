@@ -1,0 +1,65 @@
+"""Pretraining that goes on from a model instead of random weights."""
+
+import functools
+from typing import Any
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+
+# What a run decides by itself: how it computes, and what follows from the data.
+_OF_THE_RUN = {
+    *("name", "trainable", "dtype", "remat", "unroll", "seed"),
+    "vocabulary_size",
+}
+
+
+@functools.cache
+def backbone_of_preset(preset: str) -> dict[str, Any]:
+    """Read how large a model is.
+
+    Args:
+        preset: string. What `from_preset` takes.
+
+    Returns:
+        Arguments of `AlbertBackbone`.
+
+    Raises:
+        ValueError: If there is no such preset, or it is damaged.
+    """
+    config = AlbertBackbone.from_preset(preset, load_weights=False).get_config()
+    return {name: config[name] for name in config if name not in _OF_THE_RUN}
+
+
+def load_starting_weights(task: Any, preset: str) -> None:
+    """Set the weights of a task to those of a preset.
+
+    Layers share their weights, so that a model with more or fewer of them can start
+    from the same preset. What the preset's head lacks, starts from random weights.
+
+    Args:
+        task: What `build_pretrainer` gave.
+        preset: string. What `from_preset` takes.
+
+    Raises:
+        ValueError: If its vocabulary is not the data's, or its weights have other
+            shapes.
+    """
+    start = type(task).from_preset(preset)
+    if start.preprocessor.tokenizer.proto != task.preprocessor.tokenizer.proto:
+        msg = (
+            f"{preset} has another vocabulary than the data. Prepare them with its "
+            f"own: keras-albert prepare --vocabulary {preset}"
+        )
+        raise ValueError(msg)
+    differ = [
+        f"{old.path} has {tuple(old.shape)} and the run {tuple(new.shape)}"
+        for old, new in zip(start.weights, task.weights, strict=True)
+        if tuple(old.shape) != tuple(new.shape)
+    ]
+    if differ:
+        msg = (
+            f"{preset} has weights of other shapes: {'; '.join(differ)}. Leave out the "
+            "settings of the backbone that change them."
+        )
+        raise ValueError(msg)
+    for old, new in zip(start.weights, task.weights, strict=True):
+        new.assign(old)
