@@ -15,6 +15,7 @@ from keras_albert.serving import c_api_program
 from keras_albert.serving.saved_model_file import Signature
 from keras_albert.serving.tensor_values import DTYPES
 from keras_albert.serving.tensorflow_messages import OpList
+from keras_albert.serving.tensorflow_process import describe_end
 
 Arrays = dict[str, npt.NDArray[Any]]
 _NUMBERS = {name: number for number, name in DTYPES.items()}
@@ -91,7 +92,7 @@ def run_saved_model(
         raise ValueError(msg)
     if len(steps) != 2 + len(requests):
         msg = (
-            f"The process that serves {directory} ended with {finished.returncode} "
+            f"The process that serves {directory} {describe_end(finished.returncode)}, "
             f"in step {len(steps)} of {2 + len(requests)}. A server would die alike. "
             f"It said:\n{finished.stderr[-2000:]}"
         )

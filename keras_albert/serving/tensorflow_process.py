@@ -1,6 +1,7 @@
 """A process of the TensorFlow backend, whatever backend is in use here."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
         *arguments: string. The program's.
 
     Raises:
-        RuntimeError: If the process failed; its last words are in the message.
+        RuntimeError: If the process failed or was killed; its last words are in the message.
     """
     package_parent = Path(__file__).resolve().parents[2]
     search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]
@@ -38,7 +39,28 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
     )
     if finished.returncode:
         msg = (
-            f"The process that writes the {what} ended with {finished.returncode}. "
+            f"The process that writes the {what} {describe_end(finished.returncode)}. "
             f"Nothing was written. It said:\n{finished.stderr[-2000:]}"
         )
         raise RuntimeError(msg)
+
+
+def describe_end(status: int) -> str:
+    """Say how a process ended.
+
+    Args:
+        status: int. Its exit status; below 0 if a signal killed it.
+
+    Returns:
+        The end of a sentence.
+
+    Example:
+        >>> from keras_albert.serving.tensorflow_process import describe_end
+        >>> describe_end(-9)
+        'was killed by SIGKILL, as where memory runs out'
+    """
+    if status >= 0:
+        return f"ended with {status}"
+    name = signal.Signals(-status).name
+    why = ", as where memory runs out" if name == "SIGKILL" else ""
+    return f"was killed by {name}{why}"

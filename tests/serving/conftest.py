@@ -33,30 +33,31 @@ def messages():
 def build():
     """Build a classifier whose answers differ visibly from text to text."""
 
-    def make(proto, num_classes, labels=None, **kwargs):
+    def make(proto, num_classes, sizes=None, **kwargs):
         tokenizer = AlbertTokenizer(proto)
+        sizes = {"hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2} | (
+            sizes or {}
+        )
         classifier = AlbertClassifier(
             AlbertBackbone(
                 vocabulary_size=tokenizer.vocabulary_size(),
                 num_layers=2,
-                num_heads=2,
                 embedding_dim=8,
-                hidden_dim=16,
-                intermediate_dim=32,
                 max_sequence_length=64,
                 seed=5,
+                **sizes,
             ),
             num_classes=num_classes,
-            labels=labels,
             preprocessor=AlbertClassifierPreprocessor(
                 tokenizer, max_sequence_length=64
             ),
             **kwargs,
         )
         random = np.random.default_rng(1)
+        spread = 1.2 / sizes["hidden_dim"] ** 0.5
         classifier.set_weights(
             [
-                (weight + random.normal(0, 0.3, weight.shape)).astype(weight.dtype)
+                (weight + random.normal(0, spread, weight.shape)).astype(weight.dtype)
                 for weight in classifier.get_weights()
             ]
         )
