@@ -7,6 +7,7 @@ import keras
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
+from keras_albert.pretraining.token_accuracy import TokenAccuracy
 from keras_albert.pretraining.token_cross_entropy import TokenCrossEntropy
 from keras_albert.tasks.default_optimizer import adamw
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
@@ -64,10 +65,10 @@ def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
     # Not the mean by weight: weights come normalized over all that makes an update.
     names = list(task.output) if isinstance(task.output, dict) else None
     loss: Any = TokenCrossEntropy()
-    metrics: Any = [_accuracy("masked_lm_accuracy")]
+    metrics: Any = [TokenAccuracy("masked_lm_accuracy")]
     if names is not None:
         loss = {name: TokenCrossEntropy() for name in names}
-        metrics = {name: [_accuracy("accuracy")] for name in names}
+        metrics = {name: [TokenAccuracy()] for name in names}
     task.compile(
         build_optimizer(config),
         loss,
@@ -107,7 +108,3 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     if config.precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
-
-
-def _accuracy(name: str) -> keras.metrics.Metric:
-    return keras.metrics.SparseCategoricalAccuracy(name=name)

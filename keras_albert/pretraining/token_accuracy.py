@@ -1,0 +1,43 @@
+"""How often the label has the highest score."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class TokenAccuracy(keras.metrics.MeanMetricWrapper):
+    """The part of the rows whose label has the highest score.
+
+    The same as `keras.metrics.SparseCategoricalAccuracy`, whose search for the highest
+    place, not only for the highest value, takes ten times as long on PyTorch's CPUs: a
+    tenth of a training step of a small model. Scores that are equal count as right.
+
+    Args:
+        name: string. Defaults to `"accuracy"`.
+        **kwargs: As of `keras.metrics.Metric`.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.pretraining.token_accuracy import TokenAccuracy
+        >>> accuracy = TokenAccuracy()
+        >>> accuracy.update_state(np.array([1, 0]), np.array([[0.1, 0.9], [0.2, 0.8]]))
+        >>> float(accuracy.result())
+        0.5
+    """
+
+    def __init__(self, name: str = "accuracy", **kwargs: Any) -> None:
+        super().__init__(fn=_is_right, name=name, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        return {"name": self.name, "dtype": self.dtype}
+
+
+def _is_right(y_true: Tensor, y_pred: Tensor) -> Tensor:
+    labels = ops.expand_dims(ops.cast(y_true, "int32"), -1)
+    scores = ops.squeeze(ops.take_along_axis(y_pred, labels, axis=-1), -1)
+    return ops.cast(scores >= ops.max(y_pred, axis=-1), "float32")
