@@ -8,6 +8,6 @@ collect_ignore_glob = (
     if importlib.util.find_spec("tensorflow_text")
     else [
         "keras_albert/serving/*_graph.py",
-        "keras_albert/serving/write_saved_model.py",
+        "keras_albert/serving/write_*.py",
     ]
 )

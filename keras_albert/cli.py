@@ -4,9 +4,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from keras_albert.commands import convert, finetune, prepare, pretrain, verify
+from keras_albert.commands import (
+    convert,
+    export,
+    finetune,
+    predict,
+    prepare,
+    pretrain,
+    verify,
+)
 
-_COMMANDS = (convert, finetune, prepare, pretrain, verify)
+_COMMANDS = (convert, export, finetune, predict, prepare, pretrain, verify)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         status: int = chosen.run(chosen)
-    except (ImportError, OSError, ValueError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"keras-albert {chosen.command}: {error}", file=sys.stderr)
         return 1
     return status

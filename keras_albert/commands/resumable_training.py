@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-Settings = dict[str, Any]
+from keras_albert.commands.run_settings import Settings, open_settings
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,7 @@ class TrainingFolder:
         Raises:
             ValueError: If there was one with other settings.
         """
-        file = self.path / "settings.json"
-        if not file.is_file():
-            self.path.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(settings, indent=2), encoding="utf-8")
-            return False
-        before = json.loads(file.read_text(encoding="utf-8"))
-        changed = [name for name in settings if settings[name] != before.get(name)]
-        if changed:
-            was = ", ".join(f"{name} was {before.get(name)!r}" for name in changed)
-            msg = (
-                f"{self.path} holds a run with other settings: {was}. Repeat them to "
-                "go on with it, or choose another output."
-            )
-            raise ValueError(msg)
-        return True
+        return open_settings(self.path / "settings.json", settings)
 
     def start(self, cls: Any, build: Callable[[], Any]) -> Any:
         """Build the task that the run begins with, the same one each time.

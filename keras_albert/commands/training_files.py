@@ -1,11 +1,12 @@
 """A user's own files as raw input and targets, with the columns that were found."""
 
-import csv
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from keras_albert.commands.file_rows import TABLES, FileRows
 
 # What people call their columns; the first that is there is taken.
 _ALIASES = {
@@ -130,8 +131,7 @@ def read_table(path: Path, limit: int | None = None) -> Table:
     """Read a TSV, CSV or JSON lines file; its name says which it is.
 
     Args:
-        path: Path. `.tsv` has no quotes, `.csv` has; both have a header. `.jsonl`,
-            `.ndjson` and `.json` hold an object a line.
+        path: Path. As in `FileRows`.
         limit: int or `None`. The most rows to read. Defaults to `None`.
 
     Returns:
@@ -141,68 +141,12 @@ def read_table(path: Path, limit: int | None = None) -> Table:
         ValueError: If the file is empty, of another kind, no UTF-8, or a line does
             not fit the header.
     """
-    readers = {
-        ".tsv": lambda: _read_delimited(path, "\t", csv.QUOTE_NONE),
-        ".csv": lambda: _read_delimited(path, ",", csv.QUOTE_MINIMAL),
-        **dict.fromkeys((".jsonl", ".ndjson", ".json"), lambda: _read_lines(path)),
-    }
-    if path.suffix.lower() not in readers:
-        msg = (
-            f"{path} is none of the files that are known here: .tsv, .csv, .jsonl. "
-            "Rename it by what it holds."
-        )
-        raise ValueError(msg)
-    try:
-        columns = readers[path.suffix.lower()]()
-    except UnicodeDecodeError as error:
-        msg = (
-            f"{path} is not UTF-8 (byte {error.start}: {error.reason}). Convert it, as "
-            "in `iconv -f latin1 -t utf-8`."
-        )
-        raise ValueError(msg) from error
-    table = Table(path, {name: column[:limit] for name, column in columns.items()})
-    if not len(table):
+    rows = FileRows(path, TABLES)
+    read = list(islice(rows, limit))
+    if not read:
         msg = f"{path} holds no rows. Pass a file with a header and at least one row."
         raise ValueError(msg)
-    return table
-
-
-def _read_delimited(path: Path, delimiter: str, quoting: Any) -> dict[str, list[Any]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
-        try:
-            rows = list(reader)
-        except csv.Error as error:
-            msg = f"{path}, line {reader.line_num}: {error}. Correct the quotes."
-            raise ValueError(msg) from error
-    header = rows.pop(0) if rows else []
-    for number, row in enumerate(rows):
-        if len(row) != len(header):
-            msg = (
-                f"{path}, row {number} has {len(row)} fields, and the header has "
-                f"{len(header)}: {', '.join(header)}. Correct or drop the row."
-            )
-            raise ValueError(msg)
-    return {name: [row[i] for row in rows] for i, name in enumerate(header)}
-
-
-def _read_lines(path: Path) -> dict[str, list[Any]]:
-    rows: list[dict[str, Any]] = []
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
-                msg = f"{path}, line {number} is no JSON ({error}). One object a line."
-                raise ValueError(msg) from error
-            if not isinstance(row, dict) or (rows and set(row) != set(rows[0])):
-                expected = f" with {', '.join(rows[0])}" if rows else ""
-                msg = f"{path}, line {number} is no JSON object{expected}: {line[:80]}"
-                raise ValueError(msg)
-            rows.append(row)
-    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    return Table(path, {name: [row[name] for row in read] for name in rows.columns})
 
 
 def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.heads import backbone_of
 from keras_albert.conversion.peer_outputs import peer_outputs
-from keras_albert.conversion.transformers_config import read_json
+from keras_albert.conversion.task_classes import class_of, find_class
 from keras_albert.conversion.weight_table import variables_by_path
 from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.checkpoint_formats import (
@@ -104,7 +103,7 @@ def convert_checkpoint(
         msg = f"{source} must be downloaded first. Pass a local directory."
         raise ValueError(msg)
     source_format = find_format(directory)
-    cls = _find_class(task or _task_name(source_format, directory))
+    cls = find_class(task) if task else class_of(directory)
     model, tokenizer = _load(cls, directory, with_vocabulary)
     with atomic_directory(path) as temporary:
         if target_format is None:
@@ -118,23 +117,6 @@ def convert_checkpoint(
     return Conversion(
         cls.__name__, _mapping(model, source_format, target_format), differences
     )
-
-
-def _task_name(source: CheckpointFormat | None, directory: Path) -> str:
-    if source is not None:
-        return source.task_name(directory) or AlbertBackbone.__name__
-    config = read_json(directory / "task.json") or {}
-    name = str(config.get("registered_name", AlbertBackbone.__name__))
-    return name.removeprefix("keras_albert>")
-
-
-def _find_class(name: str) -> Any:
-    known = {AlbertBackbone.__name__: AlbertBackbone}
-    known |= {name: getattr(tasks, name) for name in tasks.__all__}
-    if name not in known:
-        msg = f"There is no class {name!r}. Choose one of: {', '.join(sorted(known))}."
-        raise ValueError(msg)
-    return known[name]
 
 
 def _load(cls: Any, directory: Path, with_vocabulary: bool) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
         options: list[Any] = table.columns[choices]
     else:
         # A table has a column for each: choice0, choice1, ..., or A, B, ...
-        names = [name for name in table.columns if _is_choice(name)]
+        names = [name for name in table.columns if is_choice_column(name)]
         columns = [table.texts(name) for name in names]
         rows = zip(*columns, strict=True)
         options = [[text for text in row if text] for row in rows]
@@ -45,7 +45,8 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
     )
 
 
-def _is_choice(name: str) -> bool:
+def is_choice_column(name: str) -> bool:
+    """Whether a column of a table holds a choice: choice0, option_1, A, ..."""
     stem = name.lower().removeprefix("choice").removeprefix("option").strip("_ ")
     has_prefix = stem != name.lower()
     return (has_prefix and (stem.isdigit() or len(stem) == 1)) or name in "ABCDEFGH"

@@ -1,0 +1,103 @@
+"""`keras-albert export`: a model for a server or a device."""
+
+import argparse
+import inspect
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from keras_albert.conversion.task_classes import load_task
+from keras_albert.tasks.export_formats import export_writer
+
+_HELP = """Write a model for a server or a device.
+
+  tf_saved_model  a directory of versions for TensorFlow Serving; texts in
+  onnx            a file for ONNX Runtime or OpenVINO; ids or texts in
+  litert          a file for LiteRT (TensorFlow Lite); ids in
+"""
+_FORMATS = ("tf_saved_model", "onnx", "litert")
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line's parsers."""
+    parser = commands.add_parser(
+        "export",
+        help="write a model for a server or a device",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("preset", help="a fine-tuned model: a directory or a handle")
+    parser.add_argument("path", type=Path, help="what to write")
+    parser.add_argument("--format", choices=_FORMATS, default=_FORMATS[0])
+    parser.add_argument(
+        "--task", metavar="NAME", help="the class to load it as; by default its own"
+    )
+    options = parser.add_argument_group("options of the formats")
+    options.add_argument(
+        "--quantize", help="onnx: int8; litert: dynamic_int8 or fp16; by default float"
+    )
+    options.add_argument("--inputs", help="onnx: tokens (by default) or text")
+    options.add_argument(
+        "--pairs", action="store_true", help="onnx: take pairs of texts"
+    )
+    options.add_argument(
+        "--sequence-length", type=int, help="litert: tokens in a row, by default any"
+    )
+    options.add_argument(
+        "--version", type=int, help="tf_saved_model: by default the next one"
+    )
+    options.add_argument(
+        "--max-length", type=int, help="tf_saved_model: the most tokens in a row"
+    )
+    options.add_argument("--top-k", type=int, help="tf_saved_model: how many answers")
+    options.add_argument(
+        "--overwrite", action="store_true", help="onnx, litert: replace the file"
+    )
+    parser.set_defaults(run=run)
+
+
+_OPTIONS = (
+    *("quantize", "inputs", "pairs", "sequence_length", "version", "max_length"),
+    *("top_k", "overwrite"),
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What the parser read.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ValueError: If the format has no such option, or the model cannot be exported.
+    """
+    given = {name: getattr(arguments, name) for name in _OPTIONS}
+    given = {name: value for name, value in given.items() if value not in (None, False)}
+    known = inspect.signature(export_writer(arguments.format)).parameters
+    for name in given:
+        if name not in known:
+            names = [_spell(option) for option in _OPTIONS if option in known]
+            msg = (
+                f"{arguments.format} has no option {_spell(name)}. It has: "
+                f"{', '.join(names)}."
+            )
+            raise ValueError(msg)
+    task = load_task(arguments.preset, arguments.task)
+    written: Path = task.export(arguments.path, format=arguments.format, **given)
+    size = sum(file.stat().st_size for file in _files(written))
+    name = type(task).__name__
+    console = Console()
+    console.print(f"{written}: {name}, {size / 1e6:,.1f} MB", highlight=False)
+    return 0
+
+
+def _spell(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]

@@ -1,0 +1,127 @@
+"""A user's own file, row by row, however long it is."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json")
+TEXTS = (".txt",)
+
+Row = dict[str, Any]
+
+
+class FileRows:
+    r"""The rows of a file as dicts, read one after the other.
+
+    Attributes:
+        columns: The names of the columns, in the file's order.
+        position: How many bytes have been read.
+
+    Args:
+        path: Path. `.tsv` has no quotes, `.csv` has; both have a header. `.jsonl`,
+            `.ndjson` and `.json` hold an object a line; `.txt` a `text` a line.
+        kinds: The suffixes that are wanted. Defaults to all.
+
+    Raises:
+        ValueError: If the file is of another kind or no UTF-8, or, while it is read,
+            if a line does not fit the header.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.tsv")
+        ...     _ = path.write_text("text\tlabel\ngood\t1\n")
+        ...     rows = FileRows(path)
+        ...     print(rows.columns, list(rows))
+        ('text', 'label') [{'text': 'good', 'label': '1'}]
+    """
+
+    def __init__(self, path: Path, kinds: tuple[str, ...] = TABLES + TEXTS) -> None:
+        suffix = path.suffix.lower()
+        if suffix not in kinds:
+            known = [kind for kind in kinds if kind not in (".ndjson", ".json")]
+            msg = (
+                f"{path} is none of the files that are known here: {', '.join(known)}. "
+                "Rename it by what it holds."
+            )
+            raise ValueError(msg)
+        self.path = path
+        self.position = 0
+        self._read = {".tsv": self._tab, ".csv": self._comma, ".txt": self._lines}.get(
+            suffix, self._objects
+        )
+        # The first row knows them all; of a table of a header alone, the header does.
+        self.columns: tuple[str, ...] = ()
+        next(iter(self), None)
+
+    def __iter__(self) -> Iterator[Row]:
+        with self.path.open("rb") as file:
+            # Its readers ask for much at a time: bytes are counted as they leave.
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            try:
+                for row in self._read(text):
+                    self.position = file.tell()
+                    yield row
+            except UnicodeDecodeError as error:
+                msg = (
+                    f"{self.path} is not UTF-8 (after byte {self.position}: "
+                    f"{error.reason}). Convert it, as in `iconv -f latin1 -t utf-8`."
+                )
+                raise ValueError(msg) from error
+
+    def _tab(self, file: TextIO) -> Iterator[Row]:
+        return self._table(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    def _comma(self, file: TextIO) -> Iterator[Row]:
+        return self._table(csv.reader(file, strict=True))
+
+    def _table(self, reader: Any) -> Iterator[Row]:
+        # A field may be a whole document.
+        csv.field_size_limit(2**31 - 1)
+        try:
+            header: list[str] = next(reader, [])
+            self.columns = tuple(header)
+            for number, row in enumerate(reader):
+                if len(row) != len(header):
+                    msg = (
+                        f"{self.path}, row {number} has {len(row)} fields, and the "
+                        f"header has {len(header)}: {', '.join(header)}. Correct or "
+                        "drop the row."
+                    )
+                    raise ValueError(msg)
+                yield dict(zip(header, row, strict=True))
+        except csv.Error as error:
+            msg = f"{self.path}, line {reader.line_num}: {error}. Correct the quotes."
+            raise ValueError(msg) from error
+
+    def _objects(self, file: TextIO) -> Iterator[Row]:
+        names: set[str] | None = None
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (json.JSONDecodeError, RecursionError) as error:
+                msg = (
+                    f"{self.path}, line {number} is no JSON ({error}). One object a "
+                    "line."
+                )
+                raise ValueError(msg) from error
+            if not isinstance(row, dict) or (names is not None and set(row) != names):
+                expected = f" with {', '.join(self.columns)}" if names else ""
+                msg = (
+                    f"{self.path}, line {number} is no JSON object{expected}: "
+                    f"{line[:80]}"
+                )
+                raise ValueError(msg)
+            if names is None:
+                names, self.columns = set(row), tuple(row)
+            yield row
+
+    def _lines(self, file: TextIO) -> Iterator[Row]:
+        self.columns = ("text",)
+        for line in file:
+            yield {"text": line.rstrip("\r\n")}

@@ -1,0 +1,97 @@
+"""Which columns of a file a model reads."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keras_albert.commands.file_rows import FileRows, Row
+from keras_albert.commands.kinds.multiple_choice import is_choice_column
+from keras_albert.commands.training_files import Table
+
+# The name of an argument that may stand for another, as `finetune` has it.
+_SAME = {"context": "text", "question": "text_pair"}
+
+
+class InputColumns:
+    """What a model asks for, found in a file.
+
+    Attributes:
+        names: For each input of the model the columns it is read from.
+
+    Args:
+        rows: The file.
+        choices: What the model may ask for, the better first: each a tuple of
+            `"text"`, `"text_pair"`, `"context"`, `"question"` and `"choices"`.
+        asked: dict. The columns that the user named, by these.
+
+    Raises:
+        ValueError: If the file has the columns of none.
+    """
+
+    def __init__(
+        self,
+        rows: FileRows,
+        choices: Sequence[tuple[str, ...]],
+        asked: dict[str, str | None],
+    ) -> None:
+        self._table = Table(rows.path, {name: [] for name in rows.columns})
+        self._asked = asked
+        for inputs in choices:
+            found = {name: self._find(name) for name in inputs}
+            if all(found.values()):
+                self.names = found
+                break
+        else:
+            # Says which one is missing, of the least that the model can do with.
+            for name in choices[-1]:
+                if not self._find(name):
+                    self._table.require(name, self._asked_for(name))
+        self._readers = {name: self._reader(name) for name in self.names}
+
+    def _asked_for(self, name: str) -> str | None:
+        return self._asked.get(_SAME.get(name, name))
+
+    def _find(self, name: str) -> list[str]:
+        column = self._table.find(name, self._asked_for(name))
+        if column is not None:
+            return [column]
+        if name != "choices":
+            return []
+        return [column for column in self._table.columns if is_choice_column(column)]
+
+    def _reader(self, name: str) -> Callable[[Row], Any]:
+        columns = self.names[name]
+        if name != "choices":
+            return lambda row: row[columns[0]]
+        if self._table.find(name) is not None:
+            return lambda row: row[columns[0]]
+        return lambda row: [row[column] for column in columns if row[column]]
+
+    def read(self, rows: Sequence[Row], first: int) -> dict[str, list[Any]]:
+        """Take the model's inputs out of rows.
+
+        Args:
+            rows: Rows of the file.
+            first: int. The number of the first of them, for messages.
+
+        Returns:
+            A list for each input.
+
+        Raises:
+            ValueError: If a row holds something else than texts; the message names it.
+        """
+        taken: dict[str, list[Any]] = {name: [] for name in self._readers}
+        for number, row in enumerate(rows, first):
+            for name, read in self._readers.items():
+                value = read(row)
+                texts = value if name == "choices" else [value]
+                if not isinstance(texts, list) or not all(
+                    isinstance(text, str) for text in texts
+                ):
+                    msg = (
+                        f"{self._table.path}, row {number}: {name!r} is {value!r}, and "
+                        f"{'a list of texts' if name == 'choices' else 'a text'} is "
+                        "needed in every row."
+                    )
+                    raise ValueError(msg)
+                taken[name].append(value)
+        return taken

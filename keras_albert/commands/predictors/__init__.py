@@ -1,0 +1,6 @@
+"""Models that `predict` can ask, one module a kind."""
+
+from keras_albert.commands.predictors.open_predictor import open_predictor
+from keras_albert.commands.predictors.predictor import Predictor
+
+__all__ = ["Predictor", "open_predictor"]

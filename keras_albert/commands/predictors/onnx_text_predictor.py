@@ -1,0 +1,37 @@
+"""An ONNX model that takes texts."""
+
+from keras_albert.commands.answer_lines import Answer
+from keras_albert.commands.predictors.onnx_process import OnnxProcess
+from keras_albert.commands.predictors.predictor import (
+    Columns,
+    Predictor,
+    by_length,
+    fill_up,
+    rows_of_outputs,
+)
+
+
+class OnnxTextPredictor(Predictor):
+    """An ONNX model that tokenizes inside.
+
+    Args:
+        process: The model.
+        batch_size: int. The most rows of a batch.
+    """
+
+    def __init__(self, process: OnnxProcess, batch_size: int) -> None:
+        self._process, self._batch_size = process, batch_size
+        self.inputs = (process.columns,)
+
+    def predict(self, columns: Columns) -> list[Answer]:
+        """Answer some rows."""
+        return by_length(columns, self._batch_size, self._run)
+
+    def _run(self, columns: Columns) -> list[Answer]:
+        if "choices" in columns:
+            columns = columns | {"choices": fill_up(columns["choices"])}
+        return rows_of_outputs(self._process.run(columns))
+
+    def close(self) -> None:
+        """End its process."""
+        self._process.close()

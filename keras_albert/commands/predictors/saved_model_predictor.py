@@ -1,0 +1,97 @@
+"""A SavedModel, in TensorFlow."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_albert.commands.answer_lines import Answer
+from keras_albert.commands.predictors.predictor import (
+    Columns,
+    Predictor,
+    by_length,
+    fill_up,
+    rows_of_outputs,
+)
+from keras_albert.presets.needed_packages import check_packages
+
+_NAMES = {"text", "text_pair", "context", "question", "choices"}
+
+
+class SavedModelPredictor(Predictor):
+    """An export for TensorFlow Serving.
+
+    Args:
+        path: Path. The directory of a version, or of versions: the highest is taken.
+        batch_size: int. The most rows of a batch.
+        signature: string. Which function to ask. Defaults to `None`: the one that reads
+            most of the columns that there are.
+
+    Raises:
+        ImportError: If tensorflow-text is not installed.
+        ValueError: If there is no such signature, or none that reads texts.
+    """
+
+    def __init__(
+        self, path: Path, batch_size: int, signature: str | None = None
+    ) -> None:
+        check_packages(
+            "A SavedModel", "tensorflow-text", "tensorflow", "tensorflow_text"
+        )
+        import tensorflow as tf  # noqa: PLC0415  (an extra)
+        import tensorflow_text  # noqa: F401, PLC0415  (its operations)
+
+        # What is loaded lives as long as this object.
+        self._model = tf.saved_model.load(str(version_of(path)))
+        self._functions = _functions_by_inputs(self._model.signatures, signature)
+        if not self._functions:
+            known = ", ".join(sorted(self._model.signatures))
+            msg = f"{path} has no such signature that reads texts. It has: {known}."
+            raise ValueError(msg)
+        self.inputs = sorted(self._functions, key=len, reverse=True)
+        self._batch_size = batch_size
+
+    def predict(self, columns: Columns) -> list[Answer]:
+        """Answer some rows."""
+        return by_length(columns, self._batch_size, self._run)
+
+    def _run(self, columns: Columns) -> list[Answer]:
+        import tensorflow as tf  # noqa: PLC0415  (an extra)
+
+        function = self._functions[tuple(columns)]
+        tensors = {
+            name: tf.constant(
+                fill_up(texts) if name == "choices" else texts, dtype=tf.string
+            )
+            for name, texts in columns.items()
+        }
+        outputs = function(**tensors)
+        return rows_of_outputs({name: x.numpy() for name, x in outputs.items()})
+
+
+def version_of(path: Path) -> Path:
+    """Find the directory with the graph: a version's own, or the highest below.
+
+    Args:
+        path: Path. A directory.
+
+    Returns:
+        The version's directory; `path` itself where there is none.
+    """
+    if (path / "saved_model.pb").is_file():
+        return path
+    folders = (p for p in path.iterdir() if p.name.isascii() and p.name.isdigit())
+    versions = [p for p in folders if (p / "saved_model.pb").is_file()]
+    return max(versions, key=lambda p: int(p.name), default=path)
+
+
+def _functions_by_inputs(
+    signatures: Any, wanted: str | None
+) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    # The one that servers ask comes first of those that read the same.
+    for name in sorted(signatures, key=lambda name: (name != "serving_default", name)):
+        function = signatures[name]
+        specs = function.structured_input_signature[1]
+        if wanted in (None, name) and set(specs) <= _NAMES:
+            order = tuple(sorted(specs, key="context question text choices".find))
+            found.setdefault(order, function)
+    return found

@@ -1,0 +1,89 @@
+"""A model that takes ids: of ONNX, or of LiteRT."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keras_albert import tasks
+from keras_albert.commands.answer_lines import Answer
+from keras_albert.commands.predictors.predictor import (
+    Columns,
+    Predictor,
+    by_length,
+    rows_of_outputs,
+)
+from keras_albert.text.examples import pack_all
+
+Run = Callable[[dict[str, Any]], dict[str, Any]]
+
+# A text is a row of these; of others, windows of a text must be put together.
+_ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "AlbertClassifier": (("text", "text_pair"), ("text",)),
+    "AlbertTextEmbedder": (("text",),),
+    "AlbertMultipleChoice": (
+        ("context", "question", "choices"),
+        ("question", "choices"),
+    ),
+}
+_IDS = ("token_ids", "segment_ids", "padding_mask")
+
+
+class TokenPredictor(Predictor):
+    """A model that takes ids, behind the preprocessor of a preset.
+
+    Args:
+        run: Callable from ids to outputs, arrays by name.
+        task: string. The name of the task's class.
+        labels: The names of its classes; there may be none.
+        preset: string. Where the preprocessor is, as `from_preset` takes it.
+        sequence_length: int or `None`. Tokens in a row, where the model takes no other.
+        batch_size: int. The most rows of a batch.
+        close: Callable. What ends the model. Defaults to nothing.
+
+    Raises:
+        ValueError: If it is a task whose texts are more than a row.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        task: str,
+        labels: Sequence[str],
+        preset: str,
+        sequence_length: int | None,
+        batch_size: int,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        if task not in _ROWS:
+            msg = (
+                f"A {task} that takes ids answers about windows of a text. Ask the "
+                "preset itself, a SavedModel, or an ONNX model with inputs='text'."
+            )
+            raise ValueError(msg)
+        self.inputs = _ROWS[task]
+        self._preprocessor = getattr(tasks, task).preprocessor_cls.from_preset(
+            preset,
+            **({} if sequence_length is None else {"sequence_length": sequence_length}),
+        )
+        self._run_ids, self._labels = run, labels
+        self._batch_size, self._close = batch_size, close
+
+    def predict(self, columns: Columns) -> list[Answer]:
+        """Answer some rows."""
+        return by_length(columns, self._batch_size, self._run)
+
+    def _run(self, columns: Columns) -> list[Answer]:
+        texts: tuple[Any, ...] = tuple(columns.values())
+        if "choices" in columns and "context" not in columns:
+            texts = (None, *texts)
+        x = texts if len(texts) > 1 else texts[0]
+        examples, _ = self._preprocessor.encode_for_prediction(x)
+        packed = pack_all(examples, self._preprocessor.padded_length, True)[0]
+        rows = rows_of_outputs(self._run_ids({name: packed[name] for name in _IDS}))
+        if self._labels:
+            for row in rows:
+                row["label"] = self._labels[int(row["index"])]
+        return rows
+
+    def close(self) -> None:
+        """End the model."""
+        self._close()

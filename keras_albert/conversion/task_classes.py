@@ -1,0 +1,77 @@
+"""Which of our classes a checkpoint is of."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from keras_albert import tasks
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.conversion.transformers_config import read_json
+from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.handles import local_directory
+
+
+def find_class(name: str) -> Any:
+    """Find a class by its name.
+
+    Args:
+        name: string. That of a task, or `"AlbertBackbone"`.
+
+    Returns:
+        The class.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    known = {AlbertBackbone.__name__: AlbertBackbone}
+    known |= {name: getattr(tasks, name) for name in tasks.__all__}
+    if name not in known:
+        msg = f"There is no class {name!r}. Choose one of: {', '.join(sorted(known))}."
+        raise ValueError(msg)
+    return known[name]
+
+
+def class_of(directory: Path) -> Any:
+    """Find the class that a checkpoint has a head for.
+
+    Args:
+        directory: Path. A checkpoint of any format that `from_preset` reads.
+
+    Returns:
+        A task's class, or `AlbertBackbone`.
+    """
+    source = find_format(directory)
+    if source is not None:
+        return find_class(source.task_name(directory) or AlbertBackbone.__name__)
+    config = read_json(directory / "task.json") or {}
+    name = str(config.get("registered_name", AlbertBackbone.__name__))
+    return find_class(name.removeprefix("keras_albert>"))
+
+
+def load_task(preset: str | os.PathLike[str], task: str | None = None) -> Any:
+    """Load a task from whatever `from_preset` takes.
+
+    Args:
+        preset: string or path. The handle.
+        task: string. The name of its class. Defaults to `None`: what the checkpoint has
+            a head for.
+
+    Returns:
+        The task.
+
+    Raises:
+        ValueError: If there is no such class, or the checkpoint has no head.
+    """
+    cls: Any = AlbertBackbone
+    if task is not None:
+        cls = find_class(task)
+    elif (directory := local_directory(preset)) is not None:
+        cls = class_of(directory)
+    if cls is AlbertBackbone:
+        msg = (
+            f"Which task {preset} was trained for is not known. Fine-tune it first, or "
+            "name the class with --task, for instance AlbertTextEmbedder, whose head "
+            "has no weights."
+        )
+        raise ValueError(msg)
+    return cls.from_preset(preset)

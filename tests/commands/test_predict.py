@@ -1,0 +1,255 @@
+"""`keras-albert predict` and `export`: models of every kind answer files."""
+
+import csv
+import importlib.util
+import json
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert import cli
+from keras_albert.commands import predict
+from keras_albert.commands.answer_file import AnswerFile
+from keras_albert.commands.predictors.task_predictor import TaskPredictor
+from tests.serving.served_models import TAGS, make_task
+
+TEXTS = [
+    f"{start} the {thing}, and {end}."
+    for start in ("Every morning", "In 2011", "", "She paid", "\tIt rained")
+    for thing in ("captain", "café", "letters in the attic" * 3)
+    for end in ("sold eleven", "the answer is in the question")
+]
+
+
+@pytest.fixture(scope="module")
+def classifier(tiny_proto):
+    return make_task("Classifier", tiny_proto, labels=("bad", "très bien"))
+
+
+@pytest.fixture(scope="module")
+def preset(classifier, tmp_path_factory):
+    path = tmp_path_factory.mktemp("preset") / "preset"
+    classifier.save_to_preset(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(classifier):
+    return classifier.classify(TEXTS)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return path
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def assert_labels(answers, expected):
+    assert [row["label"] for row in answers] == [row["label"] for row in expected]
+    np.testing.assert_allclose(
+        [row["score"] for row in answers], [row["score"] for row in expected], atol=1e-5
+    )
+
+
+KINDS = {
+    "onnx": ("m.onnx", ["--format", "onnx"], ["onnxruntime"]),
+    "onnx text": (
+        "t.onnx",
+        ["--format", "onnx", "--inputs", "text"],
+        ["onnxruntime_extensions"],
+    ),
+    "litert": (
+        "m.tflite",
+        ["--format", "litert", "--sequence-length", "40"],
+        ["ai_edge_litert", "tensorflow"],
+    ),
+    "saved model": ("versions", [], ["tensorflow_text"]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_answers_as_its_preset(kind, preset, file, expected, tmp_path):
+    name, options, packages = KINDS[kind]
+    if not all(map(importlib.util.find_spec, packages)):
+        pytest.skip(f"no {packages}")
+    if "tensorflow" in packages[-1] and keras.config.backend() != "torch":
+        pytest.skip("the same files on every backend, as the tests of serving find")
+    assert run("export", preset, tmp_path / name, *options) == 0
+    output = tmp_path / "answers.jsonl"
+    ids = ["--preset", preset] if kind in ("onnx", "litert") else []
+    done = run(
+        "predict", tmp_path / name, file, "--output", output, "--batch-size", 4, *ids
+    )
+    assert done == 0
+    assert_labels(read(output), expected)
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".jsonl", ".txt"])
+def test_a_preset_answers_files(suffix, preset, expected, tmp_path):
+    path = tmp_path / f"texts{suffix}"
+    with path.open("w", encoding="utf-8-sig", newline="") as rows:
+        if suffix == ".csv":
+            table = csv.writer(rows)
+            table.writerows([["id", "Sentence"], *enumerate(TEXTS)])
+        elif suffix == ".tsv":
+            rows.write("review\tid\n")
+            rows.writelines(f"{text.strip()}\t{n}\r\n" for n, text in enumerate(TEXTS))
+        elif suffix == ".jsonl":
+            rows.writelines(json.dumps({"text": text}) + "\n" for text in TEXTS)
+        else:
+            rows.writelines(f"{text}\n" for text in TEXTS)
+    output = tmp_path / "answers.tsv"
+    assert run("predict", preset, path, "--output", output) == 0
+    with output.open(encoding="utf-8", newline="") as lines:
+        answers = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert_labels([row | {"score": float(row["score"])} for row in answers], expected)
+    assert sorted(tmp_path.iterdir()) == sorted([path, output])
+
+
+def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
+    asked = []
+    ask = TaskPredictor.predict
+
+    def dies(self, columns):
+        asked.append(len(columns["text"]))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return ask(self, columns)
+
+    monkeypatch.setattr(TaskPredictor, "predict", dies)
+    output = tmp_path / "answers.jsonl"
+    command = ["predict", preset, file, "--output", output, "--batch-size", 5]
+    assert run(*command) == 130
+    partial = tmp_path / "answers.jsonl.partial"
+    assert len(read(partial)) == 20
+    assert not output.exists()
+    # As the system may leave it: a line and a half are lost.
+    with partial.open("r+b") as lines:
+        lines.truncate(partial.stat().st_size - 50)
+    whole = partial.read_bytes().count(b"\n")
+    assert 0 < whole < 20
+
+    assert run(*command[:2], file, "--to", "tsv", *command[3:]) == 1
+    assert "format was 'jsonl'" in capsys.readouterr().err
+    # How many rows are read at once is not what makes a run.
+    assert run(*command[:-1], 50) == 0
+    assert asked == [10, 10, 10, len(TEXTS) - whole]
+    assert f"going on after {whole} rows" in capsys.readouterr().err
+    assert_labels(read(output), expected)
+    assert run(*command) == 1
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_another_file_under_the_same_name_is_another_run(tmp_path):
+    output = tmp_path / "answers.jsonl"
+    with AnswerFile(output, "jsonl", {"bytes": 5}) as answers:
+        answers.write([{"score": 1.0}])
+    with AnswerFile(output, "jsonl", {"bytes": 5}) as answers:
+        assert answers.done == 1
+    with pytest.raises(ValueError, match="bytes was 5"):
+        AnswerFile(output, "jsonl", {"bytes": 6})
+
+
+def test_answers_are_printed(preset, file, expected, capfdbinary):
+    assert run("predict", preset, file) == 0
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert_labels([json.loads(line) for line in lines], expected)
+
+
+ROWS = {
+    "MaskedLM": ({"text": "the [MASK] sold"}, {}, {"masks"}),
+    "TokenClassifier": ({"text": "the captain"}, {"labels": TAGS}, {"entities"}),
+    "QuestionAnswerer": (
+        {"question": "Who?", "context": "the captain said"},
+        {},
+        {"answer", "score", "start", "end"},
+    ),
+    "MultipleChoice": (
+        {"question": "Who?", "A": "the captain", "B": "the crew"},
+        {},
+        {"index", "choice", "scores"},
+    ),
+    "Pretrainer": ({"text": "It rained.", "text_pair": "Again."}, {}, {"score"}),
+    "TextEmbedder": ({"sentence1": "It rained.", "sentence2": "a"}, {}, {"similarity"}),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_task_answers(name, tiny_proto, tmp_path):
+    row, arguments, outputs = ROWS[name]
+    make_task(name, tiny_proto, **arguments).save_to_preset(tmp_path / "preset")
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n" + json.dumps(row) + "\n")
+    output = tmp_path / "answers.jsonl"
+    assert run("predict", tmp_path / "preset", path, "--output", output) == 0
+    first, second = read(output)
+    assert set(first) == outputs
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.tsv", "id\tnumber\n1\t2\n", "no column that is known as a text"),
+        ("a.jsonl", '{"text": "a"}\n{"text": null}\n', "row 1: 'text' is None"),
+        ("a.csv", 'text\n"a\n', "Correct the quotes"),
+        ("a.txt", b"caf\xe9\n", "is not UTF-8"),
+        ("a.xlsx", "", "none of the files"),
+    ],
+)
+def test_bad_rows_are_errors(name, content, words, preset, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert run("predict", preset, path) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_no_rows_give_no_answers(preset, tmp_path):
+    for name in ("a.txt", "a.tsv"):
+        (tmp_path / name).write_bytes(b"")
+        output = tmp_path / f"{name}.jsonl"
+        assert run("predict", preset, tmp_path / name, "--output", output) == 0
+        assert output.read_bytes() == b""
+
+
+def test_a_model_that_cannot_be_asked_is_an_error(
+    preset, file, classifier, tmp_path, capsys
+):
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(b"no model")
+    zipped = tmp_path / "zip.tflite"
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("labels.txt", "")
+    classifier.backbone.save_to_preset(tmp_path / "backbone")
+    for arguments, words in (
+        (["missing.onnx", file], "There is no file missing.onnx"),
+        ([damaged, file], "ONNX Runtime says"),
+        ([zipped, file], "no LiteRT model that `export` wrote"),
+        ([tmp_path / "backbone", file], "name the class with --task"),
+        ([preset, file, "--batch-size", 0], "at least 1"),
+        ([preset, tmp_path / "missing.tsv"], "missing.tsv"),
+    ):
+        assert run("predict", *arguments) == 1
+        assert words in capsys.readouterr().err
+    pytest.importorskip("onnxscript")
+    classifier.export(tmp_path / "ids.onnx", format="onnx")
+    assert run("predict", tmp_path / "ids.onnx", file) == 1
+    assert "Name the preset" in capsys.readouterr().err
+
+
+def test_an_option_of_another_format_is_an_error(preset, tmp_path, capsys):
+    assert run("export", preset, tmp_path / "a", "--quantize", "int8") == 1
+    assert "tf_saved_model has no option --quantize" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
