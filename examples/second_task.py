@@ -1,15 +1,19 @@
 """What ALBERT learns beside masked tokens: sentence order, next sentence, or nothing.
 
-    keras-albert prepare text/*.gz --output prepared --vocabulary-size 8000
+    keras-albert prepare "text/*.gz" --output prepared --vocabulary-size 8192 \
+        --sequence-length 64
     python examples/second_task.py prepared --output runs/second_task
 
-Pretrains the same small model three times, with each second task and with none, and
-tests each on both tasks: a linear probe reads the vector of `[CLS]`, learns the task
-on training documents and is tested on held-out ones, where chance is 50%. The paper
-found that a model of next-sentence prediction learns topics and is at chance on
+Pretrains the same small model, of `second_task.toml`, three times, with each second
+task and with none, and tests each on both tasks: a linear probe reads the vector of
+`[CLS]`, learns the task on training documents and is tested on held-out ones, where
+chance is 50%. The paper found that a model of next-sentence prediction learns topics and is at chance on
 sentence order, while one of sentence order solves both ([Lan et al., 2020](
 https://arxiv.org/abs/1909.11942), table 5, with models a hundred times as large).
 Stopped, the same command goes on.
+
+Text must be plentiful: until a model has read some ten million tokens, it knows
+frequencies alone and no order (docs/pretraining.md, "What a small model needs").
 """
 
 import argparse
@@ -32,6 +36,7 @@ from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrai
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+SETTINGS = Path(__file__).with_suffix(".toml")
 NAMES = {
     "sentence_order": "sentence order",
     "next_sentence": "next sentence",
@@ -40,11 +45,9 @@ NAMES = {
 TASKS = ("sentence_order", "next_sentence")
 
 
-def features(
-    reader: keras.Model, data: PretrainingData, count: int, length: int
-) -> tuple[Any, Any]:
+def features(reader: keras.Model, data: PretrainingData, count: int) -> tuple[Any, Any]:
     """Give the vectors of `[CLS]` of unmasked pairs, and which pairs were changed."""
-    batches = data.batches(64, length)
+    batches = data.batches(64)
     vectors, labels = [], []
     for step in range(-(-count // 64)):
         x, y, _ = batches.batch(step)
@@ -65,7 +68,7 @@ def probe(preset: Path, task: str, arguments: argparse.Namespace) -> float:
     splits = {}
     for split, count in (("train", arguments.probe), ("held_out", arguments.test)):
         data = PretrainingData(arguments.data, split, second_task=task, seed=1)
-        splits[split] = features(reader, data, count, arguments.length)
+        splits[split] = features(reader, data, count)
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
     classifier.fit(*splits["train"])
     return float(classifier.score(*splits["held_out"]))
@@ -94,39 +97,22 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path, help="what `keras-albert prepare` wrote")
     parser.add_argument("--output", type=Path, default=Path("runs/second_task"))
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--length", type=int, default=64, help="tokens in a row")
-    parser.add_argument("--hidden-dim", type=int, default=128)
-    parser.add_argument("--num-layers", type=int, default=4)
+    parser.add_argument("--config", type=Path, default=SETTINGS)
+    parser.add_argument("--steps", type=int, help="instead of the settings'")
     parser.add_argument("--probe", type=int, default=8000, help="examples to learn on")
     parser.add_argument("--test", type=int, default=2000, help="examples to test on")
-    parser.add_argument("--precision", default="float32")
-    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
     results = {}
     for name, title in NAMES.items():
         output = arguments.output / name
         if not (output / "preset").is_dir():
-            config = PretrainingConfig(
-                data=str(arguments.data),
-                output=str(output),
-                size="tiny",
-                backbone={
-                    "num_layers": arguments.num_layers,
-                    "num_heads": max(1, arguments.hidden_dim // 64),
-                    "hidden_dim": arguments.hidden_dim,
-                    "intermediate_dim": 4 * arguments.hidden_dim,
-                },
-                second_task=name,
-                steps=arguments.steps,
-                batch_size=arguments.batch_size,
-                sequence_length=arguments.length,
-                precision=arguments.precision,
-                seed=arguments.seed,
+            own = {"data": str(arguments.data), "output": str(output)}
+            if arguments.steps is not None:
+                own |= {"steps": arguments.steps}
+            pretrain(
+                PretrainingConfig.from_file(arguments.config, second_task=name, **own)
             )
-            pretrain(config)
         results[name] = {
             task: probe(output / "preset", task, arguments) for task in TASKS
         }
