@@ -7,9 +7,10 @@
 Pretrains the same small model, of `second_task.toml`, three times, with each second
 task and with none, and tests each on both tasks: a linear probe reads the vector of
 `[CLS]`, learns the task on training documents and is tested on held-out ones, where
-chance is 50%. The paper found that a model of next-sentence prediction learns topics and is at chance on
-sentence order, while one of sentence order solves both ([Lan et al., 2020](
-https://arxiv.org/abs/1909.11942), table 5, with models a hundred times as large).
+chance is 50%. The paper found that a model of next-sentence prediction learns topics
+and is at chance on sentence order, while one of sentence order solves both ([Lan et
+al., 2020](https://arxiv.org/abs/1909.11942), table 5, with models a hundred times as
+large).
 Stopped, the same command goes on.
 
 Text must be plentiful: until a model has read some ten million tokens, it knows
