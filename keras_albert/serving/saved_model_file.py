@@ -39,6 +39,11 @@ class Signature(NamedTuple):
 class SavedModelFile:
     """The graph of a SavedModel, in parts.
 
+    Attributes:
+        min_consumer: int. The oldest version of the format of graphs that reads it.
+        has_no_defaults: bool. Whether attributes at their defaults were left out, so
+            that a TensorFlow which does not know them yet reads it.
+
     Args:
         directory: Path. That of one version.
 
@@ -64,8 +69,8 @@ class SavedModelFile:
             )
             raise ValueError(msg) from error
         self._graph: Any = graph
-        self.tensorflow_version: str = graph.meta_info_def.tensorflow_version
         self.min_consumer: int = graph.graph_def.versions.min_consumer
+        self.has_no_defaults: bool = graph.meta_info_def.stripped_default_attrs
 
     @cached_property
     def operations(self) -> frozenset[str]:

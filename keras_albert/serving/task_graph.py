@@ -1,6 +1,7 @@
 """What the served graphs of all tasks share."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -68,10 +69,15 @@ class TaskGraph:
         Returns:
             A function of `token_ids`, `segment_ids` and `padding_mask`.
         """
+        names = ("token_ids", "segment_ids", "padding_mask")
+        specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in names]
 
         def serve_tokens(
             token_ids: Any, segment_ids: Any, padding_mask: Any
         ) -> dict[str, Any]:
+            token_ids, segment_ids, padding_mask = check_rows(
+                (token_ids, segment_ids, padding_mask), specs
+            )
             fits = tf.debugging.assert_less_equal(
                 tf.shape(token_ids)[-1],
                 self.task.backbone.max_sequence_length,
@@ -91,8 +97,6 @@ class TaskGraph:
                 }
             )
 
-        names = ("token_ids", "segment_ids", "padding_mask")
-        specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in names]
         return tf.function(serve_tokens, input_signature=specs)
 
 
@@ -109,7 +113,40 @@ def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any
     specs = [
         tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
     ]
-    return tf.function(function, input_signature=specs)
+
+    @functools.wraps(function)
+    def serve(*texts: Any) -> dict[str, Any]:
+        return function(*check_rows(texts, specs))
+
+    return tf.function(serve, input_signature=specs)
+
+
+def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+    """Refuse, when a request comes, what has not as many rows or axes as it should.
+
+    A server checks dtypes alone, and some operations of tensorflow-text read beyond
+    the end of a shorter input, which ends the whole process.
+
+    Args:
+        tensors: Sequence of tensors.
+        specs: Sequence of `tf.TensorSpec`, one for each.
+
+    Returns:
+        The tensors, to be used in place of those that were given.
+    """
+    tensors = [
+        tf.ensure_shape(tensor, spec.shape)
+        for tensor, spec in zip(tensors, specs, strict=True)
+    ]
+    counts = [tf.shape(tensor)[0] for tensor in tensors]
+    names = ", ".join(f"`{spec.name}`" for spec in specs)
+    message = f"{names} have as many rows as each other."
+    alike = [
+        tf.debugging.assert_equal(count, counts[0], message) for count in counts[1:]
+    ]
+    # Or what comes behind would not wait.
+    with tf.control_dependencies(alike):
+        return [tf.identity(tensor) for tensor in tensors]
 
 
 def rows_of(values: Any, rows: Any, count: Any) -> Any:

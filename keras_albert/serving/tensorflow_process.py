@@ -16,7 +16,8 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
         *arguments: string. The program's.
 
     Raises:
-        RuntimeError: If the process failed or was killed; its last words are in the message.
+        RuntimeError: If the process failed or was killed; its last words are in the
+            message.
     """
     package_parent = Path(__file__).resolve().parents[2]
     search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]

@@ -1,7 +1,9 @@
-"""What is asked of the served models, and the program that asks."""
+"""What is asked of the served models."""
 
 import numpy as np
 
+from keras_albert.serving.c_api import run_saved_model
+from keras_albert.serving.saved_model_file import SavedModelFile
 from keras_albert.text.examples import pack_all
 from tests.serving.served_models import HARD, MASKED
 
@@ -13,34 +15,59 @@ CHOICES = [
     ["a", "b", "c"],
 ]
 
-PROGRAM = """
-from tensorflow.core.protobuf import saved_model_pb2
-models = {name: tf.saved_model.load(path) for name, path in given["paths"].items()}
-for name, (model, signature, inputs) in given["calls"].items():
-    function = models[model].signatures[signature]
-    specs = function.structured_input_signature[1]
-    assert sorted(specs) == sorted(inputs)
-    keep(name, function(**{
-        key: tf.constant(rows, specs[key].dtype)
-        if rows else tf.zeros([0] * specs[key].shape.rank, specs[key].dtype)
-        for key, rows in inputs.items()
-    }))
-for model, loaded in models.items():
-    with open(given["paths"][model] + "/saved_model.pb", "rb") as file:
-        (meta,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
-    graph = meta.graph_def
-    functions = [function.node_def for function in graph.library.function]
-    operations = {node.op for nodes in [graph.node, *functions] for node in nodes}
-    answers[f"operations/{model}"] = np.array(sorted(operations))
-    for name, function in loaded.signatures.items():
-        specs = function.structured_input_signature[1]
-        if all(spec.dtype == tf.string for spec in specs.values()):
-            bad = np.array([b"\\xff caf\\xe9 \\xf0\\x9f", b"\\0"], object)
-            keep(f"bad/{model}/{name}", function(**{
-                key: tf.constant(bad.reshape((2, 1)[:spec.shape.rank]))
-                for key, spec in specs.items()
-            }))
-"""
+BAD = [b"\xff caf\xe9 \xf0\x9f", b"\0"]
+
+
+def as_arrays(signature, inputs):
+    """Give a request's rows as arrays of the dtypes that a signature takes."""
+    assert sorted(signature.inputs) == sorted(inputs)
+    return {
+        name: np.array(
+            [*map(_to_bytes, inputs[name])] or np.zeros((0,) * len(spec.shape)),
+            object if spec.dtype == "string" else spec.dtype,
+        )
+        for name, spec in signature.inputs.items()
+    }
+
+
+def _to_bytes(row):
+    if isinstance(row, list):
+        return [_to_bytes(value) for value in row]
+    return row.encode() if isinstance(row, str) else row
+
+
+def ask(path, calls):
+    """Give the answers of a model to `(signature, inputs)` by name, as `name/output`.
+
+    Beside the calls it is asked for bytes that are no text (`bad/...`), and with more
+    rows of one input than of another (`uneven/...`, an error's message).
+    """
+    signatures = SavedModelFile(path).signatures
+    calls = dict(calls)
+    for name, signature in signatures.items():
+        if all(spec.dtype == "string" for spec in signature.inputs.values()):
+            bad = {
+                key: [[text] for text in BAD] if len(spec.shape) == 2 else BAD
+                for key, spec in signature.inputs.items()
+            }
+            calls[f"bad/{path.name}/{name}"] = (name, bad)
+            for key in bad if len(bad) > 1 else ():
+                calls[f"uneven/{path.name}/{name}/{key}"] = (
+                    name,
+                    bad | {key: bad[key][:1]},
+                )
+    requests = [
+        (signatures[name], as_arrays(signatures[name], inputs))
+        for name, inputs in calls.values()
+    ]
+    answers = run_saved_model(path, requests).answers
+    found = {}
+    for call, outputs in zip(calls, answers, strict=True):
+        if isinstance(outputs, str):
+            found[call] = outputs
+        else:
+            found |= {f"{call}/{name}": array for name, array in outputs.items()}
+    return found
 
 
 def make_calls(tasks):
@@ -84,8 +111,11 @@ def make_calls(tasks):
     for name, (model, signature, inputs) in list(calls.items()):
         one = {key: rows[2:3] for key, rows in inputs.items()}
         none = {key: [] for key in inputs}
+        # The rows in turn, 65 of them.
+        many = {key: (rows * 65)[:65] for key, rows in inputs.items()}
         calls |= {
-            f"{name}_{n}": (model, signature, x) for n, x in (("1", one), ("0", none))
+            f"{name}_{n}": (model, signature, x)
+            for n, x in (("1", one), ("0", none), ("65", many))
         }
     for model, x in (
         ("embedder", HARD),

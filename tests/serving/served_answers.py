@@ -1,0 +1,46 @@
+"""How answers of served models are compared."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+
+
+def rows_of(outputs, *keys):
+    """The dense outputs, as lists of dicts without what fills up."""
+    return [
+        [dict(zip(keys, values, strict=True)) for values in row[:count]]
+        for count, row in zip(
+            outputs["count"],
+            np.array([outputs[key].astype(object) for key in keys]).transpose(1, 2, 0),
+            strict=True,
+        )
+    ]
+
+
+def text_of(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def assert_rows(found, expected):
+    """Lists of dicts agree: scores nearly, all else exactly."""
+    assert [len(row) for row in found] == [len(row) for row in expected]
+    for a, b in zip(chain(*found), chain(*expected), strict=True):
+        assert sorted(a) == sorted(b)
+        for key, value in b.items():
+            if key == "score":
+                assert a[key] == pytest.approx(value, abs=1e-5)
+            else:
+                assert text_of(a[key]) == value, (a, b)
+
+
+def assert_same(found, expected):
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+def assert_same_in_turn(few, many):
+    for key, array in many.items():
+        assert_same(array, np.resize(few[key], array.shape))
