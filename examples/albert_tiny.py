@@ -3,10 +3,11 @@ r"""Train `albert_tiny_en_uncased`, the model that comes with the package, again
     KERAS_BACKEND=torch python examples/albert_tiny.py "wikipedia/*.txt.gz" \
         --books "books/*.txt.gz" --manifest books/MANIFEST.tsv --output runs/albert_tiny
 
-Trains a vocabulary of 8,192 pieces, prepares examples of 128 tokens, and pretrains by
-`albert_tiny.toml`; the model, its card and its curve are then in `OUTPUT/run/preset`.
-Stopped at any moment, the same command goes on. Text files hold a paragraph a line and
-a blank line between documents, plain or gzip.
+Trains a vocabulary of 8,192 pieces and pretrains in two parts: on rows of 32 tokens
+(`albert_tiny_short.toml`), and then, from those weights, on rows of 128
+(`albert_tiny.toml`). The model, with its card and its curve, is then in
+`OUTPUT/albert_tiny_en_uncased`. Stopped at any moment, the same command goes on. Text
+files hold a paragraph a line and a blank line between documents, plain or gzip.
 
 Books come with a table of what each file holds (columns `shard`, `title`, `year`,
 `chapters`, a document each), and those of 1930 or later are left out: they may not be
@@ -19,12 +20,18 @@ import glob
 import gzip
 import itertools
 import os
+import shutil
 from collections import defaultdict
 from pathlib import Path
 
-from keras_albert.cli import main as keras_albert
+import h5py
 
-SETTINGS = Path(__file__).with_suffix(".toml")
+from keras_albert.cli import main as keras_albert
+from keras_albert.presets.atomic_directory import atomic_directory
+from keras_albert.presets.atomic_file import atomic_file
+
+HERE = Path(__file__).parent
+NAME = "albert_tiny_en_uncased"
 FIRST_YEAR_OUT = 1930
 
 
@@ -52,39 +59,100 @@ def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
                 kept += chapters
         if next(documents, None) is not None:
             raise ValueError(f"{path} holds more documents than {manifest} says.")
-        partial = output / f".{path.name}"
-        with gzip.open(partial, "wt", encoding="utf-8") as file:
+        with (
+            atomic_file(output / path.name) as partial,
+            gzip.open(partial, "wt", encoding="utf-8") as file,
+        ):
             file.write("\n\n".join(kept) + "\n")
-        os.replace(partial, output / path.name)
+
+
+def command(*arguments: object) -> None:
+    """Run a command of keras-albert in this process; its errors end the program."""
+    status = keras_albert([str(argument) for argument in arguments])
+    if status:
+        raise SystemExit(status)
+
+
+def pretrain(data: Path, settings: Path, output: Path, *arguments: object) -> Path:
+    """Pretrain, unless it is done, and give the preset."""
+    preset = output / "preset"
+    if not preset.is_dir():
+        where = ("--data", data, "--output", output)
+        command("pretrain", "--config", settings, *where, *arguments)
+    return preset
+
+
+def release(preset: Path, target: Path) -> None:
+    """Copy a preset with half the bytes, and with the last part of its card."""
+    with atomic_directory(target) as directory:
+        shutil.copytree(preset, directory, dirs_exist_ok=True)
+        for path in directory.glob("*.h5"):
+            path.unlink()
+            with h5py.File(preset / path.name) as old, h5py.File(path, "w") as new:
+                copy_half(old, new)
+        card = (preset / "README.md").read_text(encoding="utf-8")
+        story, _, _ = card.partition("## Before you use it")
+        story = story.replace("path/to/this/directory", NAME)
+        limits = (HERE / "albert_tiny.md").read_text(encoding="utf-8")
+        (directory / "README.md").write_text(story + limits, encoding="utf-8")
+
+
+def copy_half(old: h5py.Group, new: h5py.Group) -> None:
+    """Copy what a file of weights holds, float32 as float16.
+
+    Keras gives a weight the precision of its variable when it reads it.
+    """
+    new.attrs.update(old.attrs)
+    for name, entry in old.items():
+        if isinstance(entry, h5py.Group):
+            copy_half(entry, new.create_group(name))
+        else:
+            values = entry[()]
+            half = values.astype("float16") if entry.dtype == "float32" else values
+            new.create_dataset(name, data=half).attrs.update(entry.attrs)
 
 
 def main() -> None:
-    """Prepare, and pretrain."""
+    """Prepare, pretrain twice, and put together what is released."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("texts", nargs="+", help="files or globs")
     parser.add_argument("--books", default="", help="a glob of files with a table")
     parser.add_argument("--manifest", type=Path, help="the books' table")
-    parser.add_argument("--config", type=Path, default=SETTINGS)
+    parser.add_argument("--vocabulary-size", type=int, default=8192)
+    parser.add_argument("--held-out", type=float, default=0.005)
+    parser.add_argument("--steps", type=int, help="in each part; by default many")
     parser.add_argument("--output", type=Path, default=Path("runs/albert_tiny"))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
 
     output: Path = arguments.output
-    prepared, inputs = output / "prepared", list(arguments.texts)
+    inputs = list(arguments.texts)
     if arguments.books:
         if arguments.manifest is None:
             parser.error("--books needs --manifest")
         shards = [Path(name) for name in sorted(glob.glob(arguments.books))]
         free_books(arguments.manifest, shards, output / "books")
         inputs.append(str(output / "books" / "*.txt.gz"))
-    prepare = ["prepare", *inputs, "--output", str(prepared)]
-    prepare += ["--vocabulary-size", "8192", "--sequence-length", "128"]
-    prepare += ["--held-out", "0.005", "--workers", str(arguments.workers)]
-    pretrain = ["pretrain", "--config", str(arguments.config)]
-    pretrain += ["--data", str(prepared), "--output", str(output / "run")]
-    raise SystemExit(keras_albert(prepare) or keras_albert(pretrain))
+    prepare = ["prepare", *inputs, "--held-out", str(arguments.held_out)]
+    prepare += ["--workers", str(arguments.workers), "--sequence-length"]
+    short, long = output / "prepared_short", output / "prepared"
+    size = arguments.vocabulary_size
+    command(*prepare, 32, "--output", short, "--vocabulary-size", size)
+    vocabulary = short / "vocabulary.spm"
+    command(*prepare, 128, "--output", long, "--vocabulary", vocabulary)
+
+    steps: tuple[object, ...] = ()
+    if arguments.steps is not None:
+        warmup = max(1, arguments.steps // 50)
+        steps = ("--steps", arguments.steps, "--warmup-steps", warmup)
+    settings = HERE / "albert_tiny_short.toml"
+    first = pretrain(short, settings, output / "run_short", *steps)
+    settings = HERE / "albert_tiny.toml"
+    second = pretrain(long, settings, output / "run", "--preset", first, *steps)
+    release(second, output / NAME)
+    print(f"the model: {output / NAME}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import numpy as np
 
 from keras_albert.pretraining.training_curve import Row
 
+# Where files lay is nobody else's concern.
+_PRIVATE = ("data", "output", "preset")
 _TASKS = {"sentence_order": "sentence order", "next_sentence": "next sentence"}
 
 
@@ -84,7 +86,7 @@ of the masked tokens stand as they are.
 
 {_lines(report["data"])}
 
-{_lines(settings)}
+{_lines({name: settings[name] for name in settings if name not in _PRIVATE})}
 
 {_lines(report["versions"])}
 

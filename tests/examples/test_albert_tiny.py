@@ -1,0 +1,57 @@
+"""The model in the package can be made again; here a smaller one, of toy texts."""
+
+import gzip
+import json
+
+import h5py
+import keras
+import pytest
+
+from keras_albert import AlbertClassifier, AlbertPretrainer
+from tests.examples.test_examples import EXAMPLES, run
+
+# Commands that are tested on each backend; this is how the example strings them
+# together.
+pytestmark = pytest.mark.skipif(
+    keras.config.backend() != "torch", reason="one backend is enough for an example"
+)
+
+
+def test_from_texts_to_what_is_released(tmp_path):
+    stories = (EXAMPLES / "data" / "stories.txt").read_text(encoding="utf-8")
+    documents = stories.strip().split("\n\n")
+    (tmp_path / "articles.txt").write_text("\n\n".join(documents[:60]))
+    with gzip.open(tmp_path / "shard_0.txt.gz", "wt") as file:
+        file.write("\n\n".join(documents[60:66]) + "\n")
+    (tmp_path / "MANIFEST.tsv").write_text(
+        "shard\ttitle\tyear\tchapters\nshard_0\tOld\t1900\t4\nshard_0\tNew\t1931\t2\n"
+    )
+    output = tmp_path / "out"
+    arguments = [str(tmp_path / "articles.txt"), "--output", str(output)]
+    arguments += ["--books", str(tmp_path / "*.txt.gz"), "--workers", "1"]
+    arguments += ["--manifest", str(tmp_path / "MANIFEST.tsv")]
+    arguments += ["--steps", "3", "--vocabulary-size", "200", "--held-out", "0.1"]
+    run("albert_tiny.py", *arguments)
+    counters = json.loads((output / "prepared" / "metadata.json").read_text())
+    # Without the two chapters of the newer book.
+    assert counters["counters"]["documents"] == 64
+    first = json.loads((output / "run_short" / "report.json").read_text())
+    assert first["settings"]["decay_power"] == 0
+
+    released = output / "albert_tiny_en_uncased"
+    card = (released / "README.md").read_text(encoding="utf-8")
+    assert "CC BY-SA 3.0" in card
+    assert str(tmp_path) not in card
+    with h5py.File(released / "model.weights.h5") as file:
+        kinds = set()
+        file.visititems(
+            lambda _, entry: kinds.add(str(getattr(entry, "dtype", "group")))
+        )
+    assert kinds == {"group", "float16"}
+    whole = AlbertPretrainer.from_preset(output / "run" / "preset")
+    half = AlbertPretrainer.from_preset(released)
+    for one, other in zip(whole.weights, half.weights, strict=True):
+        assert other.dtype == "float32"
+        assert abs(one.numpy() - other.numpy()).max() < 1e-3
+    classifier = AlbertClassifier.from_preset(released, num_classes=2)
+    assert classifier.backbone.pretrained
