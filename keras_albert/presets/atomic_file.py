@@ -36,9 +36,9 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
+        yield temporary
         # `mkstemp` keeps others out; what we hand over has ordinary permissions.
         temporary.chmod(0o666 & ~umask())
-        yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
