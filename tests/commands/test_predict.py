@@ -12,6 +12,7 @@ import pytest
 from keras_albert import cli
 from keras_albert.commands import predict
 from keras_albert.commands.answer_file import AnswerFile
+from keras_albert.commands.file_rows import FileRows
 from keras_albert.commands.predictors.task_predictor import TaskPredictor
 from tests.serving.served_models import TAGS, make_task
 
@@ -152,6 +153,18 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
     assert "is there already" in capsys.readouterr().err
 
 
+def test_a_file_is_read_as_it_is_answered(tmp_path):
+    path = tmp_path / "long.tsv"
+    path.write_text("text\n" + "x" * 10**6 + "\n" + "a\n" * 10**5)
+    rows = FileRows(path)
+    read = iter(rows)
+    assert len(next(read)["text"]) == 10**6
+    next(read)
+    assert 10**6 <= rows.position < path.stat().st_size - 10**5
+    assert sum(1 for _ in read) == 10**5 - 1
+    assert rows.position == path.stat().st_size
+
+
 def test_another_file_under_the_same_name_is_another_run(tmp_path):
     output = tmp_path / "answers.jsonl"
     with AnswerFile(output, "jsonl", {"bytes": 5}) as answers:
@@ -224,6 +237,13 @@ def test_no_rows_give_no_answers(preset, tmp_path):
         assert output.read_bytes() == b""
 
 
+_LITERT_WORDS = (
+    "no LiteRT model that `export` wrote"
+    if importlib.util.find_spec("ai_edge_litert")
+    else 'pip install "keras-albert[litert]"'
+)
+
+
 def test_a_model_that_cannot_be_asked_is_an_error(
     preset, file, classifier, tmp_path, capsys
 ):
@@ -236,7 +256,7 @@ def test_a_model_that_cannot_be_asked_is_an_error(
     for arguments, words in (
         (["missing.onnx", file], "There is no file missing.onnx"),
         ([damaged, file], "ONNX Runtime says"),
-        ([zipped, file], "no LiteRT model that `export` wrote"),
+        ([zipped, file], _LITERT_WORDS),
         ([tmp_path / "backbone", file], "name the class with --task"),
         ([preset, file, "--batch-size", 0], "at least 1"),
         ([preset, tmp_path / "missing.tsv"], "missing.tsv"),
