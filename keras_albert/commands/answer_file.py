@@ -46,12 +46,17 @@ class AnswerFile:
         self.path = path
         self._partial = path.with_name(f"{path.name}.partial")
         self._settings = path.with_name(f"{path.name}.settings.json")
+        if not self._holds_something():
+            self._settings.unlink(missing_ok=True)
         if not open_settings(self._settings, settings):
             # Whatever it is: no settings tell what run it was of.
             self._partial.unlink(missing_ok=True)
         self._lines = AnswerLines(format)
         self._file: BinaryIO = self._partial.open("a+b")
         self.done = self._keep_whole_lines()
+
+    def _holds_something(self) -> bool:
+        return self._partial.is_file() and self._partial.stat().st_size > 0
 
     def _keep_whole_lines(self) -> int:
         self._file.seek(0)
@@ -73,6 +78,10 @@ class AnswerFile:
         trace: TracebackType | None,
     ) -> None:
         self._file.close()
+        # A model that cannot be asked leaves nothing behind.
+        if error is not None and not self._holds_something():
+            self._partial.unlink(missing_ok=True)
+            self._settings.unlink(missing_ok=True)
 
     def write(self, answers: Sequence[Answer]) -> None:
         """Add answers, and hand them to the system."""

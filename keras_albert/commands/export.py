@@ -5,8 +5,6 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks.export_formats import export_writer
 
@@ -90,8 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     written: Path = task.export(arguments.path, format=arguments.format, **given)
     size = sum(file.stat().st_size for file in _files(written))
     name = type(task).__name__
-    console = Console()
-    console.print(f"{written}: {name}, {size / 1e6:,.1f} MB", highlight=False)
+    print(f"{written}: {name}, {size / 1e6:,.1f} MB")
     return 0
 
 

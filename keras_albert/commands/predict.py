@@ -86,18 +86,17 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.buffer.flush()
         return 0
     file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
-    console = Console(stderr=True)
     with file:
         if file.done:
-            console.print(f"going on after {file.done:,} rows", highlight=False)
+            print(f"going on after {file.done:,} rows", file=sys.stderr)
         try:
             for answers in _watched(_answers(arguments, rows, file.done), rows):
                 file.write(answers)
         except KeyboardInterrupt:
-            console.print("stopped; the same command goes on from here")
+            print("stopped; the same command goes on from here", file=sys.stderr)
             return 130
         file.finish()
-    console.print(f"{arguments.output}", highlight=False)
+    print(arguments.output, file=sys.stderr)
     return 0
 
 

@@ -173,6 +173,11 @@ def test_another_file_under_the_same_name_is_another_run(tmp_path):
         assert answers.done == 1
     with pytest.raises(ValueError, match="bytes was 5"):
         AnswerFile(output, "jsonl", {"bytes": 6})
+    # Of a run that came to nothing there is nothing to keep.
+    (tmp_path / "answers.jsonl.partial").write_bytes(b"")
+    with AnswerFile(output, "jsonl", {"bytes": 6}) as answers:
+        answers.finish()
+    assert list(tmp_path.iterdir()) == [output]
 
 
 def test_answers_are_printed(preset, file, expected, capfdbinary):
@@ -261,8 +266,10 @@ def test_a_model_that_cannot_be_asked_is_an_error(
         ([preset, file, "--batch-size", 0], "at least 1"),
         ([preset, tmp_path / "missing.tsv"], "missing.tsv"),
     ):
-        assert run("predict", *arguments) == 1
+        before = sorted(tmp_path.iterdir())
+        assert run("predict", *arguments, "--output", tmp_path / "answers.tsv") == 1
         assert words in capsys.readouterr().err
+        assert sorted(tmp_path.iterdir()) == before
     pytest.importorskip("onnxscript")
     classifier.export(tmp_path / "ids.onnx", format="onnx")
     assert run("predict", tmp_path / "ids.onnx", file) == 1
