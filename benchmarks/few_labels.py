@@ -105,7 +105,7 @@ def main() -> None:
             shares = np.unique(held_out[1], return_counts=True)[1] / len(held_out[1])
             row["largest_class"] = float(shares.max())
             many = count > 10_000
-            steps = arguments.many_steps if many else arguments.steps
+            steps = arguments.all_steps if many else arguments.steps
             for seed in range(arguments.seeds):
                 chosen = np.random.default_rng(seed).permutation(whole)[:count]
                 part = [[column[i] for i in chosen] for column in train]
