@@ -1,0 +1,54 @@
+"""All comparisons, or some, on each backend, each in a fresh process.
+
+    python -m benchmarks
+    python -m benchmarks fine_tuning prediction --backends torch jax -- --size tiny
+
+What stands behind `--` goes to each of them: `--size`, `--repeats`, `--data`,
+`--output`, `--threads`. Tables are printed; JSON and plots go to runs/benchmarks.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+# Those whose figures differ from backend to backend, and those that need but one run.
+COMPARISONS = (
+    *("fine_tuning", "prediction", "equal_shapes", "first_step", "step_memory"),
+    *("mixed_precision", "long_inputs"),
+)
+ON_ONE_BACKEND = ("text_to_batch", "import_time")
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    known = (*COMPARISONS, *ON_ONE_BACKEND)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_args(words[:cut])
+    if unknown := [name for name in arguments.names if name not in known]:
+        parser.error(f"there is no {unknown[0]!r}; choose from {', '.join(known)}")
+    failed = []
+    for name in arguments.names or known:
+        one = name in ON_ONE_BACKEND
+        for backend in arguments.backends[:1] if one else arguments.backends:
+            command = [
+                sys.executable,
+                str(Path(__file__).with_name(f"{name}.py")),
+                *words[cut + 1 :],
+            ]
+            environment = os.environ | {"KERAS_BACKEND": backend}
+            if subprocess.run(command, env=environment, check=False).returncode:
+                failed.append(f"{name} on {backend}")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

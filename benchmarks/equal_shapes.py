@@ -1,0 +1,182 @@
+"""A training step and a prediction of equal shapes, no padding: the bare models.
+
+    KERAS_BACKEND=torch python benchmarks/equal_shapes.py --size base
+
+8 rows of 128 and 4 of 512 ids, for the classifier and for the masked language model,
+which scores the 15% of the positions that are masked (transformers scores all: it
+knows no other way). Our depth is a loop by default on TensorFlow and JAX; written out
+(`unroll`), and with XLA where it is not the default, it is a row of its own.
+"""
+
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from settings import parser, prepare
+from side_by_side import Comparison, Side, measure
+
+SHAPES = ((8, 128), (4, 512))
+VOCABULARY_SIZE = 30000
+
+
+def variants(backend: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """Give our ways to run: arguments of the backbone, and of `compile`."""
+    ways: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"keras_albert": ({}, {})}
+    if backend != "torch":
+        ways["keras_albert, unrolled"] = {"unroll": True}, {}
+    if backend == "tensorflow":
+        ways["keras_albert, XLA"] = {}, {"jit_compile": True}
+        ways["keras_albert, unrolled, XLA"] = {"unroll": True}, {"jit_compile": True}
+    return ways
+
+
+def build_task(task: str, size: str, vocabulary_size: int, **changes: Any) -> Any:
+    from peers import build_backbone
+
+    import keras_albert
+
+    backbone = build_backbone(size, vocabulary_size, **changes)
+    arguments = {"num_classes": 2} if task == "AlbertClassifier" else {}
+    model = getattr(keras_albert, task)(backbone, **arguments)
+    if task == "AlbertMaskedLM":
+        # KerasHub's head has a LayerNorm of another epsilon, which shows only where
+        # what it normalizes is small, as new weights make it.
+        kernel = model.masked_lm_head.transform.kernel
+        kernel.assign(kernel * 100)
+    return model
+
+
+def inputs_of(task: str, vocabulary_size: int, rows: int, length: int) -> Any:
+    """Give ids, and targets."""
+    from peers import random_ids
+
+    ids = random_ids(vocabulary_size, rows, length)
+    generator = np.random.default_rng(1)
+    if task == "AlbertClassifier":
+        return ids, generator.integers(0, 2, rows)
+    slots = max(1, round(0.15 * length))
+    places = [generator.permutation(length)[:slots] for _ in range(rows)]
+    ids["mask_positions"] = np.sort(places).astype("int32")
+    return ids, generator.integers(5, vocabulary_size, (rows, slots))
+
+
+def transformers_step(peer: Any, task: str, ids: Any, y: Any) -> Callable[[], float]:
+    inputs, labels = peer.tensors(ids), y
+    if task == "AlbertMaskedLM":
+        labels = np.full(ids["token_ids"].shape, -100)
+        np.put_along_axis(labels, ids["mask_positions"], y, axis=1)
+    return lambda: peer.train_step(inputs, labels)
+
+
+def transformers_outputs(peer: Any, task: str, ids: Any) -> Any:
+    logits = peer.logits(ids)
+    if task == "AlbertMaskedLM":
+        places = ids["mask_positions"][:, :, None]
+        logits = np.take_along_axis(logits, places, axis=1)
+    return logits
+
+
+def compare(
+    task: str,
+    shapes: tuple[tuple[int, int], ...],
+    arguments: Any,
+    vocabulary_size: int = VOCABULARY_SIZE,
+    **sizes: Any,
+) -> Iterator[Comparison]:
+    """Give a comparison for each shape, of a prediction and of a training step.
+
+    Args:
+        task: string. `"AlbertClassifier"` or `"AlbertMaskedLM"`.
+        shapes: Rows and lengths.
+        arguments: The settings.
+        vocabulary_size: int.
+        **sizes: Of the backbone, where they differ from `arguments.size`.
+    """
+    import keras
+    from peers import (
+        TransformersModel,
+        check_agreement,
+        compile_alike,
+        load_keras_hub,
+        write_peers,
+    )
+
+    models = {}
+    for name, (changes, compiling) in variants(keras.config.backend()).items():
+        models[name] = build_task(
+            task, arguments.size, vocabulary_size, **sizes, **changes
+        )
+        compile_alike(models[name], **compiling)
+    theirs, auto = {
+        "AlbertClassifier": (
+            "TextClassifier",
+            "AutoModelForSequenceClassification",
+        ),
+        "AlbertMaskedLM": ("MaskedLM", "AutoModelForMaskedLM"),
+    }[task]
+    ours = models["keras_albert"]
+    with tempfile.TemporaryDirectory() as folder:
+        write_peers(ours, Path(folder))
+        models["KerasHub"] = load_keras_hub(Path(folder), theirs)
+        peer = TransformersModel(Path(folder), auto)
+    models["KerasHub"].preprocessor = None
+    compile_alike(models["KerasHub"])
+    peers = {"transformers": peer}
+    if arguments.torch_compile:
+        peers["transformers, compiled"] = peer.compiled()
+    for name in variants(keras.config.backend()):
+        # Seeds make them equal, but for the head's.
+        models[name].set_weights(ours.get_weights())
+    starts = {name: model.get_weights() for name, model in models.items()}
+    for rows, length in shapes:
+        ids, y = inputs_of(task, vocabulary_size, rows, length)
+        outputs = {n: np.asarray(m.predict_on_batch(ids)) for n, m in models.items()}
+        outputs["transformers"] = transformers_outputs(peer, task, ids)
+        note = check_agreement(outputs)
+        predicting, training = [], []
+        for name, model in models.items():
+            predict = functools.partial(model.predict_on_batch, ids)
+            train = functools.partial(model.train_on_batch, ids, y)
+            predicting.append(Side(name, predict, rows))
+            training.append(Side(name, train, rows))
+        for name, each in peers.items():
+            optional = name != "transformers"
+            predict = functools.partial(each.logits, ids)
+            train = transformers_step(each, task, ids, y)
+            predicting.append(Side(name, predict, rows, optional))
+            training.append(Side(name, train, rows, optional))
+        for what, sides in (("prediction", predicting), ("training step", training)):
+            yield measure(
+                f"{task[6:]}: {what} of {rows} x {length}",
+                sides,
+                arguments.repeats,
+                work="rows",
+                notes=[note],
+            )
+        # Training has moved each side's weights, by as many steps as there were rounds.
+        peer.restart()
+        for name, model in models.items():
+            model.set_weights(starts[name])
+
+
+def main() -> None:
+    made = parser(__doc__)
+    made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
+    arguments = made.parse_args()
+    prepare(arguments)
+    import keras
+    from reports import report
+
+    comparisons = [
+        comparison
+        for task in ("AlbertClassifier", "AlbertMaskedLM")
+        for comparison in compare(task, SHAPES, arguments)
+    ]
+    report("equal_shapes", comparisons, arguments, keras.config.backend())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Fine-tuning on raw strings: an epoch of SST-2, STS-B pairs and RACE's passages.
+
+    KERAS_BACKEND=torch python benchmarks/fine_tuning.py --data DIRECTORY --size base
+    ... --accuracy 4000      # also train each side from the same weights, and compare
+
+All sides have the same weights, batches of 32 and the same optimizer, and take texts;
+`amount` counts examples. Speed counts only at equal accuracy: `--accuracy` trains every
+side for one epoch on so many examples, as one does once: compilation counts. Random
+weights learn little in an epoch; what matters is that all learn alike.
+"""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from settings import TextTask, parser, prepare, read_tasks, read_vocabulary
+from side_by_side import Comparison, Side, measure
+
+
+def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison]:
+    from peers import build_classifier, check_classifiers, compile_alike, peers_of
+    from text_ways import all_ways, longest_row, make_batches, same_ids
+
+    rows, labels = task.examples("train", arguments.examples)
+    ours = build_classifier(arguments.size, vocabulary, task.num_classes)
+    compile_alike(ours)
+    with peers_of(ours) as (keras_hub, theirs):
+        notes = [
+            check_classifiers(ours, keras_hub, theirs),
+            same_ids(ours, theirs, rows[:1000]),
+        ]
+        longest = longest_row(ours, rows)
+        ways = all_ways(ours, keras_hub, theirs, longest, arguments.torch_compile)
+        for way in ways:
+            way.restart(None)
+        sides = [
+            Side(
+                way.name,
+                lambda way=way: way.fit(
+                    rows[: way.share(rows)], labels[: way.share(rows)]
+                ),
+                way.share(rows),
+                way.optional,
+            )
+            for way in ways
+        ]
+        # What an epoch waits for texts at most: not at all, if that is a few percent.
+        name = "keras_albert, batches alone"
+        sides.append(Side(name, lambda: make_batches(ours, rows), len(rows)))
+        yield measure(
+            f"fine-tuning: {task.name}",
+            sides,
+            arguments.repeats,
+            work="examples",
+            notes=notes,
+        )
+        if arguments.accuracy:
+            yield compare_accuracy(task, ways, arguments.accuracy)
+
+
+def compare_accuracy(task: TextTask, ways, count: int) -> Comparison:
+    """Train each from the same weights, and score it on what is held out."""
+    rows, labels = task.examples("train", count)
+    held_out, expected = task.examples("dev", 2000)
+    seconds, scores = {}, []
+    for way in ways:
+        way.restart(-(-len(rows) // 32))
+        start = time.perf_counter()
+        try:
+            way.fit(rows, labels)
+        except Exception as error:
+            if not way.optional:
+                raise
+            scores.append(f"{way.name} does not run here: {str(error)[:200]}")
+            continue
+        seconds[way.name] = [time.perf_counter() - start]
+        scores.append(f"{way.name}: {score(way.predict(held_out), expected)}")
+    return Comparison(
+        f"one epoch: {task.name}",
+        seconds,
+        dict.fromkeys(seconds, len(rows)),
+        work="examples",
+        notes=scores,
+    )
+
+
+def score(outputs, expected: list) -> str:
+    """Say how good outputs are: the accuracy, or the correlation of scores."""
+    if outputs.shape[-1] == 1:
+        value = np.corrcoef(outputs[:, 0], expected)[0, 1]
+        return f"Pearson {value:.3f} on {len(expected)} held-out rows"
+    value = float((outputs.argmax(-1) == np.asarray(expected)).mean())
+    return f"accuracy {value:.1%} on {len(expected)} held-out rows"
+
+
+def main() -> None:
+    made = parser(__doc__)
+    made.add_argument("--examples", type=int, default=1024, help="of a timed epoch")
+    made.add_argument("--accuracy", type=int, help="also train on so many examples")
+    made.add_argument("--tasks", nargs="+", help='of "sst-2 sts-b race"; default: all')
+    made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
+    arguments = made.parse_args()
+    prepare(arguments)
+    import keras
+    from reports import report
+
+    vocabulary = read_vocabulary(arguments.data)
+    comparisons = [
+        comparison
+        for task in read_tasks(arguments.data, arguments.tasks)
+        for comparison in compare(task, vocabulary, arguments)
+    ]
+    report("fine_tuning", comparisons, arguments, keras.config.backend())
+
+
+if __name__ == "__main__":
+    main()

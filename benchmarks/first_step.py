@@ -1,0 +1,129 @@
+"""The first training step: tracing, compiling and running, in fresh processes.
+
+    KERAS_BACKEND=jax python benchmarks/first_step.py --size base --depths 12 48
+
+What is timed begins with a built model whose weights are loaded, and ends with the
+first loss. Depth counts virtual layers, which share their weights, so one file of
+weights serves any of them. `XLA_FLAGS`, caches and the like are as they are by default.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from equal_shapes import VOCABULARY_SIZE, inputs_of, transformers_outputs, variants
+from fresh_process import answer_worker, ask
+from settings import parser, prepare
+from side_by_side import Comparison, Side, measure
+
+TASK = "AlbertClassifier"
+
+
+def build(library: str, folder: str) -> Any:
+    """Load a side's model, ready to train."""
+    import keras
+    from peers import TransformersModel, compile_alike, load_keras_hub
+
+    from keras_albert import AlbertClassifier
+
+    if library.startswith("transformers"):
+        peer = TransformersModel(Path(folder))
+        return peer.compiled() if "compiled" in library else peer
+    if library == "KerasHub":
+        model, compiling = load_keras_hub(Path(folder)), {}
+    else:
+        changes, compiling = variants(keras.config.backend())[library]
+        model = AlbertClassifier.from_preset(folder + "/keras_albert", **changes)
+    model.preprocessor = None
+    compile_alike(model, **compiling)
+    return model
+
+
+def work(
+    library: str, folder: str, rows: int, length: int, vocabulary_size: int
+) -> dict[str, float]:
+    """Take the first step; its seconds."""
+    model = build(library, folder)
+    ids, y = inputs_of(TASK, vocabulary_size, rows, length)
+    if library.startswith("transformers"):
+        inputs = model.tensors(ids)
+        start = time.perf_counter()
+        model.train_step(inputs, y)
+    else:
+        start = time.perf_counter()
+        model.train_on_batch(ids, y)
+    return {"seconds": time.perf_counter() - start}
+
+
+def check(folder: str, vocabulary_size: int) -> str:
+    """See that what is trained computes the same."""
+    import numpy as np
+    from peers import check_agreement
+
+    ids, _ = inputs_of(TASK, vocabulary_size, 2, 16)
+    outputs = {
+        library: np.asarray(build(library, folder).predict_on_batch(ids))
+        for library in ("keras_albert", "KerasHub")
+    }
+    peer = build("transformers", folder)
+    outputs["transformers"] = transformers_outputs(peer, TASK, ids)
+    return check_agreement(outputs)
+
+
+def compare(arguments: Any, vocabulary_size: int = VOCABULARY_SIZE) -> Comparison:
+    import keras
+    from equal_shapes import build_task
+    from peers import write_peers
+
+    libraries = [*variants(keras.config.backend()), "KerasHub", "transformers"]
+    if arguments.torch_compile:
+        libraries.append("transformers, compiled")
+    sides, notes = [], []
+    with tempfile.TemporaryDirectory() as name:
+        for depth in arguments.depths:
+            folder = Path(name) / str(depth)
+            ours = build_task(TASK, arguments.size, vocabulary_size, num_layers=depth)
+            ours.save_to_preset(folder / "keras_albert")
+            write_peers(ours, folder)
+            notes.append(f"{depth} layers: {check(str(folder), vocabulary_size)}")
+            for library in libraries:
+                question = {
+                    "library": library,
+                    "folder": str(folder),
+                    "rows": arguments.rows,
+                    "length": arguments.length,
+                    "vocabulary_size": vocabulary_size,
+                }
+
+                def run(question=question) -> float:
+                    return ask(__file__, question)["seconds"]
+
+                sides.append(Side(f"{library}, {depth} layers", run, gives_cost=True))
+        return measure(
+            f"first step: {arguments.rows} x {arguments.length}",
+            sides,
+            arguments.repeats,
+            notes=notes,
+            warm_up=False,
+        )
+
+
+def main() -> None:
+    if answer_worker(work):
+        return
+    made = parser(__doc__)
+    made.add_argument("--depths", type=int, nargs="+", default=[12, 48])
+    made.add_argument("--rows", type=int, default=8)
+    made.add_argument("--length", type=int, default=128)
+    made.add_argument("--torch-compile", action="store_true")
+    arguments = made.parse_args()
+    prepare(arguments)
+    import keras
+    from reports import report
+
+    report("first_step", [compare(arguments)], arguments, keras.config.backend())
+
+
+if __name__ == "__main__":
+    main()

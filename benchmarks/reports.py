@@ -1,0 +1,180 @@
+"""What was measured, as a table, a JSON file and plots."""
+
+import argparse
+import json
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from side_by_side import Comparison, spread
+
+PACKAGES = (
+    *("keras-albert", "keras", "keras-hub", "transformers", "tokenizers"),
+    *("tensorflow", "tensorflow-text", "jax", "jaxlib", "torch", "sentencepiece"),
+    *("numpy", "libtpu"),
+)
+OURS = "keras_albert"
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of what is installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Describe where this runs."""
+    name = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        models = re.findall(r"model name\s*: (.+)", information.read_text())
+        name = models[0] if models else name
+    cores = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    found = {"cpu": name, "cores": cores, "system": platform.platform(terse=True)}
+    if hasattr(os, "getloadavg"):
+        found["load_before"] = round(os.getloadavg()[0], 1)
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        found["OMP_NUM_THREADS"] = threads
+    return found
+
+
+def better_peer(comparison: Comparison) -> tuple[str, tuple[float, float, float]]:
+    """Name the quickest side that is not ours, and the ratios to our first one."""
+    peers = [name for name in comparison.costs if not name.startswith(OURS)]
+    ratios = {name: spread(comparison.ratios(name)) for name in peers}
+    return min(ratios.items(), key=lambda item: item[1][1])
+
+
+def report(
+    name: str,
+    comparisons: list[Comparison],
+    arguments: argparse.Namespace,
+    backend: str = "",
+) -> Path:
+    """Print the tables, write the JSON file, and draw the plots.
+
+    Args:
+        name: string. Of the benchmark.
+        comparisons: What was measured.
+        arguments: The settings.
+        backend: string. Of Keras. Defaults to `""`, where none matters.
+
+    Returns:
+        The path of the JSON file.
+    """
+    settings = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in vars(arguments).items()
+    }
+    found = {
+        "benchmark": name,
+        "backend": backend,
+        "machine": machine(),
+        "versions": versions(),
+        "settings": settings,
+        "comparisons": [_as_json(comparison) for comparison in comparisons],
+    }
+    stem = re.sub(r"\W+", "_", f"{name}_{backend}".strip("_"))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    path = arguments.output / f"{stem}.json"
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    _print(found, comparisons)
+    for comparison in comparisons:
+        slug = re.sub(r"\W+", "_", comparison.title.lower()).strip("_")
+        draw(comparison, arguments.output / f"{stem}_{slug}.png")
+    return path
+
+
+def _as_json(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "title": comparison.title,
+        "unit": comparison.unit,
+        "work": comparison.work,
+        "notes": comparison.notes,
+        "sides": {
+            name: {
+                "costs": costs,
+                "amount": comparison.amounts[name],
+                "ratio": spread(comparison.ratios(name)),
+            }
+            for name, costs in comparison.costs.items()
+        },
+    }
+
+
+def _print(found: dict[str, Any], comparisons: list[Comparison]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    # Wide enough for its columns where it goes to a file.
+    console = Console()
+    console = Console(width=max(console.width, 120), soft_wrap=True)
+    packages = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
+    about = ", ".join(f"{k} {v}" for k, v in found["machine"].items())
+    settings = ", ".join(f"{k}={v}" for k, v in found["settings"].items())
+    console.print(f"{found['benchmark']}, backend {found['backend'] or '-'}")
+    console.print(f"{about}\n{packages}\n{settings}", highlight=False)
+    for comparison in comparisons:
+        unit, work = comparison.unit, comparison.work
+        table = Table(title=comparison.title, title_justify="left")
+        table.add_column("side", no_wrap=True)
+        table.add_column(unit, justify="right", no_wrap=True)
+        table.add_column("least to most", justify="right", no_wrap=True)
+        if work:
+            table.add_column(f"{work}/{unit}", justify="right", no_wrap=True)
+        table.add_column("times the first", justify="right", no_wrap=True)
+        table.add_column("least to most", justify="right", no_wrap=True)
+        for name, costs in comparison.costs.items():
+            least, median, most = spread(costs)
+            row = [name, f"{median:.4g}", f"{least:.4g} to {most:.4g}"]
+            if work:
+                row.append(f"{comparison.amounts[name] / median:.4g}")
+            least, median, most = spread(comparison.ratios(name))
+            row += [f"{median:.2f}", f"{least:.2f} to {most:.2f}"]
+            table.add_row(*row)
+        console.print(table)
+        if any(not side.startswith(OURS) for side in comparison.costs):
+            peer, (least, median, most) = better_peer(comparison)
+            console.print(
+                f"the better peer: {peer}, {median:.2f} ({least:.2f} to {most:.2f})"
+            )
+        for note in comparison.notes:
+            console.print(f"- {note}", highlight=False, markup=False)
+
+
+def draw(comparison: Comparison, path: Path) -> None:
+    """Draw what a unit of work costs on each side: the median, least and most."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    names = list(comparison.costs)
+    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.4 * len(names)))
+    for place, name in enumerate(names):
+        amount = comparison.amounts[name]
+        least, median, most = spread([c / amount for c in comparison.costs[name]])
+        color = "tab:orange" if name.startswith(OURS) else "tab:blue"
+        error = [[median - least], [most - median]]
+        axes.barh(place, median, xerr=error, color=color, ecolor="0.3", capsize=2)
+        ratio = spread(comparison.ratios(name))[1]
+        axes.text(most, place, f"  {ratio:.2f}", va="center", fontsize=8)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    per = f" for one of the {comparison.work}" if comparison.work else ""
+    axes.set_xlabel(f"{comparison.unit}{per}; behind the bars, times the first")
+    axes.set_title(comparison.title, loc="left")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

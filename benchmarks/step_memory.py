@@ -1,0 +1,209 @@
+"""The memory of a training step of the masked language model.
+
+    KERAS_BACKEND=jax python benchmarks/step_memory.py --size base
+    python benchmarks/step_memory.py --chips v5e:2x2 --sizes base large xlarge
+    KERAS_BACKEND=torch python benchmarks/step_memory.py --size base
+
+On JAX the compiler's own account, free of noise: what a step takes besides weights and
+optimizer. With `--chips` the TPU's compiler answers (`pip install libtpu`), in
+mixed_bfloat16: the largest batch a chip takes, and how long it compiles. On PyTorch and
+TensorFlow, which give no account, a fresh process' greatest resident memory over what
+it was before its first step; on a GPU, PyTorch's own peak.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from equal_shapes import VOCABULARY_SIZE, build_task, inputs_of, transformers_step
+from fresh_process import answer_worker, ask
+from settings import SIZES, parser, prepare
+from side_by_side import Comparison, Side, measure
+
+TASK = "AlbertMaskedLM"
+MEGABYTE = 2**20
+LIBRARIES = ("keras_albert", "keras_albert, remat", "KerasHub")
+CHECKPOINTED = "transformers, gradient checkpointing"
+
+
+def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32") -> Any:
+    """Build ours, or KerasHub's of the same sizes, with the optimizer of all."""
+    import keras_hub
+    from peers import compile_alike
+
+    is_remat = library.endswith("remat")
+    model = build_task(TASK, size, vocabulary_size, remat=is_remat, dtype=dtype)
+    if library == "KerasHub":
+        config = model.backbone.get_config()
+        names = (
+            *("vocabulary_size", "num_layers", "num_heads", "embedding_dim"),
+            *("hidden_dim", "intermediate_dim", "num_groups", "max_sequence_length"),
+        )
+        backbone = keras_hub.models.AlbertBackbone(
+            **{name: config[name] for name in names}, dtype=dtype
+        )
+        model = keras_hub.models.AlbertMaskedLM(backbone)
+    compile_alike(model)
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def account(
+    library: str, size: str, vocabulary_size: int, rows: int, length: int
+) -> dict[str, float]:
+    """Ask JAX' compiler: MB of temporaries, seconds to trace and compile."""
+    from keras_albert.pretraining.training_program import lower_training_step
+
+    model = build(library, size, vocabulary_size)
+    start = time.perf_counter()
+    slots = max(1, round(0.15 * length))
+    compiled = lower_training_step(model, rows, length, slots).compile()
+    memory = compiled.memory_analysis().temp_size_in_bytes / MEGABYTE
+    return {"MB": memory, "seconds": time.perf_counter() - start}
+
+
+def peak(
+    library: str, size: str, vocabulary_size: int, rows: int, length: int
+) -> dict[str, float]:
+    """Take a step, and see how far memory grew."""
+    ids, y = inputs_of(TASK, vocabulary_size, rows, length)
+    if library.startswith("transformers"):
+        run = _transformers(library, size, vocabulary_size, ids, y)
+    else:
+        model = build(library, size, vocabulary_size)
+
+        def run() -> None:
+            model.train_on_batch(ids, y)
+
+    before = _memory(reset=True)
+    start = time.perf_counter()
+    run()
+    seconds = time.perf_counter() - start
+    return {"MB": (_memory() - before) / MEGABYTE, "seconds": seconds}
+
+
+def _transformers(
+    library: str, size: str, vocabulary_size: int, ids: Any, y: Any
+) -> Any:
+    import tempfile
+
+    from peers import TransformersModel
+
+    ours = build_task(TASK, size, vocabulary_size)
+    with tempfile.TemporaryDirectory() as folder:
+        ours.export_to_transformers(Path(folder) / "transformers")
+        peer = TransformersModel(Path(folder), "AutoModelForMaskedLM")
+    if library == CHECKPOINTED:
+        peer.plain.gradient_checkpointing_enable()
+    return transformers_step(peer, TASK, ids, y)
+
+
+def _memory(reset: bool = False) -> int:
+    """Bytes: the greatest so far, or those of now."""
+    import sys
+
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        if reset:
+            torch.cuda.reset_peak_memory_stats()
+            return torch.cuda.memory_allocated()
+        return torch.cuda.max_memory_allocated()
+    words = Path("/proc/self/status").read_text().split()
+    # A greatest value that was reached before the step would hide what it takes.
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    return int(words[words.index("VmRSS:" if reset else "VmHWM:") + 1]) * 1024
+
+
+def compare(arguments: Any, size: str, vocabulary_size: int = VOCABULARY_SIZE):
+    """Give what a step takes in memory, and how long it compiles."""
+    import keras
+
+    is_jax = keras.config.backend() == "jax"
+    libraries = [*LIBRARIES]
+    if keras.config.backend() == "torch":
+        libraries += ["transformers", CHECKPOINTED]
+    shape = {"rows": arguments.rows, "length": arguments.length}
+    question = {"size": size, "vocabulary_size": vocabulary_size, **shape}
+    answers: dict[str, list[dict[str, float]]] = {}
+
+    def run(library: str) -> float:
+        kind = "account" if is_jax else "peak"
+        found = ask(__file__, {"kind": kind, "library": library, **question})
+        answers.setdefault(library, []).append(found)
+        return found["MB"]
+
+    title = f"memory of a step: {size}, {arguments.rows} x {arguments.length}"
+    memory = measure(
+        title,
+        [Side(n, lambda n=n: run(n), gives_cost=True) for n in libraries],
+        # The compiler says the same each time.
+        1 if is_jax else arguments.repeats,
+        unit="MB",
+        notes=["one masked LM of the same sizes on each side; see equal_shapes"],
+        warm_up=False,
+    )
+    yield memory
+    yield Comparison(
+        title.replace("memory of a step", "time of that step, compilation included"),
+        {n: [a["seconds"] for a in found] for n, found in answers.items()},
+        memory.amounts,
+    )
+
+
+def compare_on_chips(arguments: Any, size: str, chips: str, vocabulary_size: int):
+    """Give the largest batch that a chip takes, and the seconds to compile it."""
+    # It chooses the backend.
+    from tpu_compile import search  # noqa: I001
+    from jax.experimental import topologies
+
+    topology = topologies.get_topology_desc(platform="tpu", topology_name=chips)
+    rows, seconds = {}, {}
+    for library in LIBRARIES:
+        model = build(library, size, vocabulary_size, "mixed_bfloat16")
+        slots = max(1, round(0.15 * arguments.length))
+        rows[library], compiled = search(
+            model, slots, topology.devices, arguments.first
+        )
+        seconds[library] = [compiled.seconds]
+    title = f"{size} on {chips}, {arguments.length} tokens"
+    found = [f"{library}: {n} rows a chip" for library, n in rows.items()]
+    # So that a ratio says how many times as many rows ours takes.
+    room = {library: [1 / n] for library, n in rows.items()}
+    ones = dict.fromkeys(rows, 1.0)
+    yield Comparison(f"share of a chip for a row: {title}", room, ones, "1", "", found)
+    yield Comparison(f"compilation: {title}", seconds, ones)
+
+
+def work(kind: str, **question: Any) -> dict[str, float]:
+    return {"account": account, "peak": peak}[kind](**question)
+
+
+def main() -> None:
+    if answer_worker(work):
+        return
+    made = parser(__doc__)
+    made.add_argument("--sizes", nargs="+", choices=SIZES, help="default: --size")
+    made.add_argument("--rows", type=int, default=8)
+    made.add_argument("--length", type=int, default=512)
+    made.add_argument("--chips", help="of a TPU, for instance v5e:2x2")
+    made.add_argument("--first", type=int, default=512, help="rows a chip tried first")
+    arguments = made.parse_args()
+    prepare(arguments)
+    comparisons: list[Comparison] = []
+    for size in arguments.sizes or [arguments.size]:
+        if arguments.chips:
+            comparisons += compare_on_chips(
+                arguments, size, arguments.chips, VOCABULARY_SIZE
+            )
+        else:
+            comparisons += compare(arguments, size)
+    import keras
+    from reports import report
+
+    backend = keras.config.backend()
+    report("step_memory", comparisons, arguments, arguments.chips or backend)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Texts through transformers, as a careful user of it writes the loops.
+
+The epoch and the prediction that `keras_albert` and KerasHub have as `fit` and
+`predict`. Batches come in random order or by length; rows are padded to the longest of
+all texts (`padding=True` in one call of the tokenizer) or of their batch.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from peers import BATCH_SIZE, TransformersModel
+
+MAX_LENGTH = 512
+
+
+def columns_of(rows: list) -> Any:
+    """Give texts as they are, pairs as a tuple of two lists."""
+    return tuple(map(list, zip(*rows, strict=True))) if _are_pairs(rows) else rows
+
+
+def _are_pairs(rows: list) -> bool:
+    return isinstance(rows[0], tuple)
+
+
+def encode(peer: TransformersModel, rows: list, **options: Any) -> Any:
+    columns = columns_of(rows)
+    return peer.tokenizer(
+        *(columns if _are_pairs(rows) else (columns,)),
+        truncation=True,
+        max_length=MAX_LENGTH,
+        return_token_type_ids=True,
+        **options,
+    )
+
+
+def batches(
+    peer: TransformersModel, rows: list, plan: list[Any], pad_all: bool
+) -> Iterator[dict[str, Any]]:
+    """Tokenize all rows, then give the batches of the plan, on the device."""
+    if pad_all:
+        everything = encode(peer, rows, padding=True, return_tensors="pt")
+        for numbers in plan:
+            yield {k: v[numbers].to(peer.device) for k, v in everything.items()}
+        return
+    encoded = encode(peer, rows)
+    for numbers in plan:
+        batch = {k: [v[i] for i in numbers] for k, v in encoded.items()}
+        padded = peer.tokenizer.pad(batch, return_tensors="pt")
+        yield dict(padded.to(peer.device))
+
+
+def make_plan(
+    peer: TransformersModel,
+    rows: list,
+    by_length: bool,
+    generator: np.random.Generator | None,
+) -> list[Any]:
+    """Cut rows into batches: as they come, shuffled, or by length."""
+    from keras_albert.text.length_buckets import plan_batches
+
+    if by_length:
+        # Characters tell as much as tokens, and cost nothing.
+        lengths = np.array([len("".join(row)) for row in rows])
+        return plan_batches(lengths, BATCH_SIZE, generator)
+    order = np.arange(len(rows))
+    if generator is not None:
+        order = generator.permutation(order)
+    return [order[i : i + BATCH_SIZE] for i in range(0, len(order), BATCH_SIZE)]
+
+
+def fit(
+    peer: TransformersModel,
+    rows: list,
+    labels: list,
+    *,
+    pad_all: bool = False,
+    by_length: bool = False,
+    generator: np.random.Generator | None = None,
+) -> None:
+    """Train for an epoch."""
+    generator = generator or np.random.default_rng(0)
+    plan = make_plan(peer, rows, by_length, generator)
+    is_scores = isinstance(labels[0], float)
+    targets = np.asarray(labels, "float32" if is_scores else "int64")
+    for numbers, inputs in zip(plan, batches(peer, rows, plan, pad_all), strict=True):
+        peer.train_step(inputs, targets[numbers])
+
+
+def predict(
+    peer: TransformersModel,
+    rows: list,
+    *,
+    pad_all: bool = False,
+    by_length: bool = False,
+) -> Any:
+    """Give the logits of all rows, in their order."""
+    plan = make_plan(peer, rows, by_length, None)
+    peer.model.eval()
+    with peer.torch.inference_mode():
+        found = [
+            peer.model(**inputs).logits.cpu().numpy()
+            for inputs in batches(peer, rows, plan, pad_all)
+        ]
+    logits = np.concatenate(found)
+    restored = np.empty_like(logits)
+    restored[np.concatenate(plan)] = logits
+    return restored

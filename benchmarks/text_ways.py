@@ -1,0 +1,143 @@
+"""The ways to train and predict on texts that are compared, defaults and best."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import text_loops
+from peers import BATCH_SIZE, TransformersModel, compile_alike
+
+from keras_albert.text.length_buckets import plan_batches
+
+# KerasHub's default.
+FULL_LENGTH = 512
+
+
+@dataclass(frozen=True)
+class Way:
+    """One library, set in one way.
+
+    Args:
+        name: string.
+        fit: Callable of rows and labels; an epoch.
+        predict: Callable of rows; their outputs.
+        restart: Callable of the steps to come, or `None`; begins a training anew.
+        is_fixed: bool. Whether all rows cost the same, so that a few will do.
+        optional: bool. See `Side`.
+    """
+
+    name: str
+    fit: Callable[[list, list], Any]
+    predict: Callable[[list], Any]
+    restart: Callable[[int | None], None]
+    is_fixed: bool = False
+    optional: bool = False
+
+    def share(self, rows: list) -> int:
+        """Say how many of the rows will do: a fixed length needs a batch or two."""
+        return min(2 * BATCH_SIZE, len(rows)) if self.is_fixed else len(rows)
+
+
+def keras_way(name: str, model: Any, length: int | None = None) -> Way:
+    """Set a Keras model up; `length` is KerasHub's `sequence_length`."""
+    before = model.get_weights()
+
+    def set_length() -> None:
+        if length is not None:
+            model.preprocessor.sequence_length = length
+
+    def fit(rows: list, labels: list) -> None:
+        set_length()
+        columns = text_loops.columns_of(rows)
+        targets = np.asarray(labels, _dtype(labels))
+        model.fit(columns, targets, batch_size=BATCH_SIZE, verbose=0)
+
+    def predict(rows: list) -> Any:
+        set_length()
+        columns = text_loops.columns_of(rows)
+        return np.asarray(model.predict(columns, batch_size=BATCH_SIZE, verbose=0))
+
+    def restart(steps: int | None) -> None:
+        model.set_weights(before)
+        compile_alike(model, steps)
+
+    return Way(name, fit, predict, restart, is_fixed=length is not None)
+
+
+def _dtype(labels: list) -> str:
+    return "float32" if isinstance(labels[0], float) else "int32"
+
+
+def transformers_way(name: str, peer: TransformersModel, optional: bool, **how: Any):
+    """Set transformers up; `how` is of `text_loops`."""
+    generator = np.random.default_rng(0)
+    return Way(
+        name,
+        lambda rows, labels: text_loops.fit(
+            peer, rows, labels, generator=generator, **how
+        ),
+        lambda rows: text_loops.predict(peer, rows, **how),
+        peer.restart,
+        optional=optional,
+    )
+
+
+def all_ways(
+    ours: Any, keras_hub: Any, theirs: TransformersModel, longest: int, compiled: bool
+) -> list[Way]:
+    """Give all of them, ours first.
+
+    Args:
+        ours: An `AlbertClassifier`.
+        keras_hub: KerasHub's model with its weights.
+        theirs: transformers' model with its weights.
+        longest: int. Tokens of the longest row.
+        compiled: bool. Whether to try `torch.compile`.
+    """
+    fitting = min(-(-longest // 8) * 8, FULL_LENGTH)
+    ways = [keras_way("keras_albert", ours)]
+    ways += [
+        keras_way(f"KerasHub, length {length}", keras_hub, length)
+        for length in dict.fromkeys((FULL_LENGTH, fitting))
+    ]
+    settings = {
+        "padding=True": {"pad_all": True},
+        "each batch padded": {},
+        "by length": {"by_length": True},
+    }
+    for name, how in settings.items():
+        ways.append(transformers_way(f"transformers, {name}", theirs, False, **how))
+    if compiled:
+        quick = theirs.compiled()
+        for name in ("each batch padded", "by length"):
+            full_name = f"transformers, {name}, compiled"
+            ways.append(transformers_way(full_name, quick, True, **settings[name]))
+    return ways
+
+
+def longest_row(ours: Any, rows: list) -> int:
+    """Count the tokens of the longest row, as the model sees it."""
+    examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
+    return int(examples.lengths.max())
+
+
+def same_ids(ours: Any, theirs: TransformersModel, rows: list) -> str:
+    """Say of how many rows both tokenizers make the same ids."""
+    examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
+    expected = text_loops.encode(theirs, rows)["input_ids"]
+    same = 0
+    for row, ids in enumerate(expected):
+        length = int(examples.lengths[row])
+        batch = examples.pack(np.array([row]), length)[0]
+        same += batch["token_ids"][0].tolist() == list(ids)
+    return f"transformers' tokenizer gives the same ids for {same} of {len(rows)} rows"
+
+
+def make_batches(ours: Any, rows: list) -> None:
+    """Make the batches of an epoch of ours, and throw them away."""
+    examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
+    padded_length = ours.preprocessor.padded_length
+    for numbers in plan_batches(examples.lengths, BATCH_SIZE):
+        longest = int(examples.lengths[numbers].max())
+        examples.pack(numbers, padded_length(longest))

@@ -1,0 +1,169 @@
+"""The harness of the benchmarks, with clocks that stand where they are told."""
+
+import argparse
+import gc
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+WITH_PYTORCH = pytest.mark.skipif(
+    keras.config.backend() != "torch", reason="one backend shows it"
+)
+
+
+@pytest.fixture(autouse=True)
+def path_of_benchmarks(monkeypatch):
+    """They import each other as scripts of one folder do."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def load(name):
+    return importlib.import_module(name)
+
+
+class Clock:
+    """Each side moves it by its own seconds."""
+
+    def __init__(self):
+        self.now, self.order = 100.0, []
+
+    def __call__(self):
+        return self.now
+
+    def side(self, name, *seconds, **kwargs):
+        harness, left = load("side_by_side"), list(seconds)
+
+        def run():
+            self.order.append(name)
+            self.now += left.pop(0)
+
+        return harness.Side(name, run, **kwargs)
+
+
+def measure(clock, sides, repeats, **kwargs):
+    return load("side_by_side").measure("t", sides, repeats, clock=clock, **kwargs)
+
+
+def test_sides_take_turns_and_begin_in_turn():
+    clock = Clock()
+    sides = [clock.side(name, *[1] * 4) for name in "abc"]
+    measure(clock, sides, 3)
+    assert "".join(clock.order) == "abc" + "abc" + "bca" + "cab"
+
+
+def test_ratios_are_of_a_round_and_by_amount():
+    clock = Clock()
+    ours = clock.side("keras_albert", 9, 1, 2, 4, amount=10)
+    theirs = clock.side("slow", 9, 3, 2, 4, amount=5)
+    found = measure(clock, [ours, theirs], 3, work="rows")
+    # The first run of each warms up.
+    assert found.costs == {"keras_albert": [1, 2, 4], "slow": [3, 2, 4]}
+    assert found.ratios("slow") == [6, 2, 2]
+    assert found.ratios("keras_albert") == [1, 1, 1]
+    assert load("side_by_side").spread(found.ratios("slow")) == (2, 2, 6)
+
+
+def test_a_side_may_say_what_it_cost():
+    harness = load("side_by_side")
+    side = harness.Side("memory", lambda: 7.5, gives_cost=True)
+    found = harness.measure("t", [side], 2, unit="MB", warm_up=False)
+    assert found.costs == {"memory": [7.5, 7.5]}
+
+
+def test_a_side_that_fails_is_left_out_only_if_it_may():
+    harness, clock = load("side_by_side"), Clock()
+
+    def fail():
+        raise RuntimeError("no compiler\nat all")
+
+    ours = clock.side("keras_albert", 1, 1)
+    found = measure(clock, [ours, harness.Side("quick", fail, optional=True)], 1)
+    assert list(found.costs) == ["keras_albert"]
+    assert found.notes == ["quick does not run here: no compiler"]
+    with pytest.raises(RuntimeError, match="no compiler"):
+        measure(clock, [harness.Side("needed", fail)], 1)
+
+
+def test_two_sides_of_one_name_are_refused():
+    clock = Clock()
+    with pytest.raises(ValueError, match="one name: a, a"):
+        measure(clock, [clock.side("a", 1), clock.side("a", 1)], 1)
+
+
+def test_a_report_is_a_table_a_file_and_a_plot(tmp_path, capsys):
+    reports, clock = load("reports"), Clock()
+    sides = [
+        clock.side("keras_albert", 1, 2, 2),
+        clock.side("KerasHub, length 512", 1, 8, 6),
+        clock.side("transformers", 1, 5, 5),
+    ]
+    found = measure(clock, sides, 2, notes=["outputs within [0]"], work="rows")
+    arguments = argparse.Namespace(size="tiny", output=tmp_path / "new", data=None)
+    path = reports.report("name", [found], arguments, "torch")
+    assert path == tmp_path / "new" / "name_torch.json"
+    written = json.loads(path.read_text())
+    assert written["settings"] == {
+        "size": "tiny",
+        "output": str(tmp_path / "new"),
+        "data": None,
+    }
+    assert written["versions"]["keras"] == keras.__version__
+    assert written["machine"]["cores"] >= 1
+    (comparison,) = written["comparisons"]
+    assert comparison["notes"] == ["outputs within [0]"]
+    assert comparison["sides"]["KerasHub, length 512"] == {
+        "costs": [8, 6],
+        "amount": 1,
+        "ratio": [3, 3.5, 4],
+    }
+    printed = capsys.readouterr().out
+    assert "the better peer: transformers, 2.50 (2.50 to 2.50)" in printed
+    assert "outputs within [0]" in printed
+    plot = tmp_path / "new" / "name_torch_t.png"
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_differs_is_not_compared():
+    peers = load("peers")
+    with pytest.raises(ValueError, match=r"KerasHub computes something else.*1\.0e-03"):
+        peers.check_agreement({"ours": peers.np.zeros(2), "KerasHub": [0, 1e-3]})
+    with pytest.raises(ValueError, match="something else"):
+        peers.check_agreement({"ours": peers.np.zeros(1), "KerasHub": [float("nan")]})
+
+
+@WITH_PYTORCH
+# KerasHub does not close the vocabulary that it reads.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_comparison_runs_from_end_to_end(tmp_path, monkeypatch, capsys):
+    """Three libraries with the same weights, on texts of this repository."""
+    from keras_albert.pretraining.model_sizes import MODEL_SIZES
+
+    small = {
+        "num_layers": 1,
+        "num_heads": 1,
+        "embedding_dim": 8,
+        "hidden_dim": 8,
+        "intermediate_dim": 8,
+    }
+    monkeypatch.setitem(MODEL_SIZES, "tiny", small)
+    words = ["prediction.py", "--size", "tiny", "--examples", "6", "--repeats", "1"]
+    words += ["--no-torch-compile", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    load("prediction").main()
+    gc.collect()
+    written = json.loads((tmp_path / "prediction_torch.json").read_text())
+    (comparison,) = written["comparisons"]
+    assert {name.split(",")[0] for name in comparison["sides"]} == {
+        "keras_albert",
+        "KerasHub",
+        "transformers",
+    }
+    assert all(side["costs"][0] > 0 for side in comparison["sides"].values())
+    assert "same weights, outputs within" in comparison["notes"][0]
+    assert "the same ids for 6 of 6 rows" in comparison["notes"][-1]
+    assert "the better peer" in capsys.readouterr().out
