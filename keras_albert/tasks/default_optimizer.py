@@ -5,12 +5,18 @@ from typing import Any
 import keras
 
 
+# The width of ALBERT base.
+_BASE = 768
+
+
 def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
     """Choose a peak learning rate by the model's width.
 
     For pretrained weights 0.03 / width: 4e-5 for base, 7e-6 for xxlarge, in the range
     of the recipes of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14.
-    Random weights have far to go and nothing to lose, and take twice that.
+    Models narrower than base need more, 6e-4 at a width of 256: there 1e-4 left a
+    pretrained model behind random weights after 150 steps, and 6e-4 put it ahead
+    (`benchmarks/few_labels.py`). Random weights take 0.064 / width.
 
     Args:
         hidden_dim: int. Width of the encoder.
@@ -19,7 +25,9 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
     Returns:
         The rate, at most 1e-3.
     """
-    return min((0.03 if pretrained else 0.064) / hidden_dim, 1e-3)
+    if not pretrained:
+        return min(0.064 / hidden_dim, 1e-3)
+    return min(0.03 / hidden_dim * max(1.0, _BASE / hidden_dim) ** 1.5, 1e-3)
 
 
 def default_optimizer(
