@@ -55,13 +55,13 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
             notes=notes,
         )
         if arguments.accuracy:
-            yield compare_accuracy(task, ways, arguments.accuracy)
+            yield compare_accuracy(task, ways, arguments)
 
 
-def compare_accuracy(task: TextTask, ways, count: int) -> Comparison:
+def compare_accuracy(task: TextTask, ways, arguments) -> Comparison:
     """Train each from the same weights, and score it on what is held out."""
-    rows, labels = task.examples("train", count)
-    held_out, expected = task.examples("dev", 2000)
+    rows, labels = task.examples("train", arguments.accuracy)
+    held_out, expected = task.examples("dev", arguments.held_out)
     seconds, scores = {}, []
     for way in ways:
         way.restart(-(-len(rows) // 32))
@@ -97,6 +97,7 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--examples", type=int, default=1024, help="of a timed epoch")
     made.add_argument("--accuracy", type=int, help="also train on so many examples")
+    made.add_argument("--held-out", type=int, default=500, help="to score on")
     made.add_argument("--tasks", nargs="+", help='of "sst-2 sts-b race"; default: all')
     made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
     arguments = made.parse_args()
@@ -105,11 +106,11 @@ def main() -> None:
     from reports import report
 
     vocabulary = read_vocabulary(arguments.data)
-    comparisons = [
+    comparisons = (
         comparison
         for task in read_tasks(arguments.data, arguments.tasks)
         for comparison in compare(task, vocabulary, arguments)
-    ]
+    )
     report("fine_tuning", comparisons, arguments, keras.config.backend())
 
 

@@ -94,7 +94,7 @@ def main() -> None:
     from reports import report
 
     sizes = arguments.sizes or [arguments.size]
-    comparisons = [compare(arguments, size) for size in sizes]
+    comparisons = (compare(arguments, size) for size in sizes)
     report("mixed_precision", comparisons, arguments, keras.config.backend())
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def better_peer(comparison: Comparison) -> tuple[str, tuple[float, float, float]
 
 def report(
     name: str,
-    comparisons: list[Comparison],
+    comparisons: Iterable[Comparison],
     arguments: argparse.Namespace,
     backend: str = "",
 ) -> Path:
@@ -65,7 +66,8 @@ def report(
 
     Args:
         name: string. Of the benchmark.
-        comparisons: What was measured.
+        comparisons: What was measured; if it is still being measured, each is shown
+            and kept as it comes.
         arguments: The settings.
         backend: string. Of Keras. Defaults to `""`, where none matters.
 
@@ -82,14 +84,16 @@ def report(
         "machine": machine(),
         "versions": versions(),
         "settings": settings,
-        "comparisons": [_as_json(comparison) for comparison in comparisons],
+        "comparisons": [],
     }
     stem = re.sub(r"\W+", "_", f"{name}_{backend}".strip("_"))
     arguments.output.mkdir(parents=True, exist_ok=True)
     path = arguments.output / f"{stem}.json"
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    _print(found, comparisons)
+    _print_setting(found)
     for comparison in comparisons:
+        _print(comparison)
+        found["comparisons"].append(_as_json(comparison))
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         slug = re.sub(r"\W+", "_", comparison.title.lower()).strip("_")
         draw(comparison, arguments.output / f"{stem}_{slug}.png")
     return path
@@ -112,44 +116,46 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _print(found: dict[str, Any], comparisons: list[Comparison]) -> None:
+def _console() -> Any:
     from rich.console import Console
+
+    # Wide enough for the columns where it goes to a file.
+    console = Console()
+    return Console(width=max(console.width, 120), soft_wrap=True)
+
+
+def _print_setting(found: dict[str, Any]) -> None:
+    console = _console()
+    console.print(f"{found['benchmark']}, backend {found['backend'] or '-'}")
+    for part in ("machine", "versions", "settings"):
+        words = ", ".join(f"{name} {value}" for name, value in found[part].items())
+        console.print(words, highlight=False, markup=False)
+
+
+def _print(comparison: Comparison) -> None:
     from rich.table import Table
 
-    # Wide enough for its columns where it goes to a file.
-    console = Console()
-    console = Console(width=max(console.width, 120), soft_wrap=True)
-    packages = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
-    about = ", ".join(f"{k} {v}" for k, v in found["machine"].items())
-    settings = ", ".join(f"{k}={v}" for k, v in found["settings"].items())
-    console.print(f"{found['benchmark']}, backend {found['backend'] or '-'}")
-    console.print(f"{about}\n{packages}\n{settings}", highlight=False)
-    for comparison in comparisons:
-        unit, work = comparison.unit, comparison.work
-        table = Table(title=comparison.title, title_justify="left")
-        table.add_column("side", no_wrap=True)
-        table.add_column(unit, justify="right", no_wrap=True)
-        table.add_column("least to most", justify="right", no_wrap=True)
+    console = _console()
+    unit, work = comparison.unit, comparison.work
+    table = Table(title=comparison.title, title_justify="left")
+    table.add_column("side", no_wrap=True)
+    columns = [unit, "least to most", *([f"{work}/{unit}"] if work else [])]
+    for column in (*columns, "times the first", "least to most"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, costs in comparison.costs.items():
+        least, median, most = spread(costs)
+        row = [name, f"{median:.4g}", f"{least:.4g} to {most:.4g}"]
         if work:
-            table.add_column(f"{work}/{unit}", justify="right", no_wrap=True)
-        table.add_column("times the first", justify="right", no_wrap=True)
-        table.add_column("least to most", justify="right", no_wrap=True)
-        for name, costs in comparison.costs.items():
-            least, median, most = spread(costs)
-            row = [name, f"{median:.4g}", f"{least:.4g} to {most:.4g}"]
-            if work:
-                row.append(f"{comparison.amounts[name] / median:.4g}")
-            least, median, most = spread(comparison.ratios(name))
-            row += [f"{median:.2f}", f"{least:.2f} to {most:.2f}"]
-            table.add_row(*row)
-        console.print(table)
-        if any(not side.startswith(OURS) for side in comparison.costs):
-            peer, (least, median, most) = better_peer(comparison)
-            console.print(
-                f"the better peer: {peer}, {median:.2f} ({least:.2f} to {most:.2f})"
-            )
-        for note in comparison.notes:
-            console.print(f"- {note}", highlight=False, markup=False)
+            row.append(f"{comparison.amounts[name] / median:.4g}")
+        least, median, most = spread(comparison.ratios(name))
+        table.add_row(*row, f"{median:.2f}", f"{least:.2f} to {most:.2f}")
+    console.print(table)
+    if any(not side.startswith(OURS) for side in comparison.costs):
+        peer, (least, median, most) = better_peer(comparison)
+        words = f"the better peer: {peer}, {median:.2f} ({least:.2f} to {most:.2f})"
+        console.print(words)
+    for note in comparison.notes:
+        console.print(f"- {note}", highlight=False, markup=False)
 
 
 def draw(comparison: Comparison, path: Path) -> None:

@@ -11,7 +11,9 @@ TensorFlow, which give no account, a fresh process' greatest resident memory ove
 it was before its first step; on a GPU, PyTorch's own peak.
 """
 
+import importlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,6 @@ from side_by_side import Comparison, Side, measure
 TASK = "AlbertMaskedLM"
 MEGABYTE = 2**20
 LIBRARIES = ("keras_albert", "keras_albert, remat", "KerasHub")
-CHECKPOINTED = "transformers, gradient checkpointing"
 
 
 def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32") -> Any:
@@ -59,7 +60,8 @@ def account(
     slots = max(1, round(0.15 * length))
     compiled = lower_training_step(model, rows, length, slots).compile()
     memory = compiled.memory_analysis().temp_size_in_bytes / MEGABYTE
-    return {"MB": memory, "seconds": time.perf_counter() - start}
+    seconds = time.perf_counter() - start
+    return {"MB": memory, "seconds": seconds, "parameters": model.count_params()}
 
 
 def peak(
@@ -68,23 +70,23 @@ def peak(
     """Take a step, and see how far memory grew."""
     ids, y = inputs_of(TASK, vocabulary_size, rows, length)
     if library.startswith("transformers"):
-        run = _transformers(library, size, vocabulary_size, ids, y)
+        run = _transformers(size, vocabulary_size, ids, y)
     else:
         model = build(library, size, vocabulary_size)
 
         def run() -> None:
             model.train_on_batch(ids, y)
 
+    parameters = 0 if library == "transformers" else model.count_params()
     before = _memory(reset=True)
     start = time.perf_counter()
     run()
     seconds = time.perf_counter() - start
-    return {"MB": (_memory() - before) / MEGABYTE, "seconds": seconds}
+    grown = (_memory() - before) / MEGABYTE
+    return {"MB": grown, "seconds": seconds, "parameters": parameters}
 
 
-def _transformers(
-    library: str, size: str, vocabulary_size: int, ids: Any, y: Any
-) -> Any:
+def _transformers(size: str, vocabulary_size: int, ids: Any, y: Any) -> Any:
     import tempfile
 
     from peers import TransformersModel
@@ -93,8 +95,6 @@ def _transformers(
     with tempfile.TemporaryDirectory() as folder:
         ours.export_to_transformers(Path(folder) / "transformers")
         peer = TransformersModel(Path(folder), "AutoModelForMaskedLM")
-    if library == CHECKPOINTED:
-        peer.plain.gradient_checkpointing_enable()
     return transformers_step(peer, TASK, ids, y)
 
 
@@ -115,14 +115,17 @@ def _memory(reset: bool = False) -> int:
     return int(words[words.index("VmRSS:" if reset else "VmHWM:") + 1]) * 1024
 
 
-def compare(arguments: Any, size: str, vocabulary_size: int = VOCABULARY_SIZE):
+def compare(
+    arguments: Any, size: str, vocabulary_size: int = VOCABULARY_SIZE
+) -> Iterator[Comparison]:
     """Give what a step takes in memory, and how long it compiles."""
     import keras
 
     is_jax = keras.config.backend() == "jax"
     libraries = [*LIBRARIES]
     if keras.config.backend() == "torch":
-        libraries += ["transformers", CHECKPOINTED]
+        # Its ALBERT knows no gradient checkpointing.
+        libraries.append("transformers")
     shape = {"rows": arguments.rows, "length": arguments.length}
     question = {"size": size, "vocabulary_size": vocabulary_size, **shape}
     answers: dict[str, list[dict[str, float]]] = {}
@@ -140,9 +143,13 @@ def compare(arguments: Any, size: str, vocabulary_size: int = VOCABULARY_SIZE):
         # The compiler says the same each time.
         1 if is_jax else arguments.repeats,
         unit="MB",
-        notes=["one masked LM of the same sizes on each side; see equal_shapes"],
+        notes=["as many parameters on each side; equal_shapes compares outputs"],
         warm_up=False,
     )
+    counts = {n: found[0]["parameters"] for n, found in answers.items()}
+    if len({count for count in counts.values() if count}) > 1:
+        msg = f"The sides are not of one size: {counts}"
+        raise ValueError(msg)
     yield memory
     yield Comparison(
         title.replace("memory of a step", "time of that step, compilation included"),
@@ -151,14 +158,15 @@ def compare(arguments: Any, size: str, vocabulary_size: int = VOCABULARY_SIZE):
     )
 
 
-def compare_on_chips(arguments: Any, size: str, chips: str, vocabulary_size: int):
+def compare_on_chips(
+    arguments: Any, size: str, chips: str, vocabulary_size: int
+) -> Iterator[Comparison]:
     """Give the largest batch that a chip takes, and the seconds to compile it."""
-    # It chooses the backend.
-    from tpu_compile import search  # noqa: I001
     from jax.experimental import topologies
+    from tpu_compile import search
 
     topology = topologies.get_topology_desc(platform="tpu", topology_name=chips)
-    rows, seconds = {}, {}
+    rows, seconds, found = {}, {}, []
     for library in LIBRARIES:
         model = build(library, size, vocabulary_size, "mixed_bfloat16")
         slots = max(1, round(0.15 * arguments.length))
@@ -166,8 +174,9 @@ def compare_on_chips(arguments: Any, size: str, chips: str, vocabulary_size: int
             model, slots, topology.devices, arguments.first
         )
         seconds[library] = [compiled.seconds]
+        fits = "" if compiled.available is None else ", which does not fit"
+        found.append(f"{library}: {rows[library]} rows a chip{fits}")
     title = f"{size} on {chips}, {arguments.length} tokens"
-    found = [f"{library}: {n} rows a chip" for library, n in rows.items()]
     # So that a ratio says how many times as many rows ours takes.
     room = {library: [1 / n] for library, n in rows.items()}
     ones = dict.fromkeys(rows, 1.0)
@@ -190,19 +199,24 @@ def main() -> None:
     made.add_argument("--first", type=int, default=512, help="rows a chip tried first")
     arguments = made.parse_args()
     prepare(arguments)
-    comparisons: list[Comparison] = []
-    for size in arguments.sizes or [arguments.size]:
-        if arguments.chips:
-            comparisons += compare_on_chips(
-                arguments, size, arguments.chips, VOCABULARY_SIZE
-            )
-        else:
-            comparisons += compare(arguments, size)
+    if arguments.chips:
+        # It chooses the backend, and so comes first.
+        importlib.import_module("tpu_compile")
     import keras
     from reports import report
 
     backend = keras.config.backend()
-    report("step_memory", comparisons, arguments, arguments.chips or backend)
+    where = arguments.chips
+    comparisons = (
+        comparison
+        for size in arguments.sizes or [arguments.size]
+        for comparison in (
+            compare_on_chips(arguments, size, where, VOCABULARY_SIZE)
+            if where
+            else compare(arguments, size)
+        )
+    )
+    report("step_memory", comparisons, arguments, where or backend)
 
 
 if __name__ == "__main__":
