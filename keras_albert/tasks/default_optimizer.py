@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 
-
 # The width of ALBERT base.
 _BASE = 768
 
