@@ -1,5 +1,6 @@
 """The optimizer that `compile()` chooses when nobody else does."""
 
+import math
 from typing import Any
 
 import keras
@@ -26,7 +27,8 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
     """
     if not pretrained:
         return min(0.064 / hidden_dim, 1e-3)
-    return min(0.03 / hidden_dim * max(1.0, _BASE / hidden_dim) ** 1.5, 1e-3)
+    narrower = max(1.0, _BASE / hidden_dim)
+    return min(0.03 / hidden_dim * math.pow(narrower, 1.5), 1e-3)
 
 
 def default_optimizer(
