@@ -143,7 +143,7 @@ def compare(
         # The compiler says the same each time.
         1 if is_jax else arguments.repeats,
         unit="MB",
-        notes=["as many parameters on each side; equal_shapes compares outputs"],
+        notes=["ours and KerasHub have as many parameters; equal_shapes runs them"],
         warm_up=False,
     )
     counts = {n: found[0]["parameters"] for n, found in answers.items()}
