@@ -71,8 +71,7 @@ def tests_without_tensorflow(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Measure; `-- NAME` picks one of `benchmarks/NAME.py`."""
+    """Measure; arguments go to `python -m benchmarks`: `-- prediction`, say."""
     session.install(TORCH)
     session.install("-e", ".[test,jax,torch]")
-    for name in session.posargs or ("depth_loop",):
-        session.run("python", f"benchmarks/{name}.py")
+    session.run("python", "-m", "benchmarks", *session.posargs)

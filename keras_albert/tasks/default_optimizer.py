@@ -88,15 +88,10 @@ def adamw(
 def default_jit_compile() -> bool | str:
     """Choose whether to compile with XLA.
 
-    On a CPU, TensorFlow's own graph takes every batch length as it comes, where XLA
-    compiles anew for each; a step is as fast either way
-    (`benchmarks/depth_loop.py`). Everywhere else Keras decides.
+    TensorFlow's own graph takes every batch length as it comes. XLA would compile anew
+    for each, is no faster on a CPU (`benchmarks/depth_loop.py`), and cannot
+    differentiate the loop over the layers once lengths differ: "Transpose must be a
+    compile-time constant". With one length, or `unroll=True`, it may be asked for. On
+    the other backends Keras decides; a TPU always compiles.
     """
-    if keras.config.backend() != "tensorflow":
-        return "auto"
-    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
-    has_accelerator = any(
-        device.device_type != "CPU" for device in tf.config.list_physical_devices()
-    )
-    return "auto" if has_accelerator else False
+    return False if keras.config.backend() == "tensorflow" else "auto"

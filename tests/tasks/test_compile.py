@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.tasks.default_optimizer import (
+    default_jit_compile,
     default_learning_rate,
     default_optimizer,
 )
@@ -44,6 +45,11 @@ def test_the_rate_falls_with_the_width_and_for_pretrained_weights():
     assert default_learning_rate(768, False) > default_learning_rate(768, True)
     assert default_learning_rate(256, True) == pytest.approx(6.1e-4, rel=0.01)
     assert default_learning_rate(2, True) == default_learning_rate(4, True) <= 1e-3
+
+
+def test_tensorflow_runs_its_own_graph():
+    is_tensorflow = keras.config.backend() == "tensorflow"
+    assert default_jit_compile() is (False if is_tensorflow else "auto")
 
 
 def test_biases_and_layer_norms_do_not_decay(classifier):
