@@ -13,12 +13,11 @@ import numpy.typing as npt
 
 from keras_albert.serving import c_api_program
 from keras_albert.serving.saved_model_file import Signature
-from keras_albert.serving.tensor_values import DTYPES
+from keras_albert.serving.tensor_values import DTYPE_NUMBERS, DTYPES
 from keras_albert.serving.tensorflow_messages import OpList
 from keras_albert.serving.tensorflow_process import describe_end
 
 Arrays = dict[str, npt.NDArray[Any]]
-_NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
 class Served(NamedTuple):
@@ -120,7 +119,7 @@ def _to_json(value: Any) -> dict[str, Any]:
     dtype = array.dtype.name
     if dtype == "object":
         dtype, values = "string", [text.decode("latin-1") for text in values]
-    return {"dtype": _NUMBERS[dtype], "shape": array.shape, "values": values}
+    return {"dtype": DTYPE_NUMBERS[dtype], "shape": array.shape, "values": values}
 
 
 def _from_json(tensor: dict[str, Any]) -> npt.NDArray[Any]:

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 from keras_albert.layers.choice_scores import MISSING_CHOICE
 from keras_albert.serving.onnx_builder import OnnxBuilder
-from keras_albert.serving.onnx_task import IDS, OnnxTask
+from keras_albert.serving.onnx_task import OnnxTask
+from keras_albert.tasks.id_arrays import ID_NAMES
 
 
 class OnnxMultipleChoice(OnnxTask):
@@ -26,7 +27,7 @@ class OnnxMultipleChoice(OnnxTask):
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
         """Give the choices an axis."""
-        return dict.fromkeys(IDS, ("batch", "choices", "length"))
+        return dict.fromkeys(ID_NAMES, ("batch", "choices", "length"))
 
     def run(self, ids: dict[str, Any]) -> Any:
         """Compute what `predict` gives."""

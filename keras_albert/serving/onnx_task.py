@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 from keras_albert.serving.onnx_builder import OnnxBuilder
 from keras_albert.serving.onnx_encoder import encode, pool
 from keras_albert.serving.onnx_text import OnnxText
-
-IDS = ("token_ids", "segment_ids", "padding_mask")
+from keras_albert.tasks.id_arrays import ID_NAMES
 
 
 class OnnxTask:
@@ -52,7 +51,7 @@ class OnnxTask:
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
         """Give the axes of each input of ids."""
-        return dict.fromkeys(IDS, ("batch", "length"))
+        return dict.fromkeys(ID_NAMES, ("batch", "length"))
 
     def run(self, ids: dict[str, Any]) -> Any:
         """Compute what `predict` gives."""

@@ -14,6 +14,7 @@ from keras_albert.presets.needed_packages import check_packages
 from keras_albert.serving.model_description import describe_model
 from keras_albert.serving.saved_model_options import saved_model_options
 from keras_albert.serving.served_tasks import check_is_served
+from keras_albert.serving.served_versions import served_versions
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
 
 
@@ -128,8 +129,7 @@ def _choose_version(path: Path, version: int | None) -> int:
     if path.exists() and not path.is_dir():
         msg = f"{path} is a file, and a directory is to be written. Name another path."
         raise NotADirectoryError(msg)
-    folders = path.iterdir() if path.exists() else ()
-    versions = [int(p.name) for p in folders if _is_version(p.name)]
+    versions = served_versions(path)
     if version is None:
         return max(versions, default=0) + 1
     if version < 1:
@@ -141,7 +141,3 @@ def _choose_version(path: Path, version: int | None) -> int:
         )
         raise FileExistsError(msg)
     return version
-
-
-def _is_version(name: str) -> bool:
-    return name.isascii() and name.isdigit()

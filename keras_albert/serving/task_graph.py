@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_albert.tasks.id_arrays import ID_NAMES
 from keras_albert.text.graph_packing import pack_in_graph
 
 # A server pads names and texts with nothing, and numbers with zero.
@@ -69,8 +70,7 @@ class TaskGraph:
         Returns:
             A function of `token_ids`, `segment_ids` and `padding_mask`.
         """
-        names = ("token_ids", "segment_ids", "padding_mask")
-        specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in names]
+        specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in ID_NAMES]
 
         def serve_tokens(
             token_ids: Any, segment_ids: Any, padding_mask: Any

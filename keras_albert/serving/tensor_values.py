@@ -10,7 +10,7 @@ from keras_albert.serving.tensorflow_messages import TensorProto
 
 # TensorFlow's numbers of the dtypes that served models have.
 DTYPES = {1: "float32", 3: "int32", 7: "string"}
-_NUMBERS = {name: number for number, name in DTYPES.items()}
+DTYPE_NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
 def write_tensor(array: Any) -> Any:
@@ -24,7 +24,7 @@ def write_tensor(array: Any) -> Any:
     """
     array = np.asarray(array)
     dtype = "string" if array.dtype == object else array.dtype.name
-    message = TensorProto(dtype=_NUMBERS[dtype])
+    message = TensorProto(dtype=DTYPE_NUMBERS[dtype])
     message.tensor_shape.SetInParent()  # a scalar has a shape too, an empty one
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)

@@ -10,6 +10,7 @@ from keras_albert.serving.c_api import Arrays, run_saved_model
 from keras_albert.serving.request_examples import grpc_example, rest_example
 from keras_albert.serving.saved_model_file import SavedModelFile, Signature
 from keras_albert.serving.served_operations import unknown_operations
+from keras_albert.serving.served_versions import served_versions
 from keras_albert.serving.warm_up import WARM_UP_FILE, WarmUpRequest, read_warm_up
 
 # Between two versions of TensorFlow float32 differs by 1e-6; int8, where a number lies
@@ -109,10 +110,9 @@ def _find_version(path: Path) -> Path:
         msg = f"There is no directory {path}. Pass what `export` returned."
         raise ValueError(msg)
     path = path.absolute()
-    versions = [p for p in path.iterdir() if p.name.isascii() and p.name.isdigit()]
-    if (path / "saved_model.pb").exists() or not versions:
+    if (path / "saved_model.pb").exists():
         return path
-    return max(versions, key=lambda version: int(version.name))
+    return [path, *served_versions(path).values()][-1]
 
 
 def _read_requests(version: Path, model: SavedModelFile) -> list[WarmUpRequest]:

@@ -6,12 +6,11 @@ KERAS_BACKEND=tensorflow python -m keras_albert.serving.write_litert FROM TO OPT
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
-import keras
 import tensorflow as tf
 
 from keras_albert.serving.litert_graph import LitertGraph
+from keras_albert.tasks.task_presets import load_saved_task
 
 
 def write_litert(
@@ -25,10 +24,7 @@ def write_litert(
         sequence_length: int or `None`. Tokens in a row; `None` for any number.
         quantize: `"dynamic_int8"`, `"fp16"` or `None`.
     """
-    config = json.loads(Path(preset, "task.json").read_text(encoding="utf-8"))
-    task_class: Any = keras.saving.get_registered_object(config["registered_name"])
-    task = task_class.from_preset(preset)
-    graph = LitertGraph(task, sequence_length)
+    graph = LitertGraph(load_saved_task(preset), sequence_length)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [graph.function.get_concrete_function()], graph.module
     )

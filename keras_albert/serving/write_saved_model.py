@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from keras_albert.presets.versions import versions
 from keras_albert.serving.served_tasks import graph_class
 from keras_albert.serving.warm_up import WARM_UP_FILE, write_warm_up
+from keras_albert.tasks.task_presets import load_saved_task
 
 
 def write_saved_model(
@@ -35,10 +35,7 @@ def write_saved_model(
         manifest: dict or `None`. What is known of the model where it was trained.
             Defaults to `None`, nothing.
     """
-    # By the task's own class, of which there may be several for one backbone.
-    config = json.loads(Path(preset, "task.json").read_text(encoding="utf-8"))
-    task_class: Any = keras.saving.get_registered_object(config["registered_name"])
-    task = task_class.from_preset(preset)
+    task = load_saved_task(preset)
     if max_length is not None:
         task.preprocessor.sequence_length = None
         task.preprocessor.max_sequence_length = max_length

@@ -7,6 +7,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+# What the model takes, by name and in this order.
+ID_NAMES = ("token_ids", "segment_ids", "padding_mask")
+
 
 def read_ids(
     backbone: Any, inputs: Any, axes: tuple[str, ...] = ("examples", "tokens")
@@ -27,15 +30,14 @@ def read_ids(
         TypeError: If `inputs` is no such dict.
         ValueError: If they are no integers of one shape, too long, or out of range.
     """
-    expected = ("token_ids", "segment_ids", "padding_mask")
-    if not isinstance(inputs, Mapping) or not set(expected) <= set(inputs):
+    if not isinstance(inputs, Mapping) or not set(ID_NAMES) <= set(inputs):
         keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
         msg = (
             "The model takes texts, for which it needs a preprocessor, or a dict of "
-            f"{', '.join(expected)}. Received: {keys}"
+            f"{', '.join(ID_NAMES)}. Received: {keys}"
         )
         raise TypeError(msg)
-    ids = {name: _to_numpy(inputs[name]) for name in expected}
+    ids = {name: _to_numpy(inputs[name]) for name in ID_NAMES}
     shapes = {name: array.shape for name, array in ids.items()}
     integral = all(array.dtype.kind in "iub" for array in ids.values())
     if (

@@ -99,6 +99,21 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         return task
 
 
+def load_saved_task(preset: str) -> Any:
+    """Load a preset as the task that it was saved from.
+
+    `AlbertTask.from_preset` would not do: one backbone has many tasks.
+
+    Args:
+        preset: string. A directory that a task's `save_to_preset` wrote.
+
+    Returns:
+        The task.
+    """
+    saved: Any = _saved_class(Path(preset))
+    return saved.from_preset(preset)
+
+
 def _saved_class(directory: Path) -> type:
     """Give the class of the task that a preset was saved from; `object` if of none."""
     path = directory / _TASK_FILE

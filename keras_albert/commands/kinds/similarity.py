@@ -3,12 +3,14 @@
 import argparse
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from keras_albert.commands.kinds.kind import Data, Kind
 from keras_albert.commands.run_report import Report
 from keras_albert.commands.training_files import describe, read_table
 from keras_albert.tasks import AlbertTextEmbedder
+from keras_albert.tasks.pair_scores import cosine_scores
 
 
 def _read(path: Path, arguments: argparse.Namespace) -> Data:
@@ -33,9 +35,8 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
 def _report(task: AlbertTextEmbedder, data: Data) -> Report:
     from scipy.stats import pearsonr, spearmanr  # noqa: PLC0415  (an extra)
 
-    first, second = (task.embed(texts) for texts in data.x)
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    cosines = (first * second).sum(axis=1) / np.maximum(lengths, 1e-12)
+    vectors = np.stack([task.embed(texts) for texts in data.x], axis=1)
+    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))[:, 0]
     return Report(
         {
             "Pearson": float(pearsonr(data.y, cosines).statistic),

@@ -12,6 +12,7 @@ from keras_albert.commands.predictors.predictor import (
     rows_of_outputs,
 )
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.serving.served_versions import served_versions
 
 _NAMES = {"text", "text_pair", "context", "question", "choices"}
 
@@ -78,9 +79,8 @@ def version_of(path: Path) -> Path:
     """
     if (path / "saved_model.pb").is_file():
         return path
-    folders = (p for p in path.iterdir() if p.name.isascii() and p.name.isdigit())
-    versions = [p for p in folders if (p / "saved_model.pb").is_file()]
-    return max(versions, key=lambda p: int(p.name), default=path)
+    below = served_versions(path).values()
+    return [path, *(p for p in below if (p / "saved_model.pb").is_file())][-1]
 
 
 def _functions_by_inputs(

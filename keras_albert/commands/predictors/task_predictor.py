@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import keras
 
 from keras_albert import tasks
 from keras_albert.commands.answer_lines import Answer
 from keras_albert.commands.predictors.predictor import Columns, Predictor
+from keras_albert.tasks.pair_scores import cosine_scores
 
 _PAIRS = (("text", "text_pair"), ("text",))
 
@@ -80,10 +81,8 @@ def _embed(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
     vectors = task.embed(_texts(columns), batch_size=batch_size)
     if "text_pair" not in columns:
         return [{"embedding": vector} for vector in vectors]
-    lengths = np.linalg.norm(vectors, axis=-1)
-    cosines = (vectors[:, 0] * vectors[:, 1]).sum(axis=-1)
-    cosines = cosines / np.maximum(lengths.prod(axis=-1), 1e-7)
-    return [{"similarity": cosine} for cosine in cosines]
+    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))
+    return [{"similarity": cosine} for cosine in cosines[:, 0]]
 
 
 def _score_order(task: Any, columns: Columns, batch_size: int) -> list[Answer]:

@@ -11,6 +11,7 @@ from keras_albert.commands.predictors.predictor import (
     by_length,
     rows_of_outputs,
 )
+from keras_albert.tasks.id_arrays import ID_NAMES
 from keras_albert.text.examples import pack_all
 
 Run = Callable[[dict[str, Any]], dict[str, Any]]
@@ -24,7 +25,6 @@ _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("question", "choices"),
     ),
 }
-_IDS = ("token_ids", "segment_ids", "padding_mask")
 
 
 class TokenPredictor(Predictor):
@@ -78,7 +78,7 @@ class TokenPredictor(Predictor):
         x = texts if len(texts) > 1 else texts[0]
         examples, _ = self._preprocessor.encode_for_prediction(x)
         packed = pack_all(examples, self._preprocessor.padded_length, True)[0]
-        rows = rows_of_outputs(self._run_ids({name: packed[name] for name in _IDS}))
+        rows = rows_of_outputs(self._run_ids({name: packed[name] for name in ID_NAMES}))
         if self._labels:
             for row in rows:
                 row["label"] = self._labels[int(row["index"])]
