@@ -3,6 +3,9 @@
 import functools
 from typing import Any
 
+import keras
+import numpy as np
+
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 
 # What a run decides by itself: how it computes, and what follows from the data.
@@ -33,7 +36,10 @@ def load_starting_weights(task: Any, preset: str) -> None:
     """Set the weights of a task to those of a preset.
 
     Layers share their weights, so that a model with more or fewer of them can start
-    from the same preset. What the preset's head lacks, starts from random weights.
+    from the same preset. Of more positions than the preset has, the further ones are
+    its own once more, in turn: what it learned of neighbours holds there too
+    ([Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 5). What the
+    preset's head lacks, starts from random weights.
 
     Args:
         task: What `build_pretrainer` gave.
@@ -50,9 +56,14 @@ def load_starting_weights(task: Any, preset: str) -> None:
             f"own: keras-albert prepare --vocabulary {preset}"
         )
         raise ValueError(msg)
-    differ = [
-        f"{old.path} has {tuple(old.shape)} and the run {tuple(new.shape)}"
+    positions = task.backbone.embedding.position_embedding.position_embeddings
+    pairs = [
+        (new, old if new is not positions else repeat_rows(old, new.shape[0]))
         for old, new in zip(start.weights, task.weights, strict=True)
+    ]
+    differ = [
+        f"{new.path} has {tuple(old.shape)} and the run {tuple(new.shape)}"
+        for new, old in pairs
         if tuple(old.shape) != tuple(new.shape)
     ]
     if differ:
@@ -61,5 +72,10 @@ def load_starting_weights(task: Any, preset: str) -> None:
             "settings of the backbone that change them."
         )
         raise ValueError(msg)
-    for old, new in zip(start.weights, task.weights, strict=True):
+    for new, old in pairs:
         new.assign(old)
+
+
+def repeat_rows(rows: Any, count: int) -> Any:
+    """Give the first `count` of rows that repeat, `(count, width)`."""
+    return np.resize(keras.ops.convert_to_numpy(rows), (count, rows.shape[1]))

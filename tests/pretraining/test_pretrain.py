@@ -87,6 +87,38 @@ def test_goes_on_from_a_preset(whole_run, settings, tmp_path):
     assert again["loss"] == pytest.approx(scores["loss"], rel=1e-4)
 
 
+def test_more_positions_are_those_of_the_preset_once_more(
+    whole_run, settings, tmp_path
+):
+    folder, _ = whole_run
+    longer = settings | {
+        "preset": str(folder.preset),
+        "output": str(tmp_path / "run"),
+        "backbone": {"max_sequence_length": 54},
+        "steps": 1,
+        "learning_rate": 1e-9,
+    }
+    pretrain(PretrainingConfig(**longer), verbose=0)
+    before = AlbertPretrainer.from_preset(folder.preset).backbone
+    after = AlbertPretrainer.from_preset(tmp_path / "run" / "preset").backbone
+    assert after.max_sequence_length == 54
+    old, new = (
+        keras.ops.convert_to_numpy(model.embedding.position_embedding.weights[0])
+        for model in (before, after)
+    )
+    np.testing.assert_allclose(new, np.concatenate([old, old, old[:6]]), atol=1e-6)
+    ids = {
+        "token_ids": np.arange(5, 25)[None],
+        "segment_ids": np.zeros((1, 20), "int32"),
+        "padding_mask": np.ones((1, 20), "int32"),
+    }
+    np.testing.assert_allclose(
+        after.predict(ids, verbose=0)["sequence_output"],
+        before.predict(ids, verbose=0)["sequence_output"],
+        atol=1e-5,
+    )
+
+
 def test_what_does_not_fit_the_preset_is_said(whole_run, settings, tmp_path):
     folder, _ = whole_run
     going_on = settings | {"preset": str(folder.preset), "output": str(tmp_path / "x")}
