@@ -32,7 +32,7 @@ class AlbertClassifierPreprocessor(
         max_sequence_length: int. Rows are truncated to this many tokens where
             `sequence_length` is `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`: powers of two and the points halfway.
+            padded to. Defaults to `None`, see `default_length_buckets`.
         truncate: string. How a pair that is too long is cut: `"round_robin"`, one
             token at a time from the longer text, or `"waterfall"`, the second text
             first. Defaults to `"round_robin"`. `[CLS]` and `[SEP]` always stay.

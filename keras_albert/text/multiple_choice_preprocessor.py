@@ -40,7 +40,7 @@ class AlbertMultipleChoicePreprocessor(
         max_sequence_length: int. Rows are truncated to this many tokens where
             `sequence_length` is `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`: powers of two and the points halfway.
+            padded to. Defaults to `None`, see `default_length_buckets`.
         max_qa_length: int. The most tokens of question and choice together. Defaults
             to `128`.
         **kwargs: `name`, as on any Keras layer.

@@ -34,7 +34,7 @@ class AlbertQuestionAnswererPreprocessor(
         max_sequence_length: int. The most tokens in a row where `sequence_length` is
             `None`. Defaults to `512`; the reference's SQuAD recipes also use 384.
         length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`: powers of two and the points halfway.
+            padded to. Defaults to `None`, see `default_length_buckets`.
         doc_stride: int. Tokens from one window to the next, at most a window's
             length. Defaults to `128`.
         max_query_length: int. Tokens of a question that are kept; never more than

@@ -35,7 +35,7 @@ class AlbertTokenClassifierPreprocessor(
         max_sequence_length: int. The longest window, where `sequence_length` is
             `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`: powers of two and the points halfway.
+            padded to. Defaults to `None`, see `default_length_buckets`.
         stride: int or `None`. How many pieces a window begins behind the one before.
             Defaults to `None`, half a window.
         label_all_pieces: bool. Whether each piece of a word learns the word's tag, and

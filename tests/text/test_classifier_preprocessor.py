@@ -39,9 +39,10 @@ class TestForms:
     def test_one_text_gives_one_row(self, preprocessor):
         packed = preprocessor("the old café")
         assert sorted(packed) == list(NAMES)
-        assert {array.shape for array in packed.values()} == {(16,)}
-        assert {array.dtype for array in packed.values()} == {np.dtype(np.int32)}
         length = packed["padding_mask"].sum()
+        width = preprocessor.padded_length(length)
+        assert {array.shape for array in packed.values()} == {(width,)}
+        assert {array.dtype for array in packed.values()} == {np.dtype(np.int32)}
         assert packed["token_ids"][0] == CLS
         assert packed["token_ids"][length - 1] == SEP
         ids = packed["token_ids"][1 : length - 1]
@@ -65,16 +66,16 @@ class TestForms:
     @pytest.mark.parametrize(
         "given",
         [
-            (["the town", "a hill"], ["it rained", "by noon"]),
-            (np.array(["the town", "a hill"]), ["it rained", "by noon"]),
-            [("the town", "it rained"), ("a hill", "by noon")],
-            np.array([["the town", "it rained"], ["a hill", "by noon"]]),
+            (["the town", "a hill"], ["it rained", "by noon it"]),
+            (np.array(["the town", "a hill"]), ["it rained", "by noon it"]),
+            [("the town", "it rained"), ("a hill", "by noon it")],
+            np.array([["the town", "it rained"], ["a hill", "by noon it"]]),
         ],
     )
     def test_all_forms_of_pairs_agree(self, preprocessor, given):
         rows = [
             preprocessor(pair)
-            for pair in (("the town", "it rained"), ("a hill", "by noon"))
+            for pair in (("the town", "it rained"), ("a hill", "by noon it"))
         ]
         stacked = {name: np.stack([row[name] for row in rows]) for name in NAMES}
         assert_equal(preprocessor(given), stacked)
@@ -84,16 +85,16 @@ class TestForms:
     def test_no_texts_give_no_rows(self, preprocessor):
         for empty in ([], np.array([], str), np.empty((0, 2), str)):
             shapes = {rows.shape for rows in preprocessor(empty).values()}
-            assert shapes == {(0, 16)}
+            assert shapes == {(0, 8)}
         encoded, batched = preprocessor.encode(([], []))
         assert (len(encoded), encoded.texts.num_specials, batched) == (0, 3, True)
 
     def test_a_batch_takes_the_bucket_of_its_longest_row(self, preprocessor):
         widths = [
             preprocessor(["a", "the " * words])["token_ids"].shape
-            for words in (1, 15, 25, 40, 500)
+            for words in (1, 12, 15, 25, 45, 500)
         ]
-        assert widths == [(2, 16), (2, 24), (2, 32), (2, 48), (2, 64)]
+        assert widths == [(2, n) for n in (8, 16, 24, 32, 48, 64)]
 
 
 class TestElements:

@@ -1,5 +1,6 @@
 from itertools import pairwise
 
+import keras
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,14 +20,18 @@ def test_default_buckets_rise_and_end_in_the_longest(longest):
     buckets = default_length_buckets(longest)
     assert buckets[-1] == longest
     assert all(a < b for a, b in pairwise(buckets))
-    # A row is padded to at most one and a half times its length.
-    assert all(b <= 1.5 * a for a, b in pairwise(buckets))
+    if keras.backend.backend() == "jax":
+        # A row is padded to at most one and a half times its length.
+        assert all(b <= 1.5 * a for a, b in pairwise(buckets))
+    else:
+        assert all(b - a <= 8 for a, b in pairwise(buckets))
 
 
 def test_default_buckets_of_albert():
-    assert default_length_buckets(512) == (
-        *(16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512),
-    )
+    few = (*(8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512),)
+    fine = tuple(range(8, 513, 8))
+    compiles_each = keras.backend.backend() == "jax"
+    assert default_length_buckets(512) == (few if compiles_each else fine)
 
 
 @given(st.data(), st.integers(1, 600))
@@ -82,9 +87,5 @@ def test_little_of_a_batch_is_padding(seed):
     sorted_plan = plan_batches(lengths, 32, generator)
     unsorted = np.split(random.permutation(4000), range(32, 4000, 32))
     real = lengths.sum()
-    # From 16 tokens on, a bucket holds rows longer than two thirds of itself; only
-    # rows shorter than 11 and the few batches that straddle two buckets are worse.
-    floor = len(lengths[lengths < 11]) * 16 + 1.5 * lengths[lengths >= 11].sum()
-    assert padded(sorted_plan) < floor * 1.05
-    assert padded(sorted_plan) < 1.7 * real
+    assert padded(sorted_plan) < 1.35 * real
     assert padded(unsorted) > 2.2 * real

@@ -102,8 +102,8 @@ def test_keras_hubs_arguments(tokenizer):
 
 def test_one_text_and_pairs(preprocessor):
     x, y, weights = preprocessor("the town")
-    assert x["token_ids"].shape == (16,)
-    assert y.shape == weights.shape == x["mask_positions"].shape == (6,)
+    assert x["token_ids"].shape == (8,)
+    assert y.shape == weights.shape == x["mask_positions"].shape == (5,)
     x, _, _ = preprocessor(("the town", "the river"))
     assert x["segment_ids"].max() == 1
     batch = preprocessor((TEXTS, TEXTS[::-1]))

@@ -38,10 +38,10 @@ def test_the_texts_of_a_pair_are_packed_as_single_ones(preprocessor, pairs):
 
 
 def test_forms(preprocessor):
-    assert preprocessor("the town")["token_ids"].shape == (16,)
-    assert preprocessor(("the town", "a hill"))["token_ids"].shape == (2, 16)
+    assert preprocessor("the town")["token_ids"].shape == (8,)
+    assert preprocessor(("the town", "a hill"))["token_ids"].shape == (2, 8)
     packed, y = preprocessor((["a", "b"], ["c", "d"]), np.array([0.5, 1.0]))
-    assert packed["padding_mask"].shape == (2, 2, 16)
+    assert packed["padding_mask"].shape == (2, 2, 8)
     assert y.tolist() == [0.5, 1.0]
     assert preprocessor(["the town " * 40])["token_ids"].shape == (1, 24)
     with pytest.raises(ValueError, match="A similarity is that of two texts"):
