@@ -3,11 +3,14 @@ r"""Train `albert_tiny_en_uncased`, the model that comes with the package, again
     KERAS_BACKEND=torch python examples/albert_tiny.py "wikipedia/*.txt.gz" \
         --books "books/*.txt.gz" --manifest books/MANIFEST.tsv --output runs/albert_tiny
 
-Trains a vocabulary of 8,192 pieces and pretrains in two parts: on rows of 32 tokens
-(`albert_tiny_short.toml`), and then, from those weights, on rows of 128
-(`albert_tiny.toml`). The model, with its card and its curve, is then in
-`OUTPUT/albert_tiny_en_uncased`. Stopped at any moment, the same command goes on. Text
-files hold a paragraph a line and a blank line between documents, plain or gzip.
+Trains a vocabulary of 8,192 pieces, counts which of them stand near each other
+(`word_vectors.py`), and pretrains from there in parts: on rows of 32 tokens, then of
+128, then of 512, each from the weights of the one before (`albert_tiny_32.toml` and so
+on). The model, with its card and its curve, is then in
+`OUTPUT/albert_tiny_en_uncased`. Stopped at any moment, the same command goes on. Where
+processors have instructions for bfloat16, `--precision mixed_bfloat16` is several times
+as fast; where not, far slower. Text files hold a paragraph a line and a blank line
+between documents, plain or gzip.
 
 Books come with a table of what each file holds (columns `shard`, `title`, `year`,
 `chapters`, a document each), and those of 1930 or later are left out: they may not be
@@ -25,14 +28,19 @@ from collections import defaultdict
 from pathlib import Path
 
 import h5py
+from word_vectors import word_vectors
 
 from keras_albert.cli import main as keras_albert
 from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.pretraining import PretrainingConfig, PretrainingData
+from keras_albert.pretraining.build_pretrainer import build_pretrainer
 
 HERE = Path(__file__).parent
 NAME = "albert_tiny_en_uncased"
 FIRST_YEAR_OUT = 1930
+# Tokens in a row, part by part: neighbours first, the order of sentences last.
+LENGTHS = (32, 128, 512)
 
 
 def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
@@ -71,6 +79,21 @@ def command(*arguments: object) -> None:
     status = keras_albert([str(argument) for argument in arguments])
     if status:
         raise SystemExit(status)
+
+
+def start(data: Path, target: Path) -> Path:
+    """Save a model that knows nothing but which words are alike."""
+    if not target.is_dir():
+        examples = PretrainingData(data)
+        settings = HERE / f"albert_tiny_{LENGTHS[0]}.toml"
+        places = {"data": str(data), "output": str(target)}
+        config = PretrainingConfig.from_file(settings, **places)
+        task = build_pretrainer(config, examples.tokenizer, examples.sequence_length)
+        table = task.backbone.embedding.token_embedding
+        table.embeddings.assign(word_vectors(examples, table.output_dim))
+        with atomic_directory(target) as directory:
+            task.save_to_preset(directory)
+    return target
 
 
 def pretrain(data: Path, settings: Path, output: Path, *arguments: object) -> Path:
@@ -113,7 +136,7 @@ def copy_half(old: h5py.Group, new: h5py.Group) -> None:
 
 
 def main() -> None:
-    """Prepare, pretrain twice, and put together what is released."""
+    """Prepare, pretrain part by part, and put together what is released."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -123,6 +146,7 @@ def main() -> None:
     parser.add_argument("--vocabulary-size", type=int, default=8192)
     parser.add_argument("--held-out", type=float, default=0.005)
     parser.add_argument("--steps", type=int, help="in each part; by default many")
+    parser.add_argument("--precision", default="float32")
     parser.add_argument("--output", type=Path, default=Path("runs/albert_tiny"))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
@@ -137,21 +161,25 @@ def main() -> None:
         inputs.append(str(output / "books" / "*.txt.gz"))
     prepare = ["prepare", *inputs, "--held-out", str(arguments.held_out)]
     prepare += ["--workers", str(arguments.workers), "--sequence-length"]
-    short, long = output / "prepared_short", output / "prepared"
-    size = arguments.vocabulary_size
-    command(*prepare, 32, "--output", short, "--vocabulary-size", size)
-    vocabulary = short / "vocabulary.spm"
-    command(*prepare, 128, "--output", long, "--vocabulary", vocabulary)
+    vocabulary: tuple[object, ...] = ("--vocabulary-size", arguments.vocabulary_size)
+    data = {length: output / f"prepared_{length}" for length in LENGTHS}
+    for length in LENGTHS:
+        command(*prepare, length, "--output", data[length], *vocabulary)
+        vocabulary = ("--vocabulary", data[length] / "vocabulary.spm")
 
-    steps: tuple[object, ...] = ()
+    options: list[object] = ["--precision", arguments.precision]
     if arguments.steps is not None:
         warmup = max(1, arguments.steps // 50)
-        steps = ("--steps", arguments.steps, "--warmup-steps", warmup)
-    settings = HERE / "albert_tiny_short.toml"
-    first = pretrain(short, settings, output / "run_short", *steps)
-    settings = HERE / "albert_tiny.toml"
-    second = pretrain(long, settings, output / "run", "--preset", first, *steps)
-    release(second, output / NAME)
+        options += ["--steps", arguments.steps, "--warmup-steps", warmup]
+    preset = start(data[LENGTHS[0]], output / "start")
+    for length in LENGTHS:
+        preset = pretrain(
+            data[length],
+            HERE / f"albert_tiny_{length}.toml",
+            output / f"run_{length}",
+            *("--preset", preset, *options),
+        )
+    release(preset, output / NAME)
     print(f"the model: {output / NAME}")
 
 

@@ -32,10 +32,10 @@ def test_from_texts_to_what_is_released(tmp_path):
     arguments += ["--manifest", str(tmp_path / "MANIFEST.tsv")]
     arguments += ["--steps", "3", "--vocabulary-size", "200", "--held-out", "0.1"]
     run("albert_tiny.py", *arguments)
-    counters = json.loads((output / "prepared" / "metadata.json").read_text())
+    counters = json.loads((output / "prepared_512" / "metadata.json").read_text())
     # Without the two chapters of the newer book.
     assert counters["counters"]["documents"] == 64
-    first = json.loads((output / "run_short" / "report.json").read_text())
+    first = json.loads((output / "run_32" / "report.json").read_text())
     assert first["settings"]["decay_power"] == 0
 
     released = output / "albert_tiny_en_uncased"
@@ -48,7 +48,7 @@ def test_from_texts_to_what_is_released(tmp_path):
             lambda _, entry: kinds.add(str(getattr(entry, "dtype", "group")))
         )
     assert kinds == {"group", "float16"}
-    whole = AlbertPretrainer.from_preset(output / "run" / "preset")
+    whole = AlbertPretrainer.from_preset(output / "run_512" / "preset")
     half = AlbertPretrainer.from_preset(released)
     for one, other in zip(whole.weights, half.weights, strict=True):
         assert other.dtype == "float32"
