@@ -15,13 +15,16 @@ def unrolls_by_default() -> bool:
     """Say whether depth is written out where the user does not choose.
 
     PyTorch runs eagerly, so there is no program to keep small. TensorFlow and JAX
-    trace a loop in half the time (12 layers), and in the same time for any depth;
-    a training step costs up to a quarter more on a CPU (`benchmarks/depth_loop.py`).
+    trace a loop in half the time (12 layers), and in the same time for any depth; on
+    TensorFlow a training step costs up to a quarter more on a CPU
+    (`benchmarks/depth_loop.py`).
     """
     return bool(keras.config.backend() == "torch")
 
 
-def repeat(step: Step, x: Tensor, first: int, count: int, *, unroll: bool) -> Tensor:
+def repeat(
+    step: Step, x: Tensor, first: int, count: int, *, unroll: bool, remat: bool = False
+) -> Tensor:
     """Apply `x = step(i, x)` for `i` from `first`, `count` times.
 
     Args:
@@ -31,6 +34,8 @@ def repeat(step: Step, x: Tensor, first: int, count: int, *, unroll: bool) -> Te
         first: int. The first layer's number.
         count: int. How often to apply the step.
         unroll: bool. Whether to write every application into the program.
+        remat: bool. Whether the step itself says what its backward pass computes
+            again. Defaults to `False`.
 
     Returns:
         The last output.
@@ -42,7 +47,8 @@ def repeat(step: Step, x: Tensor, first: int, count: int, *, unroll: bool) -> Te
         return x
     if backend == "jax":
         # A trip count known at trace time becomes a scan, which has a gradient.
-        return ops.fori_loop(first, first + count, step, x)
+        kept = step if remat else _keep_products(step)
+        return ops.fori_loop(first, first + count, kept, x)
     # TensorFlow: XLA sizes the stack of the backward pass by the maximum.
     _, x = ops.while_loop(
         lambda layer, _: layer < first + count,
@@ -51,3 +57,18 @@ def repeat(step: Step, x: Tensor, first: int, count: int, *, unroll: bool) -> Te
         maximum_iterations=count,
     )
     return x
+
+
+def _keep_products(step: Step) -> Step:
+    """Keep only products with weights for the backward pass of a scan.
+
+    A scan keeps everything that a gradient needs, where a program that is written out
+    computes again what is cheap: activations, LayerNorms, softmax. So told, a scan does
+    too, and attention besides. 12 layers of base at 512 tokens then take a third of the
+    memory that they take written out, and on a CPU as long.
+    """
+    import jax  # noqa: PLC0415  (other backends do without)
+
+    policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+    kept: Step = jax.checkpoint(step, policy=policy, prevent_cse=False)
+    return kept

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_albert.layers.depth_loop import repeat
 from keras_albert.layers.layer_seed import StepSeed
+from keras_albert.layers.transformer_block import TransformerBlock
 
 ONES = ops.ones((8, 16))
 
@@ -70,3 +71,27 @@ def test_a_loop_drops_what_the_written_out_steps_drop():
         return to_numpy(repeat(step, ops.zeros((4, 8)), 0, 6, unroll=unroll))
 
     np.testing.assert_array_equal(run(True), run(False))
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="JAX's compiler tells")
+def test_a_loop_keeps_less_for_the_backward_pass_than_written_out_steps():
+    import jax
+
+    block = TransformerBlock(num_heads=2, intermediate_dim=64)
+    x = jax.numpy.ones((2, 128, 16))
+    block.build(x.shape)
+    weights = [variable.value for variable in block.trainable_variables]
+
+    def temporary_bytes(**depth):
+        def loss(weights, x):
+            def step(layer, x):
+                return block.stateless_call(weights, [], x, training=True)[0]
+
+            return repeat(step, x, 0, 12, **depth).sum()
+
+        compiled = jax.jit(jax.grad(loss)).lower(weights, x).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    kept_all = temporary_bytes(unroll=False, remat=True)
+    assert temporary_bytes(unroll=False) < 0.5 * kept_all
+    assert temporary_bytes(unroll=False) < 0.8 * temporary_bytes(unroll=True)
