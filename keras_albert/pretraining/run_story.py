@@ -54,6 +54,8 @@ def model_card(report: dict[str, Any], rows: list[Row], task: Any) -> str:
         Markdown, with the front matter that model hubs read.
     """
     settings, backbone = report["settings"], task.backbone
+    # A model that went on from another one has that one's size.
+    private = (*_PRIVATE, "size") if settings["preset"] else _PRIVATE
     second = _TASKS.get(settings["second_task"])
     objective = "masked tokens" + (f" and {second}" if second else "")
     count = sum(int(np.prod(weight.shape)) for weight in task.weights)
@@ -86,7 +88,7 @@ of the masked tokens stand as they are.
 
 {_lines(report["data"])}
 
-{_lines({name: settings[name] for name in settings if name not in _PRIVATE})}
+{_lines({name: settings[name] for name in settings if name not in private})}
 
 {_lines(report["versions"])}
 

@@ -85,6 +85,13 @@ def test_goes_on_from_a_preset(whole_run, settings, tmp_path):
     same = going_on | {"backbone": {}, "output": str(tmp_path / "same")}
     again = pretrain(PretrainingConfig(**same), verbose=0)
     assert again["loss"] == pytest.approx(scores["loss"], rel=1e-4)
+    # The card of what went on does not name a size that it was not built by.
+    before, after = (
+        (place / "preset" / "README.md").read_text()
+        for place in (folder.path, tmp_path / "same")
+    )
+    assert "- size: `tiny`" in before
+    assert "- size:" not in after
 
 
 def test_more_positions_are_those_of_the_preset_once_more(
