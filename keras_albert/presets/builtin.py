@@ -10,7 +10,7 @@ class BuiltinPreset:
     Args:
         name: string. The name.
         handle: string or `None`. Where its files are, as a handle that anyone can
-            pass to `from_preset` instead; `None` where no weights are released.
+            pass to `from_preset` instead; `None` for what lies beside this file.
         size: string. Its size in `keras_albert.backbone.architecture`.
         version: int. 1 or 2.
     """
@@ -53,7 +53,7 @@ BUILTIN_PRESETS = {
             for version in (1, 2)
             for _, size, _ in _KERAS_HUB
         ),
-        # Our own small model, to be released inside the package.
+        # Our own small model: `examples/albert_tiny.py` makes it.
         BuiltinPreset("albert_tiny_en_uncased", handle=None, size="tiny", version=1),
     )
 }
