@@ -37,18 +37,26 @@ class OnnxBuilder:
 
     Args:
         quantize: bool. Whether matrices become int8, one scale for each output.
+        around: `OnnxBuilder` of a graph, an operation of which runs this one, again
+            and again; it stores the weights. Defaults to `None`.
     """
 
-    def __init__(self, quantize: bool = False) -> None:
+    def __init__(
+        self, quantize: bool = False, around: "OnnxBuilder | None" = None
+    ) -> None:
         opsets = {"": OPSET}
-        self.graph = onnx_ir.Graph(
-            [], [], nodes=[], opset_imports=opsets, name="keras_albert"
-        )
-        self._builder = GraphBuilder(self.graph)
+        name = "keras_albert" if around is None else "part"
+        self.graph = onnx_ir.Graph([], [], nodes=[], opset_imports=opsets, name=name)
+        parent = None if around is None else around._builder
+        self._builder: GraphBuilder = GraphBuilder(self.graph, parent=parent)
         self.op: Any = self._builder.op
         self.texts: Any = self._builder.opset(TEXT_DOMAIN, 1)
         self.quantize = quantize
         self._weights: dict[tuple[int, str], tuple[Any, ...]] = {}
+        if around is not None:
+            self._weights = around._weights
+            # No value has the name of one around it.
+            self._builder.push_module(name)
         # What several matrices are multiplied with is rounded once.
         self._rounded: dict[Any, Any] = {}
 
@@ -66,10 +74,10 @@ class OnnxBuilder:
         return self._builder.input(name, DTYPES[dtype], axes)
 
     def output(self, name: str, value: Any, *axes: str | int) -> None:
-        """Add an output of the model; see `input`."""
+        """Add an output of the model; see `input`. Without axes it may have any."""
         # A value may be an input, or leave the model under two names.
         value = self.op.Identity(value)
-        value.shape = onnx_ir.Shape(axes)
+        value.shape = onnx_ir.Shape(axes) if axes else None
         self._builder.add_output(value, name)
 
     def typed(self, value: Any, dtype: str) -> Any:

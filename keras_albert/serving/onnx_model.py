@@ -39,7 +39,7 @@ def build_onnx_model(
         graph.from_texts(pairs)
     else:
         graph.from_tokens()
-    for node in builder.graph:
+    for node in builder.graph.all_nodes():
         # Where the builder was called from, and shapes that every runtime infers by
         # itself, would take more room than the nodes.
         node.metadata_props.clear()

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_albert.layers.span_mask import MASKED_LOGIT
 from keras_albert.serving.onnx_characters import OnnxCharacters
+from keras_albert.serving.onnx_parts import run_in_parts
 from keras_albert.serving.onnx_spans import IMPOSSIBLE, search_spans
 from keras_albert.serving.onnx_task import OnnxTask
 from keras_albert.serving.onnx_windows import OnnxWindows
@@ -105,7 +106,7 @@ class OnnxQuestionAnswerer(OnnxTask):
         first, last = characters.spans(pieces)
         asked, read = texts.split(pieces, *columns)
         windows, offsets, packed = self._windows(asked, read)
-        outputs = self.run(packed)
+        outputs = run_in_parts(self, packed)
         length = op.Squeeze(builder.size(packed["token_ids"], 1))
         token, is_owned = windows.places(offsets, length)
         starts, scores, null = search_spans(self, outputs, is_owned)

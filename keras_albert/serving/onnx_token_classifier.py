@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from keras_albert.serving.onnx_characters import OnnxCharacters, split_words
+from keras_albert.serving.onnx_parts import run_in_parts
 from keras_albert.serving.onnx_task import OnnxTask
 from keras_albert.serving.onnx_text import Pieces
 from keras_albert.serving.onnx_windows import OnnxWindows
@@ -123,7 +124,7 @@ class OnnxTokenClassifier(OnnxTask):
         stride = preprocessor.stride or max(1, room // 2)
         size, stride = (op.Expand([x], op.Shape(lengths)) for x in (room, stride))
         windows = OnnxWindows(self.texts, documents, size, stride)
-        logits = self.run(self.texts.pack([windows.pieces]))
+        logits = run_in_parts(self, self.texts.pack([windows.pieces]))
         # Behind `[CLS]`. Each piece has one window that answers for it.
         length = op.Squeeze(builder.size(logits, 1))
         _, is_owned = windows.places(1, length)

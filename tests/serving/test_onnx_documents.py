@@ -100,10 +100,35 @@ def test_answers_or_says_that_there_is_none(tiny_proto, tmp_path):
 def test_bad_input_is_answered(tiny_proto, tmp_path):
     bad = [b"\xff caf\xe9 \xf0\x9f", b"a\0b"]
     texts = [text.decode(errors="surrogateescape") for text in bad]
+    # A megabyte: its windows are read some at a time.
+    long = ["The river runs through the town, and nobody asked. " * 20_000]
     tagger = make_task("TokenClassifier", tiny_proto, labels=TAGS)
-    (found,) = ask(tagger, tmp_path, {"text": texts})
+    found, large = ask(tagger, tmp_path, {"text": texts}, {"text": long})
     assert len(found["count"]) == 2
+    assert len(large["count"]) == 1
     reader = make_task("QuestionAnswerer", tiny_proto)
-    inputs = {"question": texts, "context": texts}
-    (found,) = ask(reader, tmp_path, inputs, quantize="int8")
+    calls = [
+        {"question": texts, "context": texts},
+        {"question": ["Who asked?"], "context": long},
+        {"question": [1], "context": [2]},
+        {"question": texts, "context": texts[:1]},
+    ]
+    found, large, *wrong = ask(reader, tmp_path, *calls, quantize="int8")
     assert np.isfinite(found["score"]).all()
+    assert len(large["score"]) == 1
+    assert all("ONNXRuntimeError" in str(answer["error"]) for answer in wrong)
+
+
+def test_windows_are_run_some_at_a_time(tiny_proto, tmp_path):
+    """Or the memory that a document needs would grow with it."""
+    onnx = pytest.importorskip("onnx")
+    path = tmp_path / "model.onnx"
+    task = make_task("TokenClassifier", tiny_proto, labels=TAGS)
+    task.export(path, format="onnx", inputs="text")
+    graph = onnx.load(path).graph
+    (scan,) = (node for node in graph.node if node.op_type == "Scan")
+    (body,) = (attribute.g for attribute in scan.attribute if attribute.name == "body")
+    # The model is inside alone; its weights are outside, where they are stored once.
+    kinds = [[node.op_type for node in each.node] for each in (graph, body)]
+    assert [kind.count("LayerNormalization") for kind in kinds] == [0, 5]
+    assert not body.initializer
