@@ -34,8 +34,7 @@ class ClassifierGraph(TaskGraph):
         classifier, outputs = self.task, self.run(inputs)
         if classifier.is_regression:
             return {"score": outputs[:, 0]}
-        is_softmax = classifier.activation.__name__ == "softmax"
-        is_logits = not is_softmax and not classifier.is_multi_label
+        is_logits = classifier.gives_logits
         probabilities = tf.nn.softmax(outputs) if is_logits else outputs
         names = tf.constant(classifier.class_names)
         rows = tf.shape(outputs)[:1]

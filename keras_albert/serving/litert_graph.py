@@ -64,7 +64,7 @@ _PLACES = frozenset({"mask_positions"})
 def _classify(task: Any, _: Tensors, outputs: Any) -> Tensors:
     if task.is_regression:
         return {"score": outputs[:, 0]}
-    if task.activation.__name__ == "softmax":
+    if not task.gives_logits:
         return _likeliest(outputs)
     return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
 

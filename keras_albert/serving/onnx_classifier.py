@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import keras
-
 from keras_albert.serving.onnx_task import OnnxTask
 
 
@@ -35,9 +33,8 @@ class OnnxClassifier(OnnxTask):
         if self.task.is_regression:
             builder.output("score", self.op.Squeeze(outputs, [1]), "batch")
             return None
-        if self.task.activation is keras.activations.softmax:
-            probabilities = outputs
-        else:
+        probabilities = outputs
+        if self.task.gives_logits:
             probabilities = self.op.Softmax(outputs, axis=-1)
             builder.output("logits", outputs, "batch", classes)
         score, index = self.largest(probabilities)

@@ -120,14 +120,19 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         is_sigmoid = self.activation is keras.activations.sigmoid
         return bool(is_sigmoid and not self.is_regression)
 
+    @property
+    def gives_logits(self) -> bool:
+        """Whether probabilities are the softmax of the outputs, not the outputs."""
+        is_softmax = self.activation is keras.activations.softmax
+        return not (is_softmax or self.is_multi_label)
+
     def default_loss(self) -> keras.losses.Loss:
         """Give cross-entropy for classes, squared error for scores."""
         if self.is_regression:
             return keras.losses.MeanSquaredError()
         if self.is_multi_label:
             return keras.losses.BinaryCrossentropy()
-        from_logits = self.activation is not keras.activations.softmax
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=self.gives_logits)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         """Give accuracy for classes, the root of the squared error for scores."""
@@ -235,7 +240,7 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
             An array of that shape, whose rows sum to 1 unless a text may have several
             classes.
         """
-        if self.activation is keras.activations.softmax or self.is_multi_label:
+        if not self.gives_logits:
             return outputs
         raised = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
         return np.asarray(raised / raised.sum(axis=-1, keepdims=True))

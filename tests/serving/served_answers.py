@@ -44,3 +44,17 @@ def assert_same(found, expected):
 def assert_same_in_turn(few, many):
     for key, array in many.items():
         assert_same(array, np.resize(few[key], array.shape))
+
+
+def assert_fillings(outputs, expected):
+    """The tokens for each mask agree with those of `fill_mask`."""
+    for row, answers in enumerate(expected):
+        # One mask has no list around its answers.
+        masks = answers if isinstance(answers[0], list) else [answers]
+        assert outputs["count"][row] == len(masks)
+        for mask, tokens in enumerate(masks):
+            keys = ("token", "token_str", "score")
+            found = [outputs[key][row, mask] for key in keys]
+            rows = [dict(zip(keys, t, strict=True)) for t in zip(*found, strict=True)]
+            wanted = [{key: answer[key] for key in keys} for answer in tokens]
+            assert_rows([rows], [wanted])

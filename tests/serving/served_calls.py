@@ -1,5 +1,6 @@
 """What is asked of the served models."""
 
+import keras
 import numpy as np
 
 from keras_albert.serving.c_api import run_saved_model
@@ -15,7 +16,24 @@ CHOICES = [
     ["a", "b", "c"],
 ]
 
-BAD = [b"\xff caf\xe9 \xf0\x9f", b"\0"]
+# What no client should send, by kind: bytes that are no text, and a megabyte.
+STRANGE = {
+    "bad": [b"\xff caf\xe9 \xf0\x9f", b"\0"],
+    "large": [b"The river runs through the town, and nobody asked. " * 20_000],
+}
+
+
+def asked_for(kind, names):
+    """Give the names of the models that are asked for what is strange.
+
+    One of each task reads a megabyte, and on one backend: all write the same graph.
+    """
+    if kind == "bad":
+        return names
+    is_asked = keras.config.backend() == "torch"
+    return [
+        n for n in names if is_asked and n not in ("rounded", "bare_tagger", "reader")
+    ]
 
 
 def as_arrays(signature, inputs):
@@ -39,23 +57,27 @@ def _to_bytes(row):
 def ask(path, calls):
     """Give the answers of a model to `(signature, inputs)` by name, as `name/output`.
 
-    Beside the calls it is asked for bytes that are no text (`bad/...`), and with more
-    rows of one input than of another (`uneven/...`, an error's message).
+    Beside the calls it is asked for what is `STRANGE` (`bad/...`, `large/...`), and
+    with more rows of one input than of another (`uneven/...`, an error's message).
     """
     signatures = SavedModelFile(path).signatures
     calls = dict(calls)
     for name, signature in signatures.items():
-        if all(spec.dtype == "string" for spec in signature.inputs.values()):
-            bad = {
-                key: [[text] for text in BAD] if len(spec.shape) == 2 else BAD
+        if any(spec.dtype != "string" for spec in signature.inputs.values()):
+            continue
+        bad, large = (
+            {
+                key: [[text] for text in texts] if len(spec.shape) == 2 else texts
                 for key, spec in signature.inputs.items()
             }
-            calls[f"bad/{path.name}/{name}"] = (name, bad)
-            for key in bad if len(bad) > 1 else ():
-                calls[f"uneven/{path.name}/{name}/{key}"] = (
-                    name,
-                    bad | {key: bad[key][:1]},
-                )
+            for texts in STRANGE.values()
+        )
+        calls[f"bad/{path.name}/{name}"] = (name, bad)
+        if name == "serving_default" and asked_for("large", [path.name]):
+            calls[f"large/{path.name}/{name}"] = (name, large)
+        for key in bad if len(bad) > 1 else ():
+            uneven = bad | {key: bad[key][:1]}
+            calls[f"uneven/{path.name}/{name}/{key}"] = (name, uneven)
     requests = [
         (signatures[name], as_arrays(signatures[name], inputs))
         for name, inputs in calls.values()
@@ -93,6 +115,8 @@ def make_calls(tasks):
             "serve_question",
             {"question": QUESTIONS[:2], "choices": [["", ""], ["", "a"]]},
         ),
+        "label": ("labeler", "serving_default", texts),
+        "label_pair": ("labeler", "serve_pair", texts | {"text_pair": HARD[::-1]}),
         "tag": ("tagger", "serving_default", texts),
         "words": ("tagger", "serve_words", texts),
         "bare_tag": ("bare_tagger", "serving_default", texts),
@@ -120,6 +144,7 @@ def make_calls(tasks):
     for model, x in (
         ("embedder", HARD),
         ("tagger", HARD),
+        ("labeler", HARD),
         ("reader", ([QUESTIONS[0]], ["The wind and the sea."])),
         ("doubter", ([QUESTIONS[0]], ["The wind and the sea."])),
         ("chooser", (HARD[2:4], QUESTIONS[:2], [["a", "b"], ["c", "d"]])),

@@ -1,5 +1,9 @@
 """Small models of all tasks, whose answers differ visibly from text to text."""
 
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 
@@ -76,6 +80,9 @@ def make_tasks(proto):
             start_n_top=3,
             end_n_top=2,
         ),
+        "labeler": make_task(
+            "Classifier", proto, labels=("a", "é", "c"), activation="sigmoid"
+        ),
         "filler": make_task("MaskedLM", proto),
         "pretrainer": make_task("Pretrainer", proto),
     }
@@ -88,6 +95,18 @@ def make_tasks(proto):
     doubts = doubter.predict(windows, verbose=0)["answerability"]
     doubter.null_threshold = float(np.median(doubts))
     return tasks
+
+
+def write(program, *arguments):
+    """Run a program that writes exports, as `export` does; it writes many at once."""
+    finished = subprocess.run(
+        [sys.executable, "-m", f"keras_albert.serving.{program}", *arguments],
+        env=os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
 
 
 def balance(task, bias, x):

@@ -1,8 +1,6 @@
 """What every task but the classifier answers in a server, as in Python."""
 
 import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -11,13 +9,20 @@ import pytest
 from keras_albert.serving import verify
 from keras_albert.serving.saved_model_file import SavedModelFile
 from tests.serving.served_answers import (
+    assert_fillings,
     assert_rows,
     assert_same,
     assert_same_in_turn,
     rows_of,
 )
-from tests.serving.served_calls import CHOICES, QUESTIONS, ask, make_calls
-from tests.serving.served_models import HARD, MASKED, make_tasks
+from tests.serving.served_calls import (
+    CHOICES,
+    QUESTIONS,
+    ask,
+    asked_for,
+    make_calls,
+)
+from tests.serving.served_models import HARD, MASKED, make_tasks, write
 from tests.serving.tried_operations import OLDEST_CONSUMER, TRIED_OPERATIONS
 
 pytest.importorskip("tensorflow_text")
@@ -36,14 +41,7 @@ def paths(tasks, tmp_path_factory):
     for name, task in tasks.items():
         task.save_to_preset(folder / "presets" / name)
         arguments += [folder / "presets" / name, folder / name, "{}"]
-    finished = subprocess.run(
-        [sys.executable, "-m", "keras_albert.serving.write_saved_model", *arguments],
-        env=os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    write("write_saved_model", *arguments)
     return {name: folder / name for name in tasks}
 
 
@@ -122,21 +120,31 @@ def test_an_export_holds_each_weight_once(tasks, paths):
         assert weights <= data.stat().st_size < 1.1 * weights + 30_000
 
 
-def test_bytes_that_are_no_text_are_answered(answers, paths):
-    bad = {key.split("/")[1] for key in answers if key.startswith("bad/")}
-    assert bad == set(paths)
-    assert all(a.shape[0] == 2 for key, a in answers.items() if key[:4] == "bad/")
+@pytest.mark.parametrize(("kind", "rows"), [("bad", 2), ("large", 1)])
+def test_bytes_that_are_no_text_and_a_megabyte_are_answered(kind, rows, answers, paths):
+    found = {k: a for k, a in answers.items() if k.startswith(f"{kind}/")}
+    assert {key.split("/")[1] for key in found} == set(asked_for(kind, paths))
+    assert all(array.shape[0] == rows for array in found.values())
 
 
 def test_a_request_of_uneven_inputs_is_refused(answers):
     """It ended the process once: an operation read beyond the shorter one."""
     messages = {key: m for key, m in answers.items() if key.startswith("uneven/")}
-    assert len(messages) == 19
+    assert len(messages) == 21
     assert all("have as many rows as each other" in m for m in messages.values())
 
 
 def test_one_text_is_answered_as_among_others(served, calls):
-    for name in ("embed", "choose", "tag", "words", "bare_tag", "read", "doubt"):
+    for name in (
+        "embed",
+        "choose",
+        "label",
+        "tag",
+        "words",
+        "bare_tag",
+        "read",
+        "doubt",
+    ):
         many, one = served(name), served(f"{name}_1")
         for key, array in one.items():
             expected = many[key][2:3]
@@ -196,6 +204,18 @@ def test_a_choice_that_is_not_there_is_not_chosen(served):
     np.testing.assert_allclose(outputs["scores"], [[0, 0], [0, 1]])
 
 
+@pytest.mark.parametrize("name", ["label", "label_pair", "labeler_tokens"])
+def test_classes_of_which_a_text_has_any_number(tasks, served, name):
+    x = (HARD, HARD[::-1]) if name == "label_pair" else HARD
+    expected = tasks["labeler"].predict(x, verbose=0)
+    assert (np.abs(expected.sum(axis=1) - 1) > 0.1).all()
+    outputs = served(name)
+    np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
+    assert "logits" not in outputs
+    labels = [tasks["labeler"].class_names[best] for best in expected.argmax(axis=1)]
+    assert [label.decode() for label in outputs["label"]] == labels
+
+
 @pytest.mark.parametrize("prefix", ["", "bare_"])
 def test_entities_and_tags(tasks, served, prefix):
     tagger = tasks[f"{prefix}tagger"]
@@ -232,16 +252,7 @@ def test_masks(tasks, served, name):
         expected = tasks["pretrainer"].fill_mask((MASKED, MASKED[::-1]))
     outputs = served(name)
     assert len(set(outputs["token"][0, :, 0].tolist())) > 1
-    for row, answers in enumerate(expected):
-        # One mask has no list around its answers.
-        masks = answers if isinstance(answers[0], list) else [answers]
-        assert outputs["count"][row] == len(masks)
-        for mask, tokens in enumerate(masks):
-            found = [outputs[key][row, mask] for key in ("token", "token_str", "score")]
-            keys = ("token", "token_str", "score")
-            rows = [dict(zip(keys, t, strict=True)) for t in zip(*found, strict=True)]
-            wanted = [{key: answer[key] for key in keys} for answer in tokens]
-            assert_rows([rows], [wanted])
+    assert_fillings(outputs, expected)
 
 
 def test_texts_without_masks(served):

@@ -15,6 +15,13 @@ CASES = {
         (3, 9),
         {},
     ),
+    "labels": (
+        "Classifier",
+        {"num_classes": 3, "activation": "sigmoid"},
+        ["probabilities"],
+        (3, 9),
+        {},
+    ),
     "regression": ("Classifier", {"num_classes": 1}, ["score"], (3, 9), {}),
     "mean": ("TextEmbedder", {}, ["embedding"], (3, 9), {}),
     "max": (
