@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from keras_albert.presets.atomic_file import umask
+from keras_albert.presets.folders_above import folders_above
 
 
 @contextmanager
@@ -41,18 +42,18 @@ def atomic_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
     if path.exists() and not path.is_dir():
         msg = f"{path} is a file, and a directory is to be written. Name another path."
         raise NotADirectoryError(msg)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        yield temporary
-        # `mkdtemp` keeps others out; what we hand over has ordinary permissions.
-        temporary.chmod(0o777 & ~umask())
-        if path.exists():
-            _move_files(temporary, path)
-        else:
-            temporary.replace(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with folders_above(path):
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            yield temporary
+            # `mkdtemp` keeps others out; what we hand over has ordinary permissions.
+            temporary.chmod(0o777 & ~umask())
+            if path.exists():
+                _move_files(temporary, path)
+            else:
+                temporary.replace(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _move_files(source: Path, target: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from keras_albert.presets.folders_above import folders_above
+
 
 @contextmanager
 def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
@@ -31,17 +33,17 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
         whole
     """
     path = Path(target).absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        # `mkstemp` keeps others out; what we hand over has ordinary permissions.
-        temporary.chmod(0o666 & ~umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with folders_above(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            # `mkstemp` keeps others out; what we hand over has ordinary permissions.
+            temporary.chmod(0o666 & ~umask())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def check_new_file(path: Path, overwrite: bool = False) -> None:

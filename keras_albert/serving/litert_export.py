@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from keras_albert.presets.atomic_file import atomic_file, check_new_file
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.serving.explained_errors import explained_errors
 from keras_albert.serving.float_task import float_task
 from keras_albert.serving.model_description import describe_model
 from keras_albert.serving.served_tasks import check_is_served
@@ -52,6 +53,7 @@ def export_litert(
         ImportError: If TensorFlow is not installed.
         FileExistsError: If there is such a file, and `overwrite` is `False`.
         IsADirectoryError: If `path` is a directory.
+        OSError: If it cannot be written there.
         ValueError: If an argument is none of these, the task is none of those that
             export, or it is quantized to anything but int8.
         RuntimeError: If the other process failed; its last words are in the message.
@@ -63,7 +65,11 @@ def export_litert(
     options = json.dumps({"sequence_length": sequence_length, "quantize": quantize})
     described = describe_model(task, "tokens")
     described |= {"sequence_length": sequence_length, "quantize": quantize}
-    with tempfile.TemporaryDirectory() as preset, atomic_file(path) as partial:
+    with (
+        explained_errors(path),
+        tempfile.TemporaryDirectory() as preset,
+        atomic_file(path) as partial,
+    ):
         float_task(task).save_to_preset(preset)
         program = "keras_albert.serving.write_litert"
         run_in_tensorflow("LiteRT model", program, preset, str(partial), options)

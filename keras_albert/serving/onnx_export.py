@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from keras_albert.presets.atomic_file import atomic_file, check_new_file
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.serving.explained_errors import explained_errors
 from keras_albert.serving.model_description import describe_model
 from keras_albert.serving.served_tasks import check_is_served
 from keras_albert.tasks.classifier import AlbertClassifier
@@ -38,15 +39,15 @@ def export_onnx(
             numbers out, what any runtime understands. `"text"`: strings, tokenized
             inside; the program that serves it needs onnxruntime-extensions, and must
             not load TensorFlow, which brings another SentencePiece along. Defaults
-            to `"tokens"`. Long documents become many rows, which are read at once:
-            send few of them in a request.
+            to `"tokens"`. Long documents become many rows, which are read some at a
+            time.
         pairs: bool. Whether it takes a second text, `text_pair`, beside `text`: of a
             classifier, a masked language model and an embedder, which then gives the
             similarity. Defaults to `False`.
         quantize: `"int8"` stores matrices in int8 and multiplies in int8: a quarter of
             the size, faster on CPUs. Activations are rounded by the range of the whole
-            batch, so that a row's result depends a little on the others. Defaults to
-            `None`, float32.
+            batch (of documents, of the windows that are read at once), so that a row's
+            result depends a little on the others. Defaults to `None`, float32.
         overwrite: bool. Whether a file that is there is replaced. Defaults to `False`.
 
     Returns:
@@ -56,6 +57,7 @@ def export_onnx(
         ImportError: If onnx or onnxscript is not installed.
         FileExistsError: If there is such a file, and `overwrite` is `False`.
         IsADirectoryError: If `path` is a directory.
+        OSError: If it cannot be written there.
         ValueError: If an argument is none of these, the task is none of those that
             export, has an activation that ONNX has not, or no preprocessor for texts.
     """
@@ -64,9 +66,10 @@ def export_onnx(
     check_new_file(path, overwrite)
     check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
     build = import_module("keras_albert.serving.onnx_model").build_onnx_model
-    model = build(task, inputs, pairs, quantize == "int8", _describe(task, inputs))
-    with atomic_file(path) as partial:
-        partial.write_bytes(model)
+    # The place is tried first, before there is work to lose.
+    with explained_errors(path), atomic_file(path) as partial:
+        described = _describe(task, inputs)
+        partial.write_bytes(build(task, inputs, pairs, quantize == "int8", described))
     return path
 
 

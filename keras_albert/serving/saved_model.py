@@ -2,8 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import keras
 
 from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.serving.explained_errors import explained_errors
 from keras_albert.serving.model_description import describe_model
 from keras_albert.serving.saved_model_options import saved_model_options
 from keras_albert.serving.served_tasks import check_is_served
@@ -75,23 +74,18 @@ def export_saved_model(
     manifest = describe_model(task, "text") | options
     manifest["trained"] = _describe_training(task)
     options["manifest"] = manifest
-    is_new = not path.exists()
     target = path / str(_choose_version(path, version))
-    try:
-        with (
-            _explained(target),
-            tempfile.TemporaryDirectory() as preset,
-            atomic_directory(target) as directory,
-        ):
-            task.save_to_preset(preset)
-            program = "keras_albert.serving.write_saved_model"
-            arguments = (preset, str(directory), json.dumps(options))
-            run_in_tensorflow("SavedModel", program, *arguments)
-    except BaseException:
-        if is_new:
-            with suppress(OSError):
-                path.rmdir()
-        raise
+    with (
+        explained_errors(target),
+        tempfile.TemporaryDirectory() as preset,
+        atomic_directory(target) as directory,
+    ):
+        task.save_to_preset(preset)
+        program = "keras_albert.serving.write_saved_model"
+        arguments = (preset, str(directory), json.dumps(options))
+        run_in_tensorflow("SavedModel", program, *arguments)
+        # Another process may have taken the number: its files must not mix with these.
+        _check_new_version(target)
     return target
 
 
@@ -110,21 +104,6 @@ def _describe_training(task: Any) -> dict[str, Any]:
     return described
 
 
-@contextmanager
-def _explained(target: Path) -> Iterator[None]:
-    """Say of an error of the system which export it stopped, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        msg = (
-            f"{error.strerror}: nothing was written to {target}. Name a place that you "
-            "may write to, with room for the model twice"
-        )
-        raise OSError(error.errno, msg, error.filename) from error
-
-
 def _choose_version(path: Path, version: int | None) -> int:
     if path.exists() and not path.is_dir():
         msg = f"{path} is a file, and a directory is to be written. Name another path."
@@ -134,10 +113,14 @@ def _choose_version(path: Path, version: int | None) -> int:
         return max(versions, default=0) + 1
     if version < 1:
         raise ValueError(f"Versions count from 1. Received: version={version}")
-    if version in versions:
+    _check_new_version(versions.get(version, path / str(version)))
+    return version
+
+
+def _check_new_version(target: Path) -> None:
+    if target.exists():
         msg = (
-            f"{path / str(version)} is there, and a server may be using it. Leave out "
-            "`version` to write the next one."
+            f"{target} is there, and a server may be using it. Leave out `version` to "
+            "write the next one."
         )
         raise FileExistsError(msg)
-    return version

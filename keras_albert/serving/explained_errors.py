@@ -1,0 +1,34 @@
+"""What to do where the system refuses to write an export."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def explained_errors(target: Path) -> Iterator[None]:
+    """Say of an error of the system which export it stopped, and what to do.
+
+    Args:
+        target: Path. What is written, whole or not at all.
+
+    Raises:
+        OSError: Of the same class and number, if the block raises one.
+
+    Example:
+        >>> with explained_errors(Path("model.onnx")):
+        ...     raise PermissionError(13, "Permission denied")
+        Traceback (most recent call last):
+        ...
+        PermissionError: [Errno 13] Permission denied: nothing was written to model.onnx. Name a place that you may write to, with room for the model twice
+    """  # noqa: E501  (the message is one line)
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        msg = (
+            f"{error.strerror}: nothing was written to {target}. Name a place that you "
+            "may write to, with room for the model twice"
+        )
+        raise OSError(error.errno, msg, error.filename) from error
