@@ -1,4 +1,4 @@
-"""`keras-albert predict` and `export`: models of every kind answer files."""
+"""`keras-albert predict`: models of every kind answer files."""
 
 import csv
 import importlib.util
@@ -11,7 +11,6 @@ import pytest
 
 from keras_albert import cli
 from keras_albert.commands import predict
-from keras_albert.commands.answer_file import AnswerFile
 from keras_albert.commands.file_rows import FileRows
 from keras_albert.commands.predictors.task_predictor import TaskPredictor
 from tests.serving.served_models import TAGS, make_task
@@ -153,6 +152,15 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
     assert "is there already" in capsys.readouterr().err
 
 
+def test_a_bar_shows_how_far_it_is(preset, file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    output = tmp_path / "answers.jsonl"
+    assert run("predict", preset, file, "--output", output) == 0
+    shown = capsys.readouterr().err
+    assert "100%" in shown
+    assert f"{len(TEXTS)} rows" in shown
+
+
 def test_a_file_is_read_as_it_is_answered(tmp_path):
     path = tmp_path / "long.tsv"
     path.write_text("text\n" + "x" * 10**6 + "\n" + "a\n" * 10**5)
@@ -163,21 +171,6 @@ def test_a_file_is_read_as_it_is_answered(tmp_path):
     assert 10**6 <= rows.position < path.stat().st_size - 10**5
     assert sum(1 for _ in read) == 10**5 - 1
     assert rows.position == path.stat().st_size
-
-
-def test_another_file_under_the_same_name_is_another_run(tmp_path):
-    output = tmp_path / "answers.jsonl"
-    with AnswerFile(output, "jsonl", {"bytes": 5}) as answers:
-        answers.write([{"score": 1.0}])
-    with AnswerFile(output, "jsonl", {"bytes": 5}) as answers:
-        assert answers.done == 1
-    with pytest.raises(ValueError, match="bytes was 5"):
-        AnswerFile(output, "jsonl", {"bytes": 6})
-    # Of a run that came to nothing there is nothing to keep.
-    (tmp_path / "answers.jsonl.partial").write_bytes(b"")
-    with AnswerFile(output, "jsonl", {"bytes": 6}) as answers:
-        answers.finish()
-    assert list(tmp_path.iterdir()) == [output]
 
 
 def test_answers_are_printed(preset, file, expected, capfdbinary):
@@ -274,9 +267,3 @@ def test_a_model_that_cannot_be_asked_is_an_error(
     classifier.export(tmp_path / "ids.onnx", format="onnx")
     assert run("predict", tmp_path / "ids.onnx", file) == 1
     assert "Name the preset" in capsys.readouterr().err
-
-
-def test_an_option_of_another_format_is_an_error(preset, tmp_path, capsys):
-    assert run("export", preset, tmp_path / "a", "--quantize", "int8") == 1
-    assert "tf_saved_model has no option --quantize" in capsys.readouterr().err
-    assert not (tmp_path / "a").exists()

@@ -28,7 +28,8 @@ class SavedModelPredictor(Predictor):
 
     Raises:
         ImportError: If tensorflow-text is not installed.
-        ValueError: If there is no such signature, or none that reads texts.
+        ValueError: If TensorFlow cannot load it, or there is no such signature, or none
+            that reads texts.
     """
 
     def __init__(
@@ -40,8 +41,13 @@ class SavedModelPredictor(Predictor):
         import tensorflow as tf  # noqa: PLC0415  (an extra)
         import tensorflow_text  # noqa: F401, PLC0415  (its operations)
 
-        # What is loaded lives as long as this object.
-        self._model = tf.saved_model.load(str(version_of(path)))
+        try:
+            # What is loaded lives as long as this object.
+            self._model = tf.saved_model.load(str(version_of(path)))
+        except (tf.errors.OpError, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            msg = f"TensorFlow cannot load {path}: {reason}. Copy or export it again."
+            raise ValueError(msg) from error
         self._functions = _functions_by_inputs(self._model.signatures, signature)
         if not self._functions:
             known = ", ".join(sorted(self._model.signatures))

@@ -1,0 +1,107 @@
+"""`keras-albert export`, and what `predict` makes of its files."""
+
+import importlib.util
+import json
+
+import pytest
+
+from keras_albert import cli
+from tests.serving.served_models import TAGS, balance, make_task
+
+ROW = {
+    "context": "Every morning the captain went back to work. " * 5,
+    "question": "What _ when the wind comes in?",
+    "A": "the lamps go out",
+    "B": "bread",
+}
+TASKS = {
+    "TokenClassifier": {"labels": TAGS},
+    "QuestionAnswerer": {},
+    "MultipleChoice": {},
+    "TextEmbedder": {},
+}
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def need(*packages):
+    if not all(map(importlib.util.find_spec, packages)):
+        pytest.skip(f"no {packages}")
+
+
+@pytest.fixture(scope="module")
+def preset(tiny_proto, tmp_path_factory):
+    path = tmp_path_factory.mktemp("preset") / "preset"
+    make_task("Classifier", tiny_proto, labels=("bad", "good")).save_to_preset(path)
+    return path
+
+
+def test_an_option_of_another_format_is_an_error(preset, tmp_path, capsys):
+    assert run("export", preset, tmp_path / "a", "--quantize", "int8") == 1
+    assert "tf_saved_model has no option --quantize" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_matrices_are_stored_as_asked(quantize, preset, tmp_path, capsys):
+    need("onnx", "onnxscript")
+    import onnx
+
+    options = [] if quantize is None else ["--quantize", quantize]
+    path = tmp_path / "model.onnx"
+    assert run("export", preset, path, "--format", "onnx", *options) == 0
+    assert f"{path}: AlbertClassifier, 0." in capsys.readouterr().out
+    weights = onnx.load(path).graph.initializer
+    kinds = {weight.data_type for weight in weights if len(weight.dims) == 2}
+    assert (onnx.TensorProto.INT8 in kinds) == (quantize == "int8")
+    assert run("export", preset, path, "--format", "onnx") == 1
+    assert "pass overwrite=True" in capsys.readouterr().err
+    assert run("export", preset, path, "--format", "onnx", "--overwrite") == 0
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_that_reads_texts_answers_alike(name, tiny_proto, tmp_path):
+    """Of what both the file and the preset give."""
+    need("onnxscript", "onnxruntime", "onnxruntime_extensions")
+    task = make_task(name, tiny_proto, **TASKS[name])
+    if name == "TokenClassifier":
+        balance(task, task.output_dense.bias, [ROW["context"]])
+    task.save_to_preset(tmp_path / "preset")
+    model, rows = tmp_path / "model.onnx", tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(ROW) + "\n" + json.dumps(ROW) + "\n")
+    inputs = ["--format", "onnx", "--inputs", "text"]
+    assert run("export", tmp_path / "preset", model, *inputs) == 0
+    columns = ["--text-column", "context"]
+    answers = []
+    for source in (tmp_path / "preset", model):
+        output = tmp_path / f"{source.name}.jsonl"
+        assert run("predict", source, rows, *columns, "--output", output) == 0
+        first, second = map(json.loads, output.read_text("utf-8").splitlines())
+        assert first == second
+        answers.append(first)
+    asked, found = answers
+    if name == "TokenClassifier":
+        keys = ("label", "score", "start", "end")
+        asked = {key: [each[key] for each in asked["entities"]] for key in keys}
+        assert found["count"] == len(asked["label"]) > 0
+    same = set(asked) & set(found)
+    assert len(same) > (name != "TextEmbedder")
+    for key in same:
+        if isinstance(asked[key], str | int) or key == "label":
+            assert found[key] == asked[key]
+        else:
+            assert found[key] == pytest.approx(asked[key], abs=1e-5)
+
+
+def test_a_damaged_saved_model_is_named(tmp_path, capsys):
+    need("tensorflow", "tensorflow_text")
+    version = tmp_path / "model" / "1"
+    version.mkdir(parents=True)
+    (version / "saved_model.pb").write_bytes(b"no model")
+    (tmp_path / "texts.txt").write_text("a\n")
+    assert run("predict", tmp_path / "model", tmp_path / "texts.txt") == 1
+    error = capsys.readouterr().err
+    assert f"TensorFlow cannot load {tmp_path / 'model'}" in error
+    assert "Copy or export it again" in error
