@@ -63,16 +63,34 @@ def test_a_row_that_is_too_long_is_an_error(tiny_proto, tmp_path):
         run(session, random_ids(task, (1, 41)))
 
 
-def test_openvino_computes_the_same(tiny_proto, tmp_path):
+def test_ids_of_another_kind_are_an_error(tiny_proto, tmp_path):
+    task = make_task("Classifier", tiny_proto, num_classes=2)
+    inputs = random_ids(task, (3, 7))
+    session = export(task, tmp_path)
+    for wrong, message in (
+        (inputs["token_ids"].astype(np.float32), "Unexpected input data type"),
+        (inputs["token_ids"][0], "Invalid rank"),
+        (inputs["token_ids"][:2], "Add node|Gather node"),
+        (inputs["token_ids"] + 10**6, "out of data bounds"),
+    ):
+        with pytest.raises(Exception, match=message):
+            run(session, inputs | {"token_ids": wrong})
+    with pytest.raises(ValueError, match="missing from input feed"):
+        run(session, {"token_ids": inputs["token_ids"]})
+    assert len(run(session, inputs)["index"]) == 3
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_openvino_computes_the_same(case, tiny_proto, tmp_path):
     openvino = pytest.importorskip("openvino")
-    core = openvino.Core()
-    for case in ("classifier", "chooser", "filler", "doubter"):
-        name, arguments, outputs, shape, extra = CASES[case]
-        task = make_task(name, tiny_proto, **arguments)
-        inputs = random_ids(task, shape, extra)
-        expected = run(export(task, tmp_path), inputs)
-        settings = {"INFERENCE_PRECISION_HINT": "f32"}
-        compiled = core.compile_model(tmp_path / "model.onnx", "CPU", settings)
-        found = compiled(inputs)
+    name, arguments, outputs, shape, extra = CASES[case]
+    task = make_task(name, tiny_proto, **arguments)
+    inputs = random_ids(task, shape, extra)
+    settings = {"INFERENCE_PRECISION_HINT": "f32"}
+    # What is rounded may fall to either side.
+    for quantize, atol in ((None, 1e-5), ("int8", 0.1)):
+        expected = run(export(task, tmp_path, quantize=quantize), inputs)
+        path = tmp_path / "model.onnx"
+        found = openvino.Core().compile_model(path, "CPU", settings)(inputs)
         for output in outputs:
-            np.testing.assert_allclose(found[output], expected[output], atol=1e-5)
+            np.testing.assert_allclose(found[output], expected[output], atol=atol)

@@ -86,6 +86,7 @@ keep("again", serving(text=texts[:9]))
 first, second = map(tf.constant, given["pairs"])
 pair = model.signatures["serve_pair"]
 keep("pairs", pair(text=first, text_pair=second))
+keep("one_pair", pair(text=first[:1], text_pair=second[:1]))
 keep("no_pairs", pair(text=first[:0], text_pair=second[:0]))
 for name in ("packed", "padded"):
     ids = {key: tf.constant(rows, tf.int32) for key, rows in given[name].items()}
@@ -145,6 +146,7 @@ def test_gives_the_likeliest_classes(classifier, answers, messages):
 def test_answers_pairs_as_predict_does(classifier, answers, pairs):
     logits = classifier.predict(tuple(pairs), verbose=0)
     assert_agrees(answers, "pairs", logits)
+    assert_agrees(answers, "one_pair", logits[:1])
 
 
 def test_answers_tokens_as_predict_does(classifier, answers, short):
@@ -158,7 +160,8 @@ def test_every_output_leads_with_the_batch(classifier, answers, messages):
     assert_agrees(answers, "one", classifier.predict(messages[:1], verbose=0))
     shapes = {"probabilities": (3,), "logits": (3,), "classes": (3,)}
     shapes |= {"label": (), "score": (), "top_k_labels": (2,), "top_k_scores": (2,)}
-    sizes = {"texts": 505, "one": 1, "none": 0, "65": 65, "pairs": 65, "no_pairs": 0}
+    sizes = {"texts": 505, "one": 1, "none": 0, "65": 65}
+    sizes |= {"pairs": 65, "one_pair": 1, "no_pairs": 0}
     for name, size in sizes.items():
         found = {
             key.split("/")[1]: array.shape
@@ -189,10 +192,10 @@ def test_a_regression_with_a_vocabulary_of_its_own(other, answers, messages):
 
 def test_two_models_in_one_process_stay_apart(answers):
     """The first one answers alike after the other was used."""
-    for key in ("probabilities", "label"):
-        np.testing.assert_array_equal(
-            answers[f"again/{key}"], answers[f"texts/{key}"][:9]
-        )
+    before, after = answers["texts/probabilities"][:9], answers["again/probabilities"]
+    # Other rows beside them change the last digit.
+    np.testing.assert_allclose(after, before, atol=1e-6)
+    assert answers["again/label"].tolist() == answers["texts/label"][:9].tolist()
 
 
 def test_an_export_is_little_more_than_its_weights(other, other_export):
