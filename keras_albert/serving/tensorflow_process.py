@@ -1,10 +1,13 @@
 """A process of the TensorFlow backend, whatever backend is in use here."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG)
 
 
 def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
@@ -16,6 +19,7 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
         *arguments: string. The program's.
 
     Raises:
+        OSError: If the process had no room to write.
         RuntimeError: If the process failed or was killed; its last words are in the
             message.
     """
@@ -39,6 +43,9 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
         check=False,
     )
     if finished.returncode:
+        for code in _NO_ROOM:
+            if os.strerror(code) in finished.stderr:
+                raise OSError(code, os.strerror(code))
         msg = (
             f"The process that writes the {what} {describe_end(finished.returncode)}. "
             f"Nothing was written. It said:\n{finished.stderr[-2000:]}"
