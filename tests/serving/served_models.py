@@ -1,6 +1,7 @@
 """Small models of all tasks, whose answers differ visibly from text to text."""
 
 import os
+import random
 import subprocess
 import sys
 
@@ -10,13 +11,17 @@ import numpy as np
 import keras_albert
 from keras_albert import AlbertBackbone, AlbertTokenizer
 
+WORDS = "the river runs through town and captain said not today , . wind comes in"
+# Of many windows, none of which says what another does: of two that are alike, rounding
+# chooses.
+LONG = " ".join(random.Random(3).choices(WORDS.split(), k=360))
 # What breaks things: nothing, blanks, marks and joiners, a text of many windows.
 HARD = [
     "",
     " \t ",
     "🙂 naïve CAFÉ, in 2011; e\u0301t 👩\u200d👧 🇬🇧🇫🇷 日本",
     "[SEP] [CLS] \u200b <pad>",
-    "The river runs through the town, and the captain said not today. " * 30,
+    LONG,
     "\u200d\ufe0f",
 ]
 MASKED = [
@@ -49,10 +54,10 @@ def make_task(name, proto, max_length=40, lengths=None, **kwargs):
     task = getattr(keras_albert, f"Albert{name}")(
         backbone, preprocessor=preprocessor, **kwargs
     )
-    random = np.random.default_rng(1)
+    noise = np.random.default_rng(1)
     task.set_weights(
         [
-            (weight + random.normal(0, 0.3, weight.shape)).astype(weight.dtype)
+            (weight + noise.normal(0, 0.3, weight.shape)).astype(weight.dtype)
             for weight in task.get_weights()
         ]
     )
