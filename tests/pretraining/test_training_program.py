@@ -30,7 +30,10 @@ def pretrainer():
     model = AlbertPretrainer(backbone)
     compile_pretrainer(
         model,
-        PretrainingConfig(data="-", output="-", optimizer="lamb"),
+        # A rate at which three steps tell in bfloat16.
+        PretrainingConfig(
+            data="-", output="-", optimizer="lamb", learning_rate=0.05, warmup_steps=0
+        ),
     )
     return model
 
@@ -84,4 +87,4 @@ def test_the_step_compiles_under_xla(pretrainer):
         pretrainer, data, steps_per_epoch=1, epochs=3, shuffle=False, verbose=0
     )
     losses = history.history["loss"]
-    assert losses[0] > losses[-1] > 0
+    assert losses[0] - 0.01 > losses[-1] > 0
