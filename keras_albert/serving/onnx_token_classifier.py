@@ -10,6 +10,7 @@ from keras_albert.serving.onnx_task import OnnxTask
 from keras_albert.serving.onnx_text import Pieces
 from keras_albert.serving.onnx_windows import OnnxWindows
 from keras_albert.text.tagging import OUTSIDE, tags_to_spans
+from keras_albert.text.windows import window_stride
 
 
 class OnnxTokenClassifier(OnnxTask):
@@ -121,7 +122,7 @@ class OnnxTokenClassifier(OnnxTask):
         lengths = self._count(rows, column, pieces.lengths)
         documents = Pieces(pieces.ids, op.CumSum(lengths, 0, exclusive=1), lengths)
         room = preprocessor.max_length - 2
-        stride = preprocessor.stride or max(1, room // 2)
+        stride = window_stride(preprocessor.stride, room)
         size, stride = (op.Expand([x], op.Shape(lengths)) for x in (room, stride))
         windows = OnnxWindows(self.texts, documents, size, stride)
         logits = run_in_parts(self, self.texts.pack([windows.pieces]))

@@ -5,6 +5,7 @@ from typing import Any
 from keras_albert.tasks.classifier import AlbertClassifier
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
 from keras_albert.tasks.pretrainer import AlbertPretrainer
+from keras_albert.text.windows import window_stride
 
 
 def saved_model_options(
@@ -34,6 +35,8 @@ def saved_model_options(
             f"row that the model reads. Received: max_length={max_length!r}"
         )
         raise ValueError(msg)
+    # Of the token classifier, whose windows may be shorter than they were.
+    window_stride(getattr(preprocessor, "stride", None), max_length - 2)
     if top_k is not None:
         most = _most_answers(task)
         if not _is_between(top_k, 1, most):

@@ -14,6 +14,7 @@ from keras_albert.serving.window_graph import WindowGraph, run_windows
 from keras_albert.serving.word_graph import WordTensors, find_words
 from keras_albert.text.graph_packing import join_in_graph
 from keras_albert.text.tagging import OUTSIDE, Span, spans_to_tags, tags_to_spans
+from keras_albert.text.windows import window_stride
 
 
 class _Entities(NamedTuple):
@@ -80,12 +81,8 @@ class TokenClassifierGraph(TaskGraph):
             pieces.row_lengths(), words.texts, tf.size(words.bases)
         )
         room = self.preprocessor.max_length - 2
-        stride = self.preprocessor.stride or max(1, room // 2)
-        windows = WindowGraph(
-            lengths,
-            tf.fill(tf.shape(lengths), tf.constant(room, tf.int64)),
-            tf.fill(tf.shape(lengths), tf.constant(stride, tf.int64)),
-        )
+        stride = window_stride(self.preprocessor.stride, room)
+        windows = WindowGraph(lengths, room, stride)
         packed = join_in_graph((windows.take(pieces.values),), self.special)
         logits = run_windows(self.task, packed)
         # Behind `[CLS]`.

@@ -20,11 +20,15 @@ class WindowGraph:
 
     Args:
         lengths: int64 tensor `(documents,)`. Tokens of each document.
-        size: int64 tensor `(documents,)`. Tokens in a window.
-        stride: int64 tensor `(documents,)`. Tokens from one window to the next.
+        size: int, or int64 tensor `(documents,)`. Tokens in a window.
+        stride: int, or int64 tensor `(documents,)`. Tokens from one window to the next.
     """
 
     def __init__(self, lengths: Any, size: Any, stride: Any) -> None:
+        size, stride = (
+            tf.broadcast_to(tf.cast(value, tf.int64), tf.shape(lengths))
+            for value in (size, stride)
+        )
         counts = 1 + tf.maximum(-tf.math.floordiv(size - lengths, stride), 0)
         count = tf.shape(lengths, tf.int64)[0]
         self.documents = tf.repeat(tf.range(count), counts)

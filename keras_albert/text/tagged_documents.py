@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from keras_albert.text.packing import EncodedTexts, SpecialIds
 from keras_albert.text.token_rows import TokenRows
-from keras_albert.text.windows import OverlappingWindows
+from keras_albert.text.windows import OverlappingWindows, window_stride
 from keras_albert.text.word_rows import WordRow
 from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
 
@@ -53,7 +53,7 @@ class TaggedDocuments:
         documents = np.repeat(np.arange(len(words)), self._counts)
         lengths = np.bincount(documents, pieces.lengths, minlength=len(words))
         windows = OverlappingWindows(
-            lengths.astype(np.int64), room, stride or max(1, room // 2)
+            lengths.astype(np.int64), room, window_stride(stride, room)
         )
         at = windows.tokens.values
         ids = TokenRows(pieces.values[at], windows.tokens.lengths)

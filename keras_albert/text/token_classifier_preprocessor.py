@@ -12,6 +12,7 @@ from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.span_tags import word_tags
 from keras_albert.text.tagged_documents import TaggedDocuments
 from keras_albert.text.token_rows import TokenRows
+from keras_albert.text.windows import window_stride
 from keras_albert.text.word_rows import WordRow, read_word_rows, word_columns
 from keras_albert.types import Lengths
 
@@ -71,13 +72,7 @@ class AlbertTokenClassifierPreprocessor(
         super().__init__(**kwargs)
         self.tokenizer = tokenizer
         self._set_lengths(sequence_length, max_sequence_length, length_buckets)
-        room = self.max_length - 2
-        if stride is not None and not 1 <= stride <= room:
-            msg = (
-                "`stride` is how many pieces a window begins behind the one before, "
-                f"from 1 to {room}, which a window holds. Received: stride={stride}"
-            )
-            raise ValueError(msg)
+        window_stride(stride, self.max_length - 2)
         self.stride = stride
         self.label_all_pieces = label_all_pieces
 

@@ -64,6 +64,37 @@ class OverlappingWindows:
         self.owned = np.asarray(
             (at >= np.repeat(low, self._sizes)) & (at < np.repeat(high, self._sizes))
         )
+        # How many tokens each window owns: of none it is one of an empty document.
+        self.owned_counts: Int64Array = high - low
 
     def __len__(self) -> int:
         return len(self.documents)
+
+
+def window_stride(stride: int | None, size: int) -> int:
+    """Check how far windows are apart, or choose it.
+
+    Args:
+        stride: int or `None`. Tokens from the beginning of a window to that of the
+            next; `None` for half a window.
+        size: int. Tokens in a window.
+
+    Returns:
+        The tokens.
+
+    Raises:
+        ValueError: If windows would not move, or leave out tokens.
+
+    Example:
+        >>> window_stride(None, 510), window_stride(128, 510)
+        (255, 128)
+    """
+    if stride is None:
+        return max(1, size // 2)
+    if not 1 <= stride <= size:
+        msg = (
+            "`stride` is how many tokens a window begins behind the one before, from 1 "
+            f"to {size}, which a window holds. Received: stride={stride}"
+        )
+        raise ValueError(msg)
+    return stride

@@ -90,6 +90,9 @@ def test_how_it_was_trained_is_written_down(tiny_proto, tmp_path, monkeypatch):
 def test_options_that_do_not_fit_are_refused(classifier, tiny_proto, tmp_path):
     regression = make_task("Classifier", tiny_proto, num_classes=1)
     reader = make_task("QuestionAnswerer", tiny_proto)
+    tagger = make_task(
+        "TokenClassifier", tiny_proto, lengths={"stride": 30}, num_classes=2
+    )
     for task, arguments, message in (
         (classifier, {"top_k": 4}, "from 1 to 3: the model has no more.*top_k=4"),
         (classifier, {"top_k": True}, "Received: top_k=True"),
@@ -98,6 +101,7 @@ def test_options_that_do_not_fit_are_refused(classifier, tiny_proto, tmp_path):
         (classifier, {"max_length": 41}, "from 5 to 40, .*Received: max_length=41"),
         (classifier, {"max_length": 4}, "Received: max_length=4"),
         (classifier, {"max_length": "9"}, "Received: max_length='9'"),
+        (tagger, {"max_length": 20}, "from 1 to 18, .*Received: stride=30"),
     ):
         with pytest.raises(ValueError, match=message):
             task.export(tmp_path / "x", **arguments)

@@ -15,6 +15,7 @@ def test_each_token_is_owned_where_it_has_most_context(lengths, size, data):
     assert len(windows) == len(windows.tokens) == len(windows.documents)
     ends = np.cumsum(lengths)
     contexts, owners = {}, {}
+    counts = [0] * len(windows)
     place = 0
     for number, row in enumerate(windows.tokens.to_lists()):
         document = windows.documents[number]
@@ -28,8 +29,10 @@ def test_each_token_is_owned_where_it_has_most_context(lengths, size, data):
                 assert context == max(contexts[token])
                 assert contexts[token].index(context) == len(contexts[token]) - 1
                 owners[token] = context
+                counts[number] += 1
             place += 1
         assert len(row) == min(size, lengths[document])
+    assert windows.owned_counts.tolist() == counts
     assert sorted(owners) == list(range(sum(lengths)))
     assert owners == {token: max(found) for token, found in contexts.items()}
 
