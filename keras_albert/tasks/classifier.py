@@ -5,24 +5,24 @@ from typing import Any
 
 import keras
 import keras_hub
-import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.initializers import albert_initializer
+from keras_albert.tasks.class_answers import ClassAnswers
 from keras_albert.tasks.label_sets import encode_label_sets, set_names
 from keras_albert.tasks.labels import class_names, encode_classes, encode_scores
 from keras_albert.tasks.named_classes import NamedClasses, count_classes
-from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
-from keras_albert.text.text_columns import text_columns
-from keras_albert.types import Activation, Texts
+from keras_albert.types import Activation
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier):
+class AlbertClassifier(
+    NamedClasses, ClassAnswers, AlbertTask, keras_hub.models.TextClassifier
+):
     """Assign texts, or pairs of texts, to classes, or give them a score.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.4.
@@ -65,6 +65,12 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
         True
         >>> classifier.predict(texts, verbose=0).shape
         (16, 2)
+
+        A text of any length is read in windows, and has one answer.
+
+        >>> answer = classifier.classify_documents("a fine film " * 300)
+        >>> answer["label"] in ("good", "bad")
+        True
     """
 
     preprocessor_cls = AlbertClassifierPreprocessor
@@ -192,67 +198,6 @@ class AlbertClassifier(NamedClasses, AlbertTask, keras_hub.models.TextClassifier
                 names.index(name): weight for name, weight in weights.items()
             }
         return super().fit(*args, **kwargs)
-
-    def classify(
-        self, texts: Texts, top_k: int | None = None, batch_size: int | None = None
-    ) -> Any:
-        """Classify texts for a person to read.
-
-        Args:
-            texts: A text or a pair, or many.
-            top_k: int. How many classes to name for each. Defaults to `None`: one, or
-                all where a text may have several.
-            batch_size: int. Defaults to `None`, 32.
-
-        Returns:
-            For one text a dict of `label` and `score`, a probability (of a regression
-            `score` alone); for many a list of them; with `top_k` above 1 a list of
-            dicts, the likeliest first, in place of each.
-
-        Raises:
-            ValueError: If the model has no preprocessor, or `top_k` is below 1.
-        """
-        if self.preprocessor is None:
-            msg = (
-                "`classify` reads texts, and this model has no preprocessor. Build it "
-                "with one, or call `predict` on ids."
-            )
-            raise ValueError(msg)
-        if top_k is None:
-            top_k = self.num_classes if self.is_multi_label else 1
-        check_positive(top_k=top_k)
-        columns, batched = text_columns(texts)
-        rows = columns if len(columns) > 1 else columns[0]
-        outputs = self.predict(rows, batch_size, verbose=0)
-        if self.is_regression:
-            answers: list[Any] = [{"score": float(score)} for score in outputs[:, 0]]
-        else:
-            answers = self._name_classes(self.probabilities(outputs), top_k)
-        return answers if batched else answers[0]
-
-    def probabilities(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
-        """Turn what `predict` gave into probabilities.
-
-        Args:
-            outputs: float32 array `(examples, num_classes)`.
-
-        Returns:
-            An array of that shape, whose rows sum to 1 unless a text may have several
-            classes.
-        """
-        if not self.gives_logits:
-            return outputs
-        raised = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
-        return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
-
-    def _name_classes(self, scores: npt.NDArray[Any], top_k: int) -> list[Any]:
-        best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
-        names = self.class_names
-        ranked = [
-            [{"label": names[i], "score": float(row[i])} for i in order]
-            for row, order in zip(scores, best, strict=True)
-        ]
-        return ranked if top_k > 1 else [answers[0] for answers in ranked]
 
     def get_config(self) -> dict[str, Any]:
         """Give the constructor's arguments."""

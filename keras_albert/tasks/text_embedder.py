@@ -18,11 +18,10 @@ from keras_albert.tasks.pair_scores import contrastive_scores, cosine_scores
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.tasks.text_vectors import TextVectors
-from keras_albert.text.text_columns import text_columns
 from keras_albert.text.text_embedder_preprocessor import (
     AlbertTextEmbedderPreprocessor,
 )
-from keras_albert.types import FloatArray, Tensor, Texts
+from keras_albert.types import FloatArray, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -79,6 +78,11 @@ class AlbertTextEmbedder(
         >>> history = embedder.fit((first, second), [0.9, 0.1, 0.8, 0.0], verbose=0)
         >>> embedder.embed(["a fox ran", "the sea"]).shape
         (2, 16)
+
+        A text of any length is read in windows, and has one vector.
+
+        >>> embedder.embed_documents("a fox ran " * 300).shape
+        (16,)
     """
 
     preprocessor_cls = AlbertTextEmbedderPreprocessor
@@ -241,31 +245,6 @@ class AlbertTextEmbedder(
         if len(getattr(ids, "shape", ())) == 3:
             return read_ids(self.backbone, inputs, ("pairs", "texts", "tokens"))
         return read_ids(self.backbone, inputs)
-
-    def embed(self, texts: Texts, batch_size: int | None = None) -> FloatArray:
-        """Embed texts.
-
-        Args:
-            texts: A text, or many; a tuple of two is a pair.
-            batch_size: int. Defaults to `None`, 32.
-
-        Returns:
-            float32 array `(width,)` for one text, `(texts, width)` for many, in their
-            order; with an axis of 2 before the last for pairs.
-
-        Raises:
-            ValueError: If the model has no preprocessor, or a row is no text.
-        """
-        if self.preprocessor is None:
-            msg = (
-                "`embed` reads texts, and this model has no preprocessor. Build it "
-                "with one, or call `predict` on ids."
-            )
-            raise ValueError(msg)
-        columns, batched = text_columns(texts)
-        rows = columns if len(columns) > 1 else columns[0]
-        vectors: FloatArray = self.predict(rows, batch_size, verbose=0)
-        return vectors if batched else vectors[0]
 
     def get_config(self) -> dict[str, Any]:
         """Give the constructor's arguments."""
