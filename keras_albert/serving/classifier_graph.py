@@ -4,34 +4,43 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.task_graph import TaskGraph, text_signature
+from keras_albert.serving.document_graph import DocumentGraph
+from keras_albert.serving.task_graph import text_signature
 
 
-class ClassifierGraph(TaskGraph):
+class ClassifierGraph(DocumentGraph):
     """An `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes.
 
     Outputs: `probabilities`, `logits` and `classes`, each `(batch, classes)`, `label`
     and `score`, those of the likeliest; of a regression `score` alone. With `top_k`
     also `top_k_labels` and `top_k_scores`, `(batch, top_k)`, the likeliest first.
+    `serve_document` answers as `classify_documents` does with its defaults.
     """
 
     def signatures(self) -> dict[str, Any]:
         """Give the functions that are served."""
 
         def serve_text(text: Any) -> dict[str, Any]:
-            return self._classify(self.pack(text))
+            return self._run(self.pack(text))
 
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
-            return self._classify(self.pack(text, text_pair))
+            return self._run(self.pack(text, text_pair))
+
+        def serve_document(text: Any) -> dict[str, Any]:
+            return self._classify(self.run_documents(text))
 
         return {
             "serving_default": text_signature(serve_text, text=1),
             "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
-            "serve_tokens": self.tokens_signature(self._classify),
+            "serve_document": text_signature(serve_document, text=1),
+            "serve_tokens": self.tokens_signature(self._run),
         }
 
-    def _classify(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        classifier, outputs = self.task, self.run(inputs)
+    def _run(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self._classify(self.run(inputs))
+
+    def _classify(self, outputs: Any) -> dict[str, Any]:
+        classifier = self.task
         if classifier.is_regression:
             return {"score": outputs[:, 0]}
         is_logits = classifier.gives_logits

@@ -4,13 +4,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.task_graph import TaskGraph, text_signature
+from keras_albert.serving.document_graph import DocumentGraph
+from keras_albert.serving.task_graph import text_signature
 
 
-class TextEmbedderGraph(TaskGraph):
+class TextEmbedderGraph(DocumentGraph):
     """An `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`.
 
     Of `text` and `text_pair` it gives `similarity`, `(batch,)`, the cosine.
+    `serve_document` answers as `embed_documents` does with its defaults.
     """
 
     def signatures(self) -> dict[str, Any]:
@@ -28,9 +30,16 @@ class TextEmbedderGraph(TaskGraph):
             )
             return {"similarity": tf.reduce_sum(first * second, axis=-1)}
 
+        def serve_document(text: Any) -> dict[str, Any]:
+            vectors = self.run_documents(text)
+            if self.task.normalize:
+                vectors = self.task.unit_length(vectors)
+            return {"embedding": vectors}
+
         return {
             "serving_default": text_signature(serve_text, text=1),
             "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
+            "serve_document": text_signature(serve_document, text=1),
             "serve_tokens": self.tokens_signature(self._embed),
         }
 

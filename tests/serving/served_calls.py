@@ -73,7 +73,8 @@ def ask(path, calls):
             for texts in STRANGE.values()
         )
         calls[f"bad/{path.name}/{name}"] = (name, bad)
-        if name == "serving_default" and asked_for("large", [path.name]):
+        reads_it = name in ("serving_default", "serve_document")
+        if reads_it and asked_for("large", [path.name]):
             calls[f"large/{path.name}/{name}"] = (name, large)
         for key in bad if len(bad) > 1 else ():
             uneven = bad | {key: bad[key][:1]}
@@ -104,6 +105,7 @@ def make_calls(tasks):
         "embed": ("embedder", "serving_default", texts),
         "embed_rounded": ("rounded", "serving_default", texts),
         "embed_pair": ("embedder", "serve_pair", texts | {"text_pair": HARD[::-1]}),
+        "embed_document": ("embedder", "serve_document", texts),
         "choose": ("chooser", "serving_default", choose),
         "choose_question": (
             "chooser",
@@ -117,6 +119,7 @@ def make_calls(tasks):
         ),
         "label": ("labeler", "serving_default", texts),
         "label_pair": ("labeler", "serve_pair", texts | {"text_pair": HARD[::-1]}),
+        "label_document": ("labeler", "serve_document", texts),
         "tag": ("tagger", "serving_default", texts),
         "words": ("tagger", "serve_words", texts),
         "bare_tag": ("bare_tagger", "serving_default", texts),

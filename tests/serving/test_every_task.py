@@ -22,7 +22,7 @@ from tests.serving.served_calls import (
     asked_for,
     make_calls,
 )
-from tests.serving.served_models import HARD, MASKED, make_tasks, write
+from tests.serving.served_models import HARD, LONG, MASKED, make_tasks, write
 from tests.serving.tried_operations import OLDEST_CONSUMER, TRIED_OPERATIONS
 
 pytest.importorskip("tensorflow_text")
@@ -135,16 +135,8 @@ def test_a_request_of_uneven_inputs_is_refused(answers):
 
 
 def test_one_text_is_answered_as_among_others(served, calls):
-    for name in (
-        "embed",
-        "choose",
-        "label",
-        "tag",
-        "words",
-        "bare_tag",
-        "read",
-        "doubt",
-    ):
+    names = "embed embed_document choose label label_document tag words bare_tag read"
+    for name in (*names.split(), "doubt"):
         many, one = served(name), served(f"{name}_1")
         for key, array in one.items():
             expected = many[key][2:3]
@@ -163,6 +155,14 @@ def test_embeddings(tasks, served):
     similarity = (vectors * vectors[::-1]).sum(axis=-1)
     found = served("embed_pair")["similarity"]
     np.testing.assert_allclose(found, similarity, atol=1e-5)
+
+
+def test_documents(tasks, served):
+    vectors = tasks["embedder"].embed_documents(HARD)
+    found = served("embed_document")["embedding"]
+    np.testing.assert_allclose(found, vectors, atol=1e-5)
+    difference = np.abs(found - served("embed")["embedding"]).max(axis=1)
+    assert (difference > 1e-3).tolist() == [text == LONG for text in HARD]
 
 
 def test_a_quantized_task_is_served(tasks, served):
@@ -204,12 +204,14 @@ def test_a_choice_that_is_not_there_is_not_chosen(served):
     np.testing.assert_allclose(outputs["scores"], [[0, 0], [0, 1]])
 
 
-@pytest.mark.parametrize("name", ["label", "label_pair", "labeler_tokens"])
+@pytest.mark.parametrize("name", ["label", "label_pair", "label_document", "tokens"])
 def test_classes_of_which_a_text_has_any_number(tasks, served, name):
     x = (HARD, HARD[::-1]) if name == "label_pair" else HARD
     expected = tasks["labeler"].predict(x, verbose=0)
+    if name == "label_document":
+        expected = tasks["labeler"].predict_documents(HARD)
     assert (np.abs(expected.sum(axis=1) - 1) > 0.1).all()
-    outputs = served(name)
+    outputs = served("labeler_tokens" if name == "tokens" else name)
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
     assert "logits" not in outputs
     labels = [tasks["labeler"].class_names[best] for best in expected.argmax(axis=1)]

@@ -84,6 +84,11 @@ keep("65", serving(text=texts[:65]))
 keep("other", other.signatures["serving_default"](text=texts[-40:]))
 keep("again", serving(text=texts[:9]))
 first, second = map(tf.constant, given["pairs"])
+document = model.signatures["serve_document"]
+keep("documents", document(text=texts))
+keep("no_documents", document(text=texts[:0]))
+other_document = other.signatures["serve_document"]
+keep("other_documents", other_document(text=texts[-40:-1]))
 pair = model.signatures["serve_pair"]
 keep("pairs", pair(text=first, text_pair=second))
 keep("one_pair", pair(text=first[:1], text_pair=second[:1]))
@@ -149,6 +154,15 @@ def test_answers_pairs_as_predict_does(classifier, answers, pairs):
     assert_agrees(answers, "one_pair", logits[:1])
 
 
+def test_answers_documents_as_predict_documents_does(classifier, answers, messages):
+    logits = classifier.predict_documents(messages)
+    assert_agrees(answers, "documents", logits)
+    # A message of many windows, and some of two or three.
+    moved = np.abs(logits - answers["texts/logits"]).max(axis=1) > 0.01
+    assert moved[-1]
+    assert 3 < moved.sum() < 250
+
+
 def test_answers_tokens_as_predict_does(classifier, answers, short):
     logits = classifier.predict(short, verbose=0)
     assert_agrees(answers, "packed", logits)
@@ -162,6 +176,7 @@ def test_every_output_leads_with_the_batch(classifier, answers, messages):
     shapes |= {"label": (), "score": (), "top_k_labels": (2,), "top_k_scores": (2,)}
     sizes = {"texts": 505, "one": 1, "none": 0, "65": 65}
     sizes |= {"pairs": 65, "one_pair": 1, "no_pairs": 0}
+    sizes |= {"documents": 505, "no_documents": 0}
     for name, size in sizes.items():
         found = {
             key.split("/")[1]: array.shape
@@ -173,7 +188,7 @@ def test_every_output_leads_with_the_batch(classifier, answers, messages):
 
 def test_signatures(answers):
     assert answers["signatures"].tolist() == [
-        *("serve_pair", "serve_tokens", "serving_default")
+        *("serve_document", "serve_pair", "serve_tokens", "serving_default")
     ]
     assert answers["inputs"].tolist() == ["text"]
 
@@ -188,6 +203,9 @@ def test_a_regression_with_a_vocabulary_of_its_own(other, answers, messages):
     # Some are longer than the bound that `export` was given.
     assert np.abs(whole - scores).max() > 0.01
     assert [key for key in answers if key.startswith("other/")] == ["other/score"]
+    documents = other.predict_documents(texts[:-1])[:, 0]
+    np.testing.assert_allclose(answers["other_documents/score"], documents, atol=1e-5)
+    assert np.abs(documents - scores[:-1]).max() > 0.01
 
 
 def test_two_models_in_one_process_stay_apart(answers):
@@ -226,6 +244,8 @@ def test_an_export_says_what_it_is(export):
     assert signature["inputs"] == {"text": text, "text_pair": text}
     scores = {"dtype": "float32", "shape": [None, 3]}
     assert signature["outputs"]["probabilities"] == scores
+    document = manifest["signatures"]["serve_document"]
+    assert document == manifest["signatures"]["serving_default"]
 
 
 @pytest.mark.shared_data

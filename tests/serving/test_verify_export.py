@@ -62,13 +62,14 @@ def ask(export):
 def test_says_what_it_found(verified, export):
     assert verified.directory == export
     assert list(verified.signatures) == [
+        "serve_document",
         "serve_pair",
         "serve_tokens",
         "serving_default",
     ]
     assert verified.signatures["serve_pair"].inputs["text_pair"].shape == (None,)
     assert verified.signatures["serving_default"].outputs["logits"].dtype == "float32"
-    assert verified.requests == 6
+    assert verified.requests == 8
     assert verified.largest_difference < 1e-5
     assert json.loads(verified.rest["serve_pair"])["instances"][0].keys() == {
         "text",
@@ -81,7 +82,8 @@ def test_the_command_prints_requests(export, capsys):
     printed = capsys.readouterr().out
     assert "films:predict" in printed
     assert '"signature_name": "serving_default", "instances"' in printed
-    assert "6 warm-up requests answered" in printed
+    assert '"signature_name": "serve_document", "instances"' in printed
+    assert "8 warm-up requests answered" in printed
 
 
 def test_a_damaged_export_is_refused(copy, capsys):
@@ -245,10 +247,10 @@ def test_warm_up_requests_are_a_servers(classifier, export, verified):
     ]
     assert {log.WhichOneof("log_type") for log in logs} == {"predict_log"}
     asked = [log.predict_log.request for log in logs]
-    names = ["serving_default", "serve_pair", "serve_tokens"]
+    names = ["serving_default", "serve_pair", "serve_document", "serve_tokens"]
     signatures = [request.model_spec.signature_name for request in asked]
     assert signatures == [name for name in names for _ in range(2)]
-    shapes = [tuple(tf.make_ndarray(r.inputs["token_ids"]).shape) for r in asked[4:]]
+    shapes = [tuple(tf.make_ndarray(r.inputs["token_ids"]).shape) for r in asked[-2:]]
     assert shapes == [(2, 8), (1, 40)]
     for log in logs[:2]:
         texts = tf.make_ndarray(log.predict_log.request.inputs["text"])

@@ -1,0 +1,35 @@
+"""What served models share that read texts row by row, but for texts of any length."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.serving.task_graph import TaskGraph
+from keras_albert.serving.window_graph import WindowGraph, run_windows
+from keras_albert.text.graph_packing import join_in_graph
+from keras_albert.text.windows import window_stride
+
+
+class DocumentGraph(TaskGraph):
+    """A task whose outputs for a document are the means over its windows."""
+
+    def run_documents(self, text: Any) -> Any:
+        """Do what `TextWindows` does: windows of tokens, and their outputs as one.
+
+        Args:
+            text: String tensor `(batch,)`.
+
+        Returns:
+            float32 tensor `(batch, width)`.
+        """
+        tokens = self.tokenizer.tokenize(text)
+        room = self.preprocessor.max_length - 2
+        windows = WindowGraph(tokens.row_lengths(), room, window_stride(None, room))
+        packed = join_in_graph((windows.take(tokens.values),), self.special)
+        outputs = run_windows(self.task, packed)
+        # What the only window of an empty text owns counts as well.
+        owned = tf.maximum(windows.owned_to - windows.owned_from, 1)
+        texts, count = windows.documents, tf.size(text)
+        total = tf.math.unsorted_segment_sum(owned, texts, count)
+        shares = tf.cast(owned / tf.gather(total, texts), outputs.dtype)
+        return tf.math.unsorted_segment_sum(outputs * shares[:, None], texts, count)
