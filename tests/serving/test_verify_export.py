@@ -146,7 +146,7 @@ def test_a_process_that_dies_does_not_end_this_one(export, tmp_path):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho 'out of luck' >&2\nkill -SEGV $$\n")
     broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
-    message = r"(?s)was killed by SIGSEGV, in step 0 of 8\. .*out of luck"
+    message = r"(?s)was killed by SIGSEGV, in step 0 of 10\. .*out of luck"
     with pytest.raises(ValueError, match=message):
         verify(export, broken)
 
@@ -232,7 +232,7 @@ def test_warm_up_requests_are_records(export):
     path = export / "assets.extra" / WARM_UP_FILE
     records = [r.numpy() for r in tf.data.TFRecordDataset(str(path))]
     assert records == read_records(path)
-    assert len(records) == 6
+    assert len(records) == 8
 
 
 def test_warm_up_requests_are_a_servers(classifier, export, verified):
