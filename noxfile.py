@@ -12,8 +12,8 @@ EXAMPLES = tuple(
         *("second_task", "squad"),
     )
 )
-# What computes nothing with the backend, or only through what the other tests hold, runs
-# on PyTorch alone, which is the quickest to start: starting takes longer than most tests.
+# What computes nothing with the backend, or only through what the other tests hold,
+# runs on PyTorch alone, which is the quickest to start: many tests start programs.
 ON_PYTORCH = (
     "tests/benchmarks",
     "tests/commands",

@@ -5,8 +5,9 @@ r"""Train `albert_tiny_en_uncased`, the model that comes with the package, again
 
 Trains a vocabulary of 8,192 pieces, counts which of them stand near each other
 (`word_vectors.py`), and pretrains from there in parts: on rows of 32 tokens, then of
-128, then of 512, each from the weights of the one before (`albert_tiny_32.toml` and so
-on). The model, with its card and its curve, is then in
+64, then of 512, each from the weights of the one before (`albert_tiny_32.toml` and so
+on). Short rows are the beginnings of both segments of long ones, where most of the
+order is to be seen. The model, with its card and its curve, is then in
 `OUTPUT/albert_tiny_en_uncased`. Stopped at any moment, the same command goes on. Where
 processors have instructions for bfloat16, `--precision mixed_bfloat16` is several times
 as fast; where not, far slower. Text files hold a paragraph a line and a blank line
@@ -39,8 +40,8 @@ from keras_albert.pretraining.build_pretrainer import build_pretrainer
 HERE = Path(__file__).parent
 NAME = "albert_tiny_en_uncased"
 FIRST_YEAR_OUT = 1930
-# Tokens in a row, part by part: neighbours first, the order of sentences last.
-LENGTHS = (32, 128, 512)
+# Tokens in a row, part by part; see the settings of each.
+LENGTHS = (32, 64, 512)
 
 
 def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
@@ -88,7 +89,7 @@ def start(data: Path, target: Path) -> Path:
         settings = HERE / f"albert_tiny_{LENGTHS[0]}.toml"
         places = {"data": str(data), "output": str(target)}
         config = PretrainingConfig.from_file(settings, **places)
-        task = build_pretrainer(config, examples.tokenizer, examples.sequence_length)
+        task = build_pretrainer(config, examples.tokenizer, LENGTHS[0])
         table = task.backbone.embedding.token_embedding
         table.embeddings.assign(word_vectors(examples, table.output_dim))
         with atomic_directory(target) as directory:
@@ -159,22 +160,21 @@ def main() -> None:
         shards = [Path(name) for name in sorted(glob.glob(arguments.books))]
         free_books(arguments.manifest, shards, output / "books")
         inputs.append(str(output / "books" / "*.txt.gz"))
-    prepare = ["prepare", *inputs, "--held-out", str(arguments.held_out)]
-    prepare += ["--workers", str(arguments.workers), "--sequence-length"]
-    vocabulary: tuple[object, ...] = ("--vocabulary-size", arguments.vocabulary_size)
-    data = {length: output / f"prepared_{length}" for length in LENGTHS}
-    for length in LENGTHS:
-        command(*prepare, length, "--output", data[length], *vocabulary)
-        vocabulary = ("--vocabulary", data[length] / "vocabulary.spm")
+    data = output / "prepared"
+    command(
+        *("prepare", *inputs, "--output", data, "--workers", arguments.workers),
+        *("--vocabulary-size", arguments.vocabulary_size),
+        *("--held-out", arguments.held_out, "--sequence-length", LENGTHS[-1]),
+    )
 
     options: list[object] = ["--precision", arguments.precision]
     if arguments.steps is not None:
         warmup = max(1, arguments.steps // 50)
         options += ["--steps", arguments.steps, "--warmup-steps", warmup]
-    preset = start(data[LENGTHS[0]], output / "start")
+    preset = start(data, output / "start")
     for length in LENGTHS:
         preset = pretrain(
-            data[length],
+            data,
             HERE / f"albert_tiny_{length}.toml",
             output / f"run_{length}",
             *("--preset", preset, *options),

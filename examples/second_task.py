@@ -1,7 +1,6 @@
 """What ALBERT learns beside masked tokens: sentence order, next sentence, or nothing.
 
-    keras-albert prepare "text/*.gz" --output prepared --vocabulary-size 8192 \
-        --sequence-length 64
+    keras-albert prepare "text/*.gz" --output prepared --vocabulary-size 8192
     python examples/second_task.py prepared --output runs/second_task
 
 Pretrains the same small model, of `second_task.toml`, three times, with each second
@@ -10,11 +9,12 @@ task and with none, and tests each on both tasks: a linear probe reads the vecto
 chance is 50%. The paper found that a model of next-sentence prediction learns topics
 and is at chance on sentence order, while one of sentence order solves both ([Lan et
 al., 2020](https://arxiv.org/abs/1909.11942), table 5, with models a hundred times as
-large).
+large). Rows are the beginnings of both segments, where most of the order is to be seen.
 Stopped, the same command goes on.
 
 Text must be plentiful: until a model has read some ten million tokens, it knows
 frequencies alone and no order (docs/pretraining.md, "What a small model needs").
+`--preset` starts all three from a model that knows words and no second task.
 """
 
 import argparse
@@ -46,9 +46,11 @@ NAMES = {
 TASKS = ("sentence_order", "next_sentence")
 
 
-def features(reader: keras.Model, data: PretrainingData, count: int) -> tuple[Any, Any]:
+def features(
+    reader: keras.Model, data: PretrainingData, length: int | None, count: int
+) -> tuple[Any, Any]:
     """Give the vectors of `[CLS]` of unmasked pairs, and which pairs were changed."""
-    batches = data.batches(64)
+    batches = data.batches(64, length)
     vectors, labels = [], []
     for step in range(-(-count // 64)):
         x, y, _ = batches.batch(step)
@@ -62,14 +64,16 @@ def features(reader: keras.Model, data: PretrainingData, count: int) -> tuple[An
     return np.concatenate(vectors)[:count], np.concatenate(labels)[:count]
 
 
-def probe(preset: Path, task: str, arguments: argparse.Namespace) -> float:
+def probe(
+    preset: Path, task: str, length: int | None, arguments: argparse.Namespace
+) -> float:
     """Learn a task from a frozen model's vectors, and give its held-out accuracy."""
     backbone = AlbertBackbone.from_preset(preset)
     reader = keras.Model(backbone.input, backbone.output["sequence_output"][:, 0])
     splits = {}
     for split, count in (("train", arguments.probe), ("held_out", arguments.test)):
         data = PretrainingData(arguments.data, split, second_task=task, seed=1)
-        splits[split] = features(reader, data, count)
+        splits[split] = features(reader, data, length, count)
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
     classifier.fit(*splits["train"])
     return float(classifier.score(*splits["held_out"]))
@@ -100,6 +104,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/second_task"))
     parser.add_argument("--config", type=Path, default=SETTINGS)
     parser.add_argument("--steps", type=int, help="instead of the settings'")
+    parser.add_argument("--preset", help="what to start from; default: random weights")
     parser.add_argument("--probe", type=int, default=8000, help="examples to learn on")
     parser.add_argument("--test", type=int, default=2000, help="examples to test on")
     arguments = parser.parse_args()
@@ -107,15 +112,22 @@ def main() -> None:
     results = {}
     for name, title in NAMES.items():
         output = arguments.output / name
-        if not (output / "preset").is_dir():
-            own = {"data": str(arguments.data), "output": str(output)}
-            if arguments.steps is not None:
-                own |= {"steps": arguments.steps}
-            pretrain(
-                PretrainingConfig.from_file(arguments.config, second_task=name, **own)
-            )
+        given = {
+            "data": str(arguments.data),
+            "output": str(output),
+            "second_task": name,
+            "steps": arguments.steps,
+            "preset": arguments.preset,
+        }
+        config = PretrainingConfig.from_file(
+            arguments.config, **{k: v for k, v in given.items() if v is not None}
+        )
+        preset = output / "preset"
+        if not preset.is_dir():
+            pretrain(config)
         results[name] = {
-            task: probe(output / "preset", task, arguments) for task in TASKS
+            task: probe(preset, task, config.sequence_length, arguments)
+            for task in TASKS
         }
         print(title, results[name], flush=True)
 

@@ -32,7 +32,7 @@ def test_from_texts_to_what_is_released(tmp_path):
     arguments += ["--manifest", str(tmp_path / "MANIFEST.tsv")]
     arguments += ["--steps", "3", "--vocabulary-size", "200", "--held-out", "0.1"]
     run("albert_tiny.py", *arguments)
-    counters = json.loads((output / "prepared_512" / "metadata.json").read_text())
+    counters = json.loads((output / "prepared" / "metadata.json").read_text())
     # Without the two chapters of the newer book.
     assert counters["counters"]["documents"] == 64
     first = json.loads((output / "run_32" / "report.json").read_text())
