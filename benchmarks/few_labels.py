@@ -33,11 +33,12 @@ def read(path: Path, text: str, label: str) -> tuple[list[str], list[str]]:
     return [row[text] for row in rows], [row[label] for row in rows]
 
 
-def data_sets(sst2: Path | None):
+def data_sets(messages: bool, sst2: Path | None):
     """Give (name, training texts and labels, held-out ones) of each data set."""
-    texts, labels = read(MESSAGES, "text", "label")
-    cut = len(texts) - HELD_OUT_MESSAGES
-    yield "messages", (texts[:cut], labels[:cut]), (texts[cut:], labels[cut:])
+    if messages:
+        texts, labels = read(MESSAGES, "text", "label")
+        cut = len(texts) - HELD_OUT_MESSAGES
+        yield "messages", (texts[:cut], labels[:cut]), (texts[cut:], labels[cut:])
     if sst2 is not None:
         train, dev = (
             read(sst2 / f"{name}.tsv", "sentence", "label") for name in ("train", "dev")
@@ -87,6 +88,7 @@ def main() -> None:
     )
     parser.add_argument("preset", help="a name, a directory or a handle")
     parser.add_argument("--sst2", type=Path, help="directory with train and dev.tsv")
+    parser.add_argument("--no-messages", dest="messages", action="store_false")
     parser.add_argument("--counts", type=int, nargs="*", default=[100, 1000])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
@@ -98,7 +100,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     results = []
-    for name, train, held_out in data_sets(arguments.sst2):
+    for name, train, held_out in data_sets(arguments.messages, arguments.sst2):
         whole = len(train[0])
         for count in sorted({*(n for n in arguments.counts if n < whole), whole}):
             row = {"data": name, "labels": count, "pretrained": [], "random": []}
