@@ -74,7 +74,8 @@ def probe(
     for split, count in (("train", arguments.probe), ("held_out", arguments.test)):
         data = PretrainingData(arguments.data, split, second_task=task, seed=1)
         splits[split] = features(reader, data, length, count)
-    classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+    regression = LogisticRegression(C=0.1, max_iter=1000)
+    classifier = make_pipeline(StandardScaler(), regression)
     classifier.fit(*splits["train"])
     return float(classifier.score(*splits["held_out"]))
 
