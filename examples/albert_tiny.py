@@ -7,7 +7,8 @@ Trains a vocabulary of 8,192 pieces, counts which of them stand near each other
 (`word_vectors.py`), and pretrains from there in parts: on rows of 32 tokens, then of
 64, then of 512, each from the weights of the one before (`albert_tiny_32.toml` and so
 on). Short rows are the beginnings of both segments of long ones, where most of the
-order is to be seen. The model, with its card and its curve, is then in
+order is to be seen. At last it gets a pooler that is good to start from
+(`fresh_pooler.py`). The model, with its card and its curve, is then in
 `OUTPUT/albert_tiny_en_uncased`. Stopped at any moment, the same command goes on. Where
 processors have instructions for bfloat16, `--precision mixed_bfloat16` is several times
 as fast; where not, far slower. Text files hold a paragraph a line and a blank line
@@ -29,6 +30,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import h5py
+from fresh_pooler import fresh_pooler
 from word_vectors import word_vectors
 
 from keras_albert.cli import main as keras_albert
@@ -42,6 +44,8 @@ NAME = "albert_tiny_en_uncased"
 FIRST_YEAR_OUT = 1930
 # Tokens in a row, part by part; see the settings of each.
 LENGTHS = (32, 64, 512)
+# What the head of sentence order is fitted to at last.
+PAIRS, PAIR_LENGTH = 16000, 128
 
 
 def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
@@ -179,7 +183,11 @@ def main() -> None:
             output / f"run_{length}",
             *("--preset", preset, *options),
         )
-    release(preset, output / NAME)
+    renewed = output / "fresh_pooler"
+    if not renewed.is_dir():
+        pairs = PAIRS if arguments.steps is None else 64 * arguments.steps
+        fresh_pooler(preset, PretrainingData(data), renewed, PAIR_LENGTH, pairs)
+    release(renewed, output / NAME)
     print(f"the model: {output / NAME}")
 
 

@@ -7,11 +7,11 @@ import keras
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
-from keras_albert.pretraining.token_accuracy import TokenAccuracy
 from keras_albert.pretraining.token_cross_entropy import TokenCrossEntropy
 from keras_albert.tasks.default_optimizer import adamw
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
 from keras_albert.tasks.pretrainer import AlbertPretrainer
+from keras_albert.tasks.token_accuracy import TokenAccuracy
 from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor

@@ -15,6 +15,7 @@ from keras_albert.tasks.masked_lm_task import (
     masked_lm_loss,
 )
 from keras_albert.tasks.preprocessor_check import check_preprocessor
+from keras_albert.tasks.token_accuracy import TokenAccuracy
 from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
 
 
@@ -101,7 +102,7 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
 
     def default_weighted_metrics(self) -> list[keras.metrics.Metric]:
         """Give the accuracy on masked tokens."""
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        return [TokenAccuracy()]
 
     def get_config(self) -> dict[str, Any]:
         """Give the constructor's arguments."""

@@ -18,6 +18,7 @@ from keras_albert.tasks.masked_lm_task import (
     masked_lm_loss,
 )
 from keras_albert.tasks.preprocessor_check import check_preprocessor
+from keras_albert.tasks.token_accuracy import TokenAccuracy
 from keras_albert.text.pretrainer_preprocessor import AlbertPretrainerPreprocessor
 from keras_albert.types import Texts
 
@@ -133,10 +134,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
 
     def default_weighted_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         """Give the accuracy of each output, under the output's name."""
-        return {
-            name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-            for name in ("masked_lm", "sentence_order")
-        }
+        return {name: [TokenAccuracy()] for name in ("masked_lm", "sentence_order")}
 
     def score_order(
         self, first: Texts, second: Texts, batch_size: int | None = None

@@ -48,7 +48,14 @@ def test_from_texts_to_what_is_released(tmp_path):
             lambda _, entry: kinds.add(str(getattr(entry, "dtype", "group")))
         )
     assert kinds == {"group", "float16"}
-    whole = AlbertPretrainer.from_preset(output / "run_512" / "preset")
+    trained = AlbertPretrainer.from_preset(output / "run_512" / "preset")
+    whole = AlbertPretrainer.from_preset(output / "fresh_pooler")
+    changed = {
+        one.path
+        for one, other in zip(trained.weights, whole.weights, strict=True)
+        if (one.numpy() != other.numpy()).any()
+    }
+    assert {path.split("/")[0] for path in changed} == {"pooler", "sentence_order"}
     half = AlbertPretrainer.from_preset(released)
     for one, other in zip(whole.weights, half.weights, strict=True):
         assert other.dtype == "float32"

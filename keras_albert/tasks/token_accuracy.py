@@ -22,7 +22,7 @@ class TokenAccuracy(keras.metrics.MeanMetricWrapper):
 
     Example:
         >>> import numpy as np
-        >>> from keras_albert.pretraining.token_accuracy import TokenAccuracy
+        >>> from keras_albert.tasks.token_accuracy import TokenAccuracy
         >>> accuracy = TokenAccuracy()
         >>> accuracy.update_state(np.array([1, 0]), np.array([[0.1, 0.9], [0.2, 0.8]]))
         >>> float(accuracy.result())
