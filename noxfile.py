@@ -38,14 +38,13 @@ ON_PYTORCH = (
     "tests/serving/test_verify_export.py",
     "tests/test_architecture.py",
 )
-# What each backend is asked, and what it leaves to another run; docstrings and the
-# README are outside of tests/.
+# What each backend is asked, and below what it leaves to another run; docstrings and
+# the README are outside of tests/.
 PARTS = {
     "torch": ("README.md", "keras_albert", "tests"),
     "tensorflow": ("tests",),
     "jax": ("tests",),
 }
-LEFT = {"torch": EXAMPLES, "tensorflow": ON_PYTORCH, "jax": ON_PYTORCH}
 WITHOUT_TENSORFLOW = {
     "torch": (
         *EXAMPLES,
@@ -55,6 +54,11 @@ WITHOUT_TENSORFLOW = {
         "tests/tasks/test_every_task.py",
     ),
     "jax": ("tests/tasks/test_every_task.py", "tests/text"),
+}
+LEFT = {
+    "torch": EXAMPLES,
+    "tensorflow": ON_PYTORCH,
+    "jax": (*ON_PYTORCH, *WITHOUT_TENSORFLOW["jax"]),
 }
 # A file's tests share what they build; one thread each, or the processes would wait
 # for each other.
