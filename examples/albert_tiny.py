@@ -44,8 +44,6 @@ NAME = "albert_tiny_en_uncased"
 FIRST_YEAR_OUT = 1930
 # Tokens in a row, part by part; see the settings of each.
 LENGTHS = (32, 64, 512)
-# What the head of sentence order is fitted to at last.
-PAIRS, PAIR_LENGTH = 16000, 128
 
 
 def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
@@ -185,8 +183,8 @@ def main() -> None:
         )
     renewed = output / "fresh_pooler"
     if not renewed.is_dir():
-        pairs = PAIRS if arguments.steps is None else 64 * arguments.steps
-        fresh_pooler(preset, PretrainingData(data), renewed, PAIR_LENGTH, pairs)
+        few = {} if arguments.steps is None else {"pairs": 64 * arguments.steps}
+        fresh_pooler(preset, PretrainingData(data), renewed, **few)
     release(renewed, output / NAME)
     print(f"the model: {output / NAME}")
 

@@ -8,6 +8,7 @@ sentence order is fitted to what the new pooler makes of it.
 """
 
 import argparse
+import shutil
 from pathlib import Path
 
 import keras
@@ -21,7 +22,11 @@ from keras_albert.pretraining import PretrainingData
 
 
 def fresh_pooler(
-    preset: Path, data: PretrainingData, target: Path, length: int, pairs: int
+    preset: Path,
+    data: PretrainingData,
+    target: Path,
+    length: int = 128,
+    pairs: int = 16000,
 ) -> None:
     """Save a preset whose pooler is new, and its head for sentence order fitted to it.
 
@@ -30,8 +35,8 @@ def fresh_pooler(
         data: Prepared texts, to fit the head to.
         target: A directory that does not exist yet; gets the preset's card and curve
             as well.
-        length: int. Tokens in a row, special ones included.
-        pairs: int. How many to fit to.
+        length: int. Tokens in a row, special ones included. Defaults to `128`.
+        pairs: int. How many to fit to. Defaults to `16000`.
     """
     task = AlbertPretrainer.from_preset(preset)
     pooler = task.backbone.pooler
@@ -48,8 +53,10 @@ def fresh_pooler(
 
     with atomic_directory(target) as directory:
         task.save_to_preset(directory)
-        for story in ("README.md", "curve.png"):
-            (directory / story).write_bytes((preset / story).read_bytes())
+        for story in (preset / "README.md", preset / "curve.png"):
+            # Without matplotlib there is no curve.
+            if story.is_file():
+                shutil.copy(story, directory)
 
 
 if __name__ == "__main__":
@@ -59,13 +66,5 @@ if __name__ == "__main__":
     parser.add_argument("preset", type=Path)
     parser.add_argument("data", type=Path, help="what `keras-albert prepare` wrote")
     parser.add_argument("target", type=Path)
-    parser.add_argument("--length", type=int, default=128, help="tokens in a row")
-    parser.add_argument("--pairs", type=int, default=16000, help="to fit the head to")
     arguments = parser.parse_args()
-    fresh_pooler(
-        arguments.preset,
-        PretrainingData(arguments.data),
-        arguments.target,
-        arguments.length,
-        arguments.pairs,
-    )
+    fresh_pooler(arguments.preset, PretrainingData(arguments.data), arguments.target)

@@ -1,6 +1,5 @@
 """One post-layer-norm transformer block."""
 
-import functools
 import math
 from typing import Any
 
@@ -72,6 +71,8 @@ class TransformerBlock(keras.layers.Layer):
         self.seed = seed
         self._seeds = derive_seeds(seed, 6)
         self._activate = get_activation(activation)
+        # Asked here: `torch.compile` cannot trace the question.
+        self._has_avx512 = _has_avx512()
         self.supports_masking = True
 
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
@@ -150,7 +151,7 @@ class TransformerBlock(keras.layers.Layer):
         if (
             return_attention_scores
             or (drop and self.attention_dropout)
-            or not _fuses(query, training)
+            or not self._fuses(query, training)
         ):
             x, scores = self._attend(query, key, value, attention_mask, drop)
         else:
@@ -163,6 +164,17 @@ class TransformerBlock(keras.layers.Layer):
         x = drop(x, self.dropout, site=2) if drop else x
         x = self.feedforward_layer_norm(ops.add(attended, x))
         return (x, scores) if return_attention_scores else x
+
+    def _fuses(self, query: Tensor, training: bool | None) -> bool:
+        """Whether to leave attention to the backend's own function."""
+        backend = keras.config.backend()
+        if backend == "torch":
+            is_cpu = getattr(query, "is_cpu", False)
+            return not (training and is_cpu and self._has_avx512)
+        # JAX compiles its attention in float16 for some GPUs only: not for a CPU
+        # ("F16_F16_F32 is not supported"), nor for a TPU.
+        dtype = keras.backend.standardize_dtype(query.dtype)
+        return not (dtype == "float16" and backend == "jax")
 
     def _attend(
         self,
@@ -206,24 +218,14 @@ class TransformerBlock(keras.layers.Layer):
         return config
 
 
-def _fuses(query: Tensor, training: bool | None) -> bool:
-    """Whether to leave attention to the backend's own function."""
-    backend = keras.config.backend()
-    if backend == "torch":
-        return not (training and getattr(query, "is_cpu", False) and _has_avx512())
-    # JAX compiles its attention in float16 for some GPUs only: not for a CPU
-    # ("F16_F16_F32 is not supported"), nor for a TPU.
-    dtype = keras.backend.standardize_dtype(query.dtype)
-    return not (dtype == "float16" and backend == "jax")
-
-
-@functools.cache
 def _has_avx512() -> bool:
-    """Whether PyTorch computes with AVX-512.
+    """Whether this is PyTorch, computing with AVX-512.
 
     There the backward pass of its attention for CPUs takes twice as long as ours. With
     AVX2 ours is never quicker, and takes 1.7 times as long for 4 x 512 tokens.
     """
+    if keras.config.backend() != "torch":
+        return False
     import torch  # noqa: PLC0415  (it is the backend)
 
     return bool(torch.backends.cpu.get_cpu_capability() == "AVX512")
