@@ -5,6 +5,8 @@ from typing import Any
 
 import keras
 
+from keras_albert.tasks.adamw import AdamW
+
 # The width of ALBERT base.
 _BASE = 768
 
@@ -62,7 +64,7 @@ def adamw(
     global_clipnorm: float | None = 1.0,
     **kwargs: Any,
 ) -> keras.optimizers.Optimizer:
-    """Make an AdamW as the reference has it.
+    """Make an `AdamW` as the reference has it.
 
     Args:
         learning_rate: float or a schedule.
@@ -74,7 +76,7 @@ def adamw(
     Returns:
         The optimizer.
     """
-    optimizer = keras.optimizers.AdamW(
+    optimizer = AdamW(
         learning_rate,
         weight_decay=weight_decay,
         epsilon=1e-6,
