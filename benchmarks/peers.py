@@ -72,24 +72,31 @@ def load_keras_hub(folder: Path, task: str = "TextClassifier") -> Any:
 
 
 def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
-    """Give a Keras model the optimizer that all sides train with.
+    """Give a Keras model the AdamW that all sides train with.
 
     Args:
-        model: Ours or KerasHub's, which keeps its loss otherwise.
+        model: Ours; or KerasHub's, which keeps its loss otherwise, and gets Keras' own.
         steps: int. Of the training, of which a tenth warms up; or `None`, for a small
             constant rate.
         **kwargs: Of `compile`.
     """
+    import keras
+
     from keras_albert.tasks.default_optimizer import (
         default_learning_rate,
         default_optimizer,
     )
+    from keras_albert.tasks.task import AlbertTask
 
     rate = RATE if steps is None else default_learning_rate(_width(model), False)
     if getattr(model, "num_classes", None) == 1:
         kwargs.setdefault("loss", "mean_squared_error")
         kwargs.setdefault("metrics", [])
-    model.compile(optimizer=default_optimizer(rate, steps), **kwargs)
+    optimizer = default_optimizer(rate, steps)
+    if not isinstance(model, AlbertTask):
+        optimizer = keras.optimizers.AdamW.from_config(optimizer.get_config())
+        optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    model.compile(optimizer=optimizer, **kwargs)
 
 
 def _width(model: Any) -> int:

@@ -1,12 +1,9 @@
-import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from keras_albert.pretraining.tensorboard_rows import write_tensorboard_row
 
 
 def test_rows_are_read_by_tensorboard(tmp_path):
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-
     write_tensorboard_row(tmp_path, {"step": 10, "loss": 2.0})
     write_tensorboard_row(tmp_path, {"step": 20, "loss": 1.5, "val_loss": 1.75})
     found = {
