@@ -90,6 +90,9 @@ def main() -> None:
     parser.add_argument("--sst2", type=Path, help="directory with train and dev.tsv")
     parser.add_argument("--no-messages", dest="messages", action="store_false")
     parser.add_argument("--counts", type=int, nargs="*", default=[100, 1000])
+    parser.add_argument(
+        "--few-only", action="store_true", help="nothing on all that is labelled"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=300, help="of each training")
@@ -102,7 +105,8 @@ def main() -> None:
     results = []
     for name, train, held_out in data_sets(arguments.messages, arguments.sst2):
         whole = len(train[0])
-        for count in sorted({*(n for n in arguments.counts if n < whole), whole}):
+        counts = {n for n in arguments.counts if n < whole}
+        for count in sorted(counts if arguments.few_only else {*counts, whole}):
             row = {"data": name, "labels": count, "pretrained": [], "random": []}
             shares = np.unique(held_out[1], return_counts=True)[1] / len(held_out[1])
             row["largest_class"] = float(shares.max())

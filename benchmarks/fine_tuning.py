@@ -6,7 +6,7 @@
 All sides have the same weights, batches of 32 and the same optimizer, and take texts;
 `amount` counts examples. Speed counts only at equal accuracy: `--accuracy` trains every
 side for one epoch on so many examples, as one does once: compilation counts. Random
-weights learn little in an epoch; what matters is that all learn alike.
+weights learn little in an epoch; with `--preset` all sides begin with pretrained ones.
 """
 
 import time
@@ -21,8 +21,18 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
     from peers import build_classifier, check_classifiers, compile_alike, peers_of
     from text_ways import all_ways, longest_row, make_batches, same_ids
 
+    from keras_albert import AlbertClassifier
+
     rows, labels = task.examples("train", arguments.examples)
-    ours = build_classifier(arguments.size, vocabulary, task.num_classes)
+    if arguments.preset:
+        # KerasHub has but this form of GELU.
+        ours = AlbertClassifier.from_preset(
+            arguments.preset,
+            num_classes=task.num_classes,
+            activation="gelu_approximate",
+        )
+    else:
+        ours = build_classifier(arguments.size, vocabulary, task.num_classes)
     compile_alike(ours)
     with peers_of(ours) as (keras_hub, theirs):
         notes = [
@@ -96,6 +106,7 @@ def score(outputs, expected: list) -> str:
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--examples", type=int, default=1024, help="of a timed epoch")
+    made.add_argument("--preset", help="pretrained weights, instead of a size")
     made.add_argument("--accuracy", type=int, help="also train on so many examples")
     made.add_argument("--held-out", type=int, default=500, help="to score on")
     made.add_argument("--tasks", nargs="+", help='of "sst-2 sts-b race"; default: all')

@@ -122,7 +122,7 @@ def compare(
     import keras
 
     is_jax = keras.config.backend() == "jax"
-    libraries = [*LIBRARIES]
+    libraries = [*arguments.libraries]
     if keras.config.backend() == "torch":
         # Its ALBERT knows no gradient checkpointing.
         libraries.append("transformers")
@@ -167,7 +167,7 @@ def compare_on_chips(
 
     topology = topologies.get_topology_desc(platform="tpu", topology_name=chips)
     rows, seconds, found = {}, {}, []
-    for library in LIBRARIES:
+    for library in arguments.libraries:
         model = build(library, size, vocabulary_size, "mixed_bfloat16")
         slots = max(1, round(0.15 * arguments.length))
         rows[library], compiled = search(
@@ -193,6 +193,9 @@ def main() -> None:
         return
     made = parser(__doc__)
     made.add_argument("--sizes", nargs="+", choices=SIZES, help="default: --size")
+    made.add_argument(
+        "--libraries", nargs="+", default=LIBRARIES, choices=LIBRARIES, metavar="NAME"
+    )
     made.add_argument("--rows", type=int, default=8)
     made.add_argument("--length", type=int, default=512)
     made.add_argument("--chips", help="of a TPU, for instance v5e:2x2")
