@@ -21,15 +21,19 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
     from peers import build_classifier, check_classifiers, compile_alike, peers_of
     from text_ways import all_ways, longest_row, make_batches, same_ids
 
-    from keras_albert import AlbertClassifier
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertClassifier,
+        AlbertClassifierPreprocessor,
+    )
 
     rows, labels = task.examples("train", arguments.examples)
     if arguments.preset:
-        # KerasHub has but this form of GELU.
-        ours = AlbertClassifier.from_preset(
-            arguments.preset,
+        ours = AlbertClassifier(
+            # KerasHub has but this form of GELU.
+            AlbertBackbone.from_preset(arguments.preset, activation="gelu_approximate"),
             num_classes=task.num_classes,
-            activation="gelu_approximate",
+            preprocessor=AlbertClassifierPreprocessor.from_preset(arguments.preset),
         )
     else:
         ours = build_classifier(arguments.size, vocabulary, task.num_classes)
