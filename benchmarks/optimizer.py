@@ -20,32 +20,33 @@ TOLERANCE = 1e-6
 EPSILON = 1e-12
 
 
-def keras_step(optimizer: Any, gradients: list[Any], size: str) -> tuple[Any, Any]:
-    """Give a step, and a look at the weights."""
-    weights = build_backbone(size, VOCABULARY_SIZE).trainable_variables
-    return (
-        lambda: optimizer.apply(gradients, weights),
-        lambda: [np.asarray(weight) for weight in weights],
-    )
+def keras_step(optimizer: Any, weights: list[Any], gradients: list[Any]) -> Any:
+    """Give a step of a Keras optimizer."""
+    return lambda: optimizer.apply(gradients, weights)
 
 
-def torch_step(gradients: list[Any], size: str) -> tuple[Any, Any]:
-    """The same of PyTorch's own AdamW."""
+def torch_step(weights: list[Any], gradients: list[Any]) -> Any:
+    """Give a step of PyTorch's own."""
     import torch
 
-    variables = build_backbone(size, VOCABULARY_SIZE).trainable_variables
-    weights = [variable.value for variable in variables]
+    values = [weight.value for weight in weights]
     optimizer = torch.optim.AdamW(
-        weights, lr=RATE, eps=EPSILON, weight_decay=0.0, fused=True
+        values, lr=RATE, eps=EPSILON, weight_decay=0.0, fused=True
     )
 
     def step() -> None:
-        for weight, gradient in zip(weights, gradients, strict=True):
-            weight.grad = gradient.clone()
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        for value, gradient in zip(values, gradients, strict=True):
+            value.grad = gradient.clone()
+        torch.nn.utils.clip_grad_norm_(values, 1.0)
         optimizer.step()
 
-    return step, lambda: [np.asarray(variable) for variable in variables]
+    return step
+
+
+def farthest(some: list[Any], others: list[Any]) -> float:
+    """Give the largest difference of two lists of weights."""
+    pairs = zip(some, others, strict=True)
+    return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs)
 
 
 def compare(arguments: Any) -> Comparison:
@@ -53,46 +54,38 @@ def compare(arguments: Any) -> Comparison:
 
     from keras_albert.tasks.adamw import AdamW
 
+    model = build_backbone(arguments.size, VOCABULARY_SIZE)
+    start = [np.array(weight) for weight in model.trainable_variables]
     generator = np.random.default_rng(0)
-    start = [
-        np.asarray(weight)
-        for weight in build_backbone(
-            arguments.size, VOCABULARY_SIZE
-        ).trainable_variables
-    ]
     gradients = [
         keras.ops.convert_to_tensor(generator.uniform(1e-3, 2e-3, w.shape).astype("f"))
         for w in start
     ]
-    made = {
-        name: keras_step(
-            kind(RATE, weight_decay=0.0, epsilon=EPSILON, global_clipnorm=1.0),
-            gradients,
-            arguments.size,
-        )
+    names = ["keras_albert", "Keras"]
+    if keras.config.backend() == "torch":
+        names.append("PyTorch, fused")
+    weights = {name: [keras.Variable(w) for w in start] for name in names}
+    settings = {"weight_decay": 0.0, "epsilon": EPSILON, "global_clipnorm": 1.0}
+    steps = {
+        name: keras_step(kind(RATE, **settings), weights[name], gradients)
         for name, kind in (
             ("keras_albert", AdamW),
             ("Keras", keras.optimizers.AdamW),
         )
     }
-    if keras.config.backend() == "torch":
-        made["PyTorch, fused"] = torch_step(gradients, arguments.size)
-    ours, *others = (look for step, look in made.values() if step() or True)
-    worst = max(
-        float(np.abs(one - other).max())
-        for look in others
-        for one, other in zip(ours(), look(), strict=True)
-    )
-    moved = max(
-        float(np.abs(one - other).max())
-        for one, other in zip(ours(), start, strict=True)
-    )
+    if "PyTorch, fused" in names:
+        steps["PyTorch, fused"] = torch_step(weights["PyTorch, fused"], gradients)
+    for step in steps.values():
+        step()
+    ours, *others = weights.values()
+    worst = max(farthest(ours, other) for other in others)
+    moved = farthest(ours, start)
     if not worst < TOLERANCE < moved:
         msg = f"After a step of {moved:.1e} the weights differ by {worst:.1e}."
         raise ValueError(msg)
     return measure(
         f"AdamW: {arguments.size}, {sum(w.size for w in start):,} weights",
-        [Side(name, step) for name, (step, _) in made.items()],
+        [Side(name, step) for name, step in steps.items()],
         arguments.repeats,
         notes=[f"weights within {worst:.1e} of each other after a step"],
     )

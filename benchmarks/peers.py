@@ -83,6 +83,7 @@ def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
     import keras
 
     from keras_albert.tasks.default_optimizer import (
+        NOT_DECAYED,
         default_learning_rate,
         default_optimizer,
     )
@@ -95,7 +96,7 @@ def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
     optimizer = default_optimizer(rate, steps)
     if not isinstance(model, AlbertTask):
         optimizer = keras.optimizers.AdamW.from_config(optimizer.get_config())
-        optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+        optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
     model.compile(optimizer=optimizer, **kwargs)
 
 

@@ -7,6 +7,9 @@ import keras
 
 from keras_albert.tasks.adamw import AdamW
 
+# The names of variables without weight decay: biases, and LayerNorms.
+NOT_DECAYED = ("bias", "gamma", "beta")
+
 # The width of ALBERT base.
 _BASE = 768
 
@@ -83,7 +86,7 @@ def adamw(
         global_clipnorm=global_clipnorm,
         **kwargs,
     )
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
     return optimizer
 
 

@@ -25,15 +25,16 @@ def variables():
 def gradients():
     rng = np.random.default_rng(1)
     return [
-        [keras.ops.convert_to_tensor(3 * rng.normal(size=s)) for s in SHAPES.values()]
+        [3 * rng.normal(size=shape).astype("float32") for shape in SHAPES.values()]
         for _ in range(STEPS)
     ]
 
 
 def trained(optimizer, steps=range(STEPS), weights=None):
     weights = variables() if weights is None else weights
+    of_all_steps = gradients()
     for step in steps:
-        batch = [keras.ops.cast(each, "float32") for each in gradients()[step]]
+        batch = [keras.ops.convert_to_tensor(each) for each in of_all_steps[step]]
         optimizer.apply(batch, weights)
     return [weight.numpy() for weight in weights]
 
