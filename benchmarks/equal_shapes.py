@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from settings import parser, prepare
-from side_by_side import Comparison, Side, measure
+from settings import prepare, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure
 
 SHAPES = ((8, 128), (4, 512))
 VOCABULARY_SIZE = 30000
@@ -155,6 +155,7 @@ def compare(
                 f"{task[6:]}: {what} of {rows} x {length}",
                 sides,
                 arguments.repeats,
+                clock=CLOCKS[arguments.clock],
                 work="rows",
                 notes=[note],
             )
@@ -165,7 +166,7 @@ def compare(
 
 
 def main() -> None:
-    made = parser(__doc__)
+    made = timing_parser(__doc__)
     made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
     arguments = made.parse_args()
     prepare(arguments)

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from settings import TextTask, parser, prepare, read_tasks, read_vocabulary
-from side_by_side import Comparison, Side, measure
+from settings import TextTask, prepare, read_tasks, read_vocabulary, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure
 
 
 def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison]:
@@ -65,6 +65,7 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
             f"fine-tuning: {task.name}",
             sides,
             arguments.repeats,
+            clock=CLOCKS[arguments.clock],
             work="examples",
             notes=notes,
         )
@@ -108,7 +109,7 @@ def score(outputs, expected: list) -> str:
 
 
 def main() -> None:
-    made = parser(__doc__)
+    made = timing_parser(__doc__)
     made.add_argument("--examples", type=int, default=1024, help="of a timed epoch")
     made.add_argument("--preset", help="pretrained weights, instead of a size")
     made.add_argument("--accuracy", type=int, help="also train on so many examples")

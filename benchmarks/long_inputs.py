@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from equal_shapes import VOCABULARY_SIZE, compare
-from settings import parser, prepare
+from settings import prepare, timing_parser
 from side_by_side import Comparison, spread
 
 TASK = "AlbertClassifier"
@@ -68,7 +68,7 @@ def draw(found: dict[str, dict[int, list[Comparison]]], path: Path) -> None:
 
 
 def main() -> None:
-    made = parser(__doc__)
+    made = timing_parser(__doc__)
     made.add_argument("--lengths", type=int, nargs="+", default=[128, 512, 2048])
     made.add_argument("--depths", type=int, nargs="+", default=[12, 24, 48, 96])
     made.add_argument("--torch-compile", action="store_true")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from equal_shapes import VOCABULARY_SIZE, build_task, inputs_of
-from settings import SIZES, parser, prepare
-from side_by_side import Comparison, Side, measure
+from settings import SIZES, prepare, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure
 
 TASK = "AlbertMaskedLM"
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -75,6 +75,7 @@ def compare(
             for name, model in models.items()
         ],
         arguments.repeats,
+        clock=CLOCKS[arguments.clock],
         work="rows",
         notes=[f"same weights, outputs within {worst:.1%} of the largest"],
     )
@@ -83,7 +84,7 @@ def compare(
 
 
 def main() -> None:
-    made = parser(__doc__)
+    made = timing_parser(__doc__)
     made.add_argument("--sizes", nargs="+", choices=SIZES, help="default: --size")
     made.add_argument("--policies", nargs="+", default=POLICIES, choices=POLICIES)
     made.add_argument("--rows", type=int, default=8)

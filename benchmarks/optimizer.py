@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from equal_shapes import VOCABULARY_SIZE
 from peers import RATE, build_backbone
-from settings import parser, prepare
-from side_by_side import Comparison, Side, measure
+from settings import prepare, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure
 
 TOLERANCE = 1e-6
 # So small, beside any gradient, that it is all one where it is added: Keras and PyTorch
@@ -87,12 +87,13 @@ def compare(arguments: Any) -> Comparison:
         f"AdamW: {arguments.size}, {sum(w.size for w in start):,} weights",
         [Side(name, step) for name, step in steps.items()],
         arguments.repeats,
+        clock=CLOCKS[arguments.clock],
         notes=[f"weights within {worst:.1e} of each other after a step"],
     )
 
 
 def main() -> None:
-    arguments = parser(__doc__).parse_args()
+    arguments = timing_parser(__doc__).parse_args()
     prepare(arguments)
     import keras
     from reports import report

@@ -6,8 +6,8 @@ Three sentences to a passage, in random order, in batches of 32. Every side give
 logits of all texts, in their order.
 """
 
-from settings import mixed_texts, parser, prepare, read_vocabulary
-from side_by_side import Comparison, Side, measure
+from settings import mixed_texts, prepare, read_vocabulary, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure
 
 
 def compare(texts: list[str], vocabulary: bytes, arguments) -> Comparison:
@@ -43,13 +43,14 @@ def compare(texts: list[str], vocabulary: bytes, arguments) -> Comparison:
             "prediction: mixed lengths",
             sides,
             arguments.repeats,
+            clock=CLOCKS[arguments.clock],
             work="texts",
             notes=notes,
         )
 
 
 def main() -> None:
-    made = parser(__doc__)
+    made = timing_parser(__doc__)
     made.add_argument("--examples", type=int, default=1024)
     made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
     arguments = made.parse_args()

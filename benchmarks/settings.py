@@ -54,6 +54,18 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
+def timing_parser(description: str) -> argparse.ArgumentParser:
+    """Make the parser of a comparison that can count the processor's time alone."""
+    made = parser(description)
+    made.add_argument(
+        "--clock",
+        default="wall",
+        choices=("wall", "cpu"),
+        help="cpu: what this process computes, for one core beside other jobs",
+    )
+    return made
+
+
 def prepare(arguments: argparse.Namespace) -> None:
     """Keep this process, and those it starts, to its cores.
 

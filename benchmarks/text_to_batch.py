@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from settings import mixed_texts, parser, prepare, read_vocabulary
-from side_by_side import Comparison, Side, measure
+from settings import mixed_texts, prepare, read_vocabulary, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure
 
 BATCH_SIZE = 32
 LENGTH = 512
@@ -99,6 +99,7 @@ def compare(texts: list[str], vocabulary: bytes, arguments: Any) -> Comparison:
             *keras_hub_sides(preprocessor, texts),
         ],
         arguments.repeats,
+        clock=CLOCKS[arguments.clock],
         work="texts",
         notes=notes,
     )
@@ -111,7 +112,7 @@ def _numpy(array: Any) -> Any:
 
 
 def main() -> None:
-    made = parser(__doc__)
+    made = timing_parser(__doc__)
     made.add_argument("--examples", type=int, default=4096)
     arguments = made.parse_args()
     prepare(arguments)

@@ -52,6 +52,19 @@ def test_tensorflow_runs_its_own_graph():
     assert default_jit_compile() is (False if is_tensorflow else "auto")
 
 
+def test_tensorflow_traces_the_training_step_once(make_classifier, monkeypatch):
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("the other backends call it as often as they like")
+    classifier = make_classifier()
+    traces = []
+    train_step = classifier.train_step
+    monkeypatch.setattr(
+        classifier, "train_step", lambda data: traces.append(1) or train_step(data)
+    )
+    classifier.fit(["good", "a bad one"], [1, 0], batch_size=1, verbose=0)
+    assert len(traces) == 1
+
+
 def test_biases_and_layer_norms_do_not_decay(classifier):
     optimizer = default_optimizer(1e-3, None)
     optimizer.build(classifier.trainable_variables)
