@@ -9,6 +9,7 @@ from keras_albert.layers.attention_masks import merge_masks
 from keras_albert.layers.depth_loop import repeat, unrolls_by_default
 from keras_albert.layers.initializers import derive_seeds
 from keras_albert.layers.layer_seed import StepSeed
+from keras_albert.layers.run_layer import run_layer
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, Tensor
 
@@ -233,7 +234,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
             with scope:
                 for inner, block in enumerate(blocks):
                     number = layer * self.num_inner_repetitions + inner
-                    x = block(
+                    x = run_layer(
+                        block,
                         x,
                         attention_mask=mask,
                         seed=seed and seed.block(number),
@@ -260,7 +262,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
         for layer in range(self.num_layers):
             for inner, block in enumerate(self.group_blocks(self.group_of(layer))):
                 number = layer * self.num_inner_repetitions + inner
-                x, block_scores = block(
+                x, block_scores = run_layer(
+                    block,
                     x,
                     attention_mask=mask,
                     seed=seed and seed.block(number),

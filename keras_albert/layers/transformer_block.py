@@ -1,14 +1,16 @@
 """One post-layer-norm transformer block."""
 
-import math
+import functools
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_albert.layers.activations import get_activation, serialize_activation
+from keras_albert.layers.attention import attend, attend_fused, fuses
 from keras_albert.layers.initializers import albert_initializer, derive_seeds
 from keras_albert.layers.layer_seed import BlockSeed
+from keras_albert.layers.run_layer import run_layer
 from keras_albert.types import Activation, DType, Tensor
 
 # Dropouts in a block: attention probabilities, attention output, feed-forward.
@@ -71,8 +73,6 @@ class TransformerBlock(keras.layers.Layer):
         self.seed = seed
         self._seeds = derive_seeds(seed, 6)
         self._activate = get_activation(activation)
-        # Asked here: `torch.compile` cannot trace the question.
-        self._has_avx512 = _has_avx512()
         self.supports_masking = True
 
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
@@ -140,62 +140,29 @@ class TransformerBlock(keras.layers.Layer):
         Returns:
             The output, or `(output, probabilities)`.
         """
-        drop = _Dropout(seed) if training else None
+        drop = _Dropout(seed, training)
         # Not -1: TensorFlow would no longer know the width of a head.
         head_dim = inputs.shape[-1] // self.num_heads
         shape = (*ops.shape(inputs)[:2], self.num_heads, head_dim)
-        query = ops.reshape(self.query(inputs), shape)
-        key = ops.reshape(self.key(inputs), shape)
-        value = ops.reshape(self.value(inputs), shape)
+        query, key, value = (
+            ops.reshape(run_layer(layer, inputs), shape)
+            for layer in (self.query, self.key, self.value)
+        )
+        is_open = return_attention_scores or (training and self.attention_dropout)
         scores = None
-        if (
-            return_attention_scores
-            or (drop and self.attention_dropout)
-            or not self._fuses(query, training)
-        ):
-            x, scores = self._attend(query, key, value, attention_mask, drop)
+        if is_open or not fuses(query, training):
+            drop_scores = functools.partial(drop, rate=self.attention_dropout, site=0)
+            x, scores = attend(query, key, value, attention_mask, drop_scores)
         else:
-            x = ops.dot_product_attention(query, key, value, mask=attention_mask)
-        x = self.attention_output(ops.reshape(x, ops.shape(inputs)))
-        x = drop(x, self.dropout, site=1) if drop else x
-        attended = self.attention_layer_norm(ops.add(inputs, x))
-        x = self._activate(self.feedforward_intermediate(attended))
-        x = self.feedforward_output(x)
-        x = drop(x, self.dropout, site=2) if drop else x
-        x = self.feedforward_layer_norm(ops.add(attended, x))
+            x = attend_fused(query, key, value, attention_mask)
+        x = run_layer(self.attention_output, ops.reshape(x, ops.shape(inputs)))
+        x = ops.add(inputs, drop(x, self.dropout, site=1))
+        attended = run_layer(self.attention_layer_norm, x)
+        x = self._activate(run_layer(self.feedforward_intermediate, attended))
+        x = run_layer(self.feedforward_output, x)
+        x = ops.add(attended, drop(x, self.dropout, site=2))
+        x = run_layer(self.feedforward_layer_norm, x)
         return (x, scores) if return_attention_scores else x
-
-    def _fuses(self, query: Tensor, training: bool | None) -> bool:
-        """Whether to leave attention to the backend's own function."""
-        backend = keras.config.backend()
-        if backend == "torch":
-            is_cpu = getattr(query, "is_cpu", False)
-            return not (training and is_cpu and self._has_avx512)
-        # JAX compiles its attention in float16 for some GPUs only: not for a CPU
-        # ("F16_F16_F32 is not supported"), nor for a TPU.
-        dtype = keras.backend.standardize_dtype(query.dtype)
-        return not (dtype == "float16" and backend == "jax")
-
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        drop: "_Dropout | None",
-    ) -> tuple[Tensor, Tensor]:
-        """Attention in the open: fused kernels neither drop nor show scores."""
-        # Of queries and masks there are fewer than of logits, and a sum has no work
-        # to do in the backward pass.
-        query = query * (1 / math.sqrt(query.shape[-1]))
-        logits = ops.cast(ops.einsum("bthd,bshd->bhts", query, key), "float32")
-        if mask is not None:
-            # Finite, so a row that is all padding gives no NaN.
-            logits = logits + ops.where(mask, 0.0, -1e30)
-        scores = ops.softmax(logits, axis=-1)
-        kept = drop(scores, self.attention_dropout, site=0) if drop else scores
-        kept = ops.cast(kept, self.compute_dtype)
-        return ops.einsum("bhts,bshd->bthd", kept, value), scores
 
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
@@ -218,27 +185,15 @@ class TransformerBlock(keras.layers.Layer):
         return config
 
 
-def _has_avx512() -> bool:
-    """Whether this is PyTorch, computing with AVX-512.
-
-    There the backward pass of its attention for CPUs takes twice as long as ours. With
-    AVX2 ours is never quicker, and takes 1.7 times as long for 4 x 512 tokens.
-    """
-    if keras.config.backend() != "torch":
-        return False
-    import torch  # noqa: PLC0415  (it is the backend)
-
-    return bool(torch.backends.cpu.get_cpu_capability() == "AVX512")
-
-
 class _Dropout:
     """Dropout whose mask is decided by the step, the block and the site."""
 
-    def __init__(self, seed: BlockSeed | None) -> None:
+    def __init__(self, seed: BlockSeed | None, training: bool | None) -> None:
         self.seed = seed
+        self.training = training
 
     def __call__(self, x: Tensor, rate: float, site: int) -> Tensor:
-        if not rate:
+        if not (self.training and rate):
             return x
         if self.seed is None:
             msg = (
