@@ -36,7 +36,8 @@ class PresetMixin:
                 google-research/albert's files; or a handle: `hf://`, `kaggle://`,
                 `gs://`, `modelscope://`.
             **kwargs: `load_weights=False` for random weights, `dtype`, and the
-                arguments of the constructor that are to differ from the preset.
+                arguments of the constructor that are to differ from the preset; for
+                a task those of its backbone as well, as `remat=True`.
 
         Returns:
             An instance of this class.

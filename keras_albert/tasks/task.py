@@ -32,6 +32,10 @@ else:
     _Task = object
 
 
+# What a subclass hands on to Keras and KerasHub.
+_MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
+
+
 class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     """The part of a task that does not depend on what it predicts.
 
@@ -45,6 +49,17 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
     # What `predict` fills up outputs with whose shape differs from batch to batch.
     output_padding: float = 0.0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Keras ignores what it does not know.
+        if unknown := sorted(set(kwargs) - _MODEL_ARGUMENTS):
+            msg = (
+                f"{type(self).__name__} has no argument {', '.join(unknown)}. What the "
+                "backbone is told, give to `AlbertBackbone`, or to `from_preset` of "
+                "the task."
+            )
+            raise TypeError(msg)
+        super().__init__(*args, **kwargs)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Turn targets into an array, and check them."""

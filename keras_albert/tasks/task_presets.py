@@ -1,5 +1,6 @@
 """How a task is loaded and saved: its backbone, its preprocessor and its head."""
 
+import inspect
 import json
 import os
 from pathlib import Path
@@ -49,6 +50,14 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         return [*self.backbone._flatten_layers(), self.optimizer]
 
     @classmethod
+    def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Take out what only the backbone knows, for instance `remat`."""
+        if kwargs.get("backbone") is not None:
+            return {}
+        names = _argument_names(AlbertBackbone) - _argument_names(cls) - {"dtype"}
+        return {name: kwargs.pop(name) for name in names & set(kwargs)}
+
+    @classmethod
     def _from_checkpoint(
         cls,
         checkpoint_format: CheckpointFormat,
@@ -57,6 +66,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         dtype: Any = None,
         **kwargs: Any,
     ) -> Self:
+        of_backbone = cls._take_backbone_arguments(kwargs)
         # Other classes than the checkpoint's need a new head.
         keep_head = not _CLASSES.isdisjoint(kwargs)
         known = checkpoint_format.task_arguments(directory, cls)
@@ -65,7 +75,11 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         load_weights = load_weights and "backbone" not in kwargs
         if "backbone" not in kwargs:
             kwargs["backbone"] = checkpoint_format.load_backbone(
-                AlbertBackbone, directory, load_weights=False, dtype=dtype
+                AlbertBackbone,
+                directory,
+                load_weights=False,
+                dtype=dtype,
+                **of_backbone,
             )
             # Known to `compile`, which the constructor calls.
             kwargs["backbone"].pretrained = load_weights
@@ -83,6 +97,12 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     def _from_own_preset(
         cls, directory: Path, load_weights: bool = True, **kwargs: Any
     ) -> Self:
+        if of_backbone := cls._take_backbone_arguments(kwargs):
+            if "dtype" in kwargs:
+                of_backbone["dtype"] = kwargs.pop("dtype")
+            kwargs["backbone"] = AlbertBackbone.from_preset(
+                directory, load_weights=load_weights, **of_backbone
+            )
         task = super()._from_own_preset(directory, load_weights=load_weights, **kwargs)
         saved = _saved_class(directory)
         if load_weights and not issubclass(saved, cls):
@@ -112,6 +132,10 @@ def load_saved_task(preset: str) -> Any:
     """
     saved: Any = _saved_class(Path(preset))
     return saved.from_preset(preset)
+
+
+def _argument_names(cls: type) -> set[str]:
+    return {*inspect.signature(cls).parameters, "name", "trainable"}
 
 
 def _saved_class(directory: Path) -> type:

@@ -76,3 +76,24 @@ def test_heads_that_only_look_alike_are_new(make_classifier, tmp_path):
 def test_without_weights_the_head_is_random_as_well(preset):
     masked_lm = AlbertMaskedLM.from_preset(preset, load_weights=False)
     assert not np.asarray(masked_lm.masked_lm_head.output_bias).any()
+
+
+@pytest.mark.parametrize("cls", [AlbertPretrainer, AlbertMaskedLM])
+def test_a_task_hands_its_backbone_what_only_that_knows(preset, pretrainer, cls):
+    task = cls.from_preset(preset, remat=True, unroll=True, dtype="mixed_bfloat16")
+    assert task.backbone.remat
+    assert task.backbone.unroll
+    assert task.backbone.compute_dtype == "bfloat16"
+    assert task.backbone.pretrained
+    assert_same_weights(task.masked_lm_head, pretrainer.masked_lm_head)
+    assert_same_weights(task.backbone, pretrainer.backbone)
+
+
+@pytest.mark.parametrize("name", ["remat", "no_such_argument"])
+def test_what_a_task_does_not_know_is_an_error(preset, pretrainer, name):
+    with pytest.raises(TypeError, match=f"AlbertClassifier has no argument {name}"):
+        AlbertClassifier(pretrainer.backbone, num_classes=2, **{name: True})
+    with pytest.raises(TypeError, match=f"AlbertClassifier has no argument {name}"):
+        AlbertClassifier.from_preset(
+            preset, backbone=pretrainer.backbone, num_classes=2, **{name: True}
+        )
