@@ -25,7 +25,7 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     """
     if keras.config.backend() != "torch" or layer.quantization_mode is not None:
         return layer(x, **kwargs)
-    if not isinstance(layer, keras.layers.Dense):
+    if not _is_product_and_bias(layer):
         return layer.call(x, **kwargs)
     import torch  # noqa: PLC0415  (it is the backend)
 
@@ -33,3 +33,8 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     # The bias along with the product: a sum of its own is one more pass over memory.
     rows = torch.addmm(bias, x.reshape(-1, x.shape[-1]), kernel)
     return rows.view(*x.shape[:-1], -1)
+
+
+def _is_product_and_bias(layer: keras.layers.Layer) -> bool:
+    is_dense = isinstance(layer, keras.layers.Dense)
+    return is_dense and layer.use_bias and layer.activation is keras.activations.linear

@@ -1,0 +1,79 @@
+import keras
+import numpy as np
+import pytest
+from compiled import to_numpy
+
+from keras_albert.layers import TransformerBlock
+from keras_albert.layers.run_layer import run_layer
+
+X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+
+
+def dense(**arguments):
+    layer = keras.layers.Dense(6, bias_initializer="normal", **arguments)
+    layer.build(X.shape)
+    return layer
+
+
+def assert_same(layer, **kwargs):
+    x = keras.ops.convert_to_tensor(X)
+    found, expected = (
+        to_numpy(run_layer(layer, x, **kwargs)),
+        to_numpy(layer(x, **kwargs)),
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_it_gives_what_keras_call_gives():
+    assert_same(dense())
+    assert_same(dense(use_bias=False))
+    assert_same(dense(activation="tanh"))
+    normalization = keras.layers.LayerNormalization(epsilon=1e-12)
+    normalization.build(X.shape)
+    assert_same(normalization)
+
+
+def test_lora_counts():
+    layer = dense()
+    without = to_numpy(run_layer(layer, keras.ops.convert_to_tensor(X)))
+    layer.enable_lora(2)
+    layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
+    assert np.abs(to_numpy(layer(X)) - without).max() > 1e-3
+    assert_same(layer)
+
+
+def test_a_quantized_layer_runs_in_integers():
+    layer = dense()
+    exact = to_numpy(layer(X))
+    layer.quantize("int8")
+    found = to_numpy(run_layer(layer, keras.ops.convert_to_tensor(X)))
+    assert 0 < np.abs(found - exact).max() < 0.1
+
+
+def test_a_block_hands_on_its_arguments():
+    block = TransformerBlock(2, 16, seed=1)
+    block.build(X.shape)
+    mask = np.array([1, 1, 1, 0, 0], bool)[None, None, None]
+    assert_same(block, attention_mask=keras.ops.convert_to_tensor(mask))
+
+
+def test_pytorch_goes_past_keras_call(monkeypatch):
+    if keras.config.backend() != "torch":
+        pytest.skip("the other backends do it once, when they trace")
+    block = TransformerBlock(2, 16, seed=1)
+    block(X)
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr(keras.layers.Dense, "__call__", refuse)
+    monkeypatch.setattr(keras.layers.LayerNormalization, "__call__", refuse)
+    block(X)
+
+
+def test_half_precision_stays_so_inside_a_block():
+    block = TransformerBlock(2, 16, seed=1, dtype="mixed_bfloat16")
+    output = block(X)
+    assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
+    kernel = block.query.kernel
+    assert keras.backend.standardize_dtype(kernel.dtype) == "float32"
