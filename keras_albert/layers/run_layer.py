@@ -32,7 +32,7 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     kernel, bias = map(ops.convert_to_tensor, (layer.kernel, layer.bias))
     # The bias along with the product: a sum of its own is one more pass over memory.
     rows = torch.addmm(bias, x.reshape(-1, x.shape[-1]), kernel)
-    return rows.view(*x.shape[:-1], -1)
+    return rows.view(*x.shape[:-1], kernel.shape[-1])
 
 
 def _is_product_and_bias(layer: keras.layers.Layer) -> bool:

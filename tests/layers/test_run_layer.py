@@ -33,6 +33,11 @@ def test_it_gives_what_keras_call_gives():
     assert_same(normalization)
 
 
+def test_no_rows_give_no_rows():
+    x = keras.ops.zeros((0, 5, 8))
+    assert tuple(run_layer(dense(), x).shape) == (0, 5, 6)
+
+
 def test_lora_counts():
     layer = dense()
     without = to_numpy(run_layer(layer, keras.ops.convert_to_tensor(X)))
