@@ -1,15 +1,14 @@
 """Fine-tuning on raw strings: an epoch of SST-2, STS-B pairs and RACE's passages.
 
     KERAS_BACKEND=torch python benchmarks/fine_tuning.py --data DIRECTORY --size base
-    ... --accuracy 4000      # also train each side from the same weights, and compare
+    ... --accuracy 4000 --epochs 3   # also train all from the same weights, and score
 
 All sides have the same weights, batches of 32 and the same optimizer, and take texts;
 `amount` counts examples. Speed counts only at equal accuracy: `--accuracy` trains every
-side for one epoch on so many examples, as one does once: compilation counts. Random
-weights learn little in an epoch; with `--preset` all sides begin with pretrained ones.
+side for some epochs on so many examples, as one does once: compilation counts. Random
+weights learn little; with `--preset` all sides begin with pretrained ones.
 """
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -77,23 +76,27 @@ def compare_accuracy(task: TextTask, ways, arguments) -> Comparison:
     """Train each from the same weights, and score it on what is held out."""
     rows, labels = task.examples("train", arguments.accuracy)
     held_out, expected = task.examples("dev", arguments.held_out)
+    from peers import BATCH_SIZE
+
     seconds, scores = {}, []
+    clock = CLOCKS[arguments.clock]
     for way in ways:
-        way.restart(-(-len(rows) // 32))
-        start = time.perf_counter()
+        way.restart(-(-len(rows) // BATCH_SIZE) * arguments.epochs)
+        start = clock()
         try:
-            way.fit(rows, labels)
+            for _ in range(arguments.epochs):
+                way.fit(rows, labels)
         except Exception as error:
             if not way.optional:
                 raise
             scores.append(f"{way.name} does not run here: {str(error)[:200]}")
             continue
-        seconds[way.name] = [time.perf_counter() - start]
+        seconds[way.name] = [clock() - start]
         scores.append(f"{way.name}: {score(way.predict(held_out), expected)}")
     return Comparison(
-        f"one epoch: {task.name}",
+        f"accuracy: {task.name}, epochs: {arguments.epochs}",
         seconds,
-        dict.fromkeys(seconds, len(rows)),
+        dict.fromkeys(seconds, len(rows) * arguments.epochs),
         work="examples",
         notes=scores,
     )
@@ -113,6 +116,7 @@ def main() -> None:
     made.add_argument("--examples", type=int, default=1024, help="of a timed epoch")
     made.add_argument("--preset", help="pretrained weights, instead of a size")
     made.add_argument("--accuracy", type=int, help="also train on so many examples")
+    made.add_argument("--epochs", type=int, default=1, help="of --accuracy")
     made.add_argument("--held-out", type=int, default=500, help="to score on")
     made.add_argument("--tasks", nargs="+", help='of "sst-2 sts-b race"; default: all')
     made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
