@@ -205,8 +205,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         for group in range(self.num_groups):
             layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
             step = self._group_step(group, mask, seed, training)
-            depth = {"unroll": unroll, "remat": self.remat}
-            x = repeat(step, x, first, len(layers), **depth)
+            x = repeat(step, x, first, len(layers), unroll=unroll, remat=self.remat)
             first += len(layers)
         return x
 
