@@ -74,10 +74,10 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
 
 def compare_accuracy(task: TextTask, ways, arguments) -> Comparison:
     """Train each from the same weights, and score it on what is held out."""
-    rows, labels = task.examples("train", arguments.accuracy)
-    held_out, expected = task.examples("dev", arguments.held_out)
     from peers import BATCH_SIZE
 
+    rows, labels = task.examples("train", arguments.accuracy)
+    held_out, expected = task.examples("dev", arguments.held_out)
     seconds, scores = {}, []
     clock = CLOCKS[arguments.clock]
     for way in ways:

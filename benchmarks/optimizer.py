@@ -6,6 +6,7 @@ Gradients are clipped by their norm, as in training. On TensorFlow and JAX, wher
 compiles the step, both Keras optimizers are one; here they run by themselves.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ TOLERANCE = 1e-6
 EPSILON = 1e-12
 
 
-def keras_step(optimizer: Any, weights: list[Any], gradients: list[Any]) -> Any:
+def keras_step(kind: Any, weights: list[Any], gradients: list[Any]) -> Any:
     """Give a step of a Keras optimizer."""
+    optimizer = kind(RATE, weight_decay=0.0, epsilon=EPSILON, global_clipnorm=1.0)
     return lambda: optimizer.apply(gradients, weights)
 
 
@@ -61,20 +63,14 @@ def compare(arguments: Any) -> Comparison:
         keras.ops.convert_to_tensor(generator.uniform(1e-3, 2e-3, w.shape).astype("f"))
         for w in start
     ]
-    names = ["keras_albert", "Keras"]
-    if keras.config.backend() == "torch":
-        names.append("PyTorch, fused")
-    weights = {name: [keras.Variable(w) for w in start] for name in names}
-    settings = {"weight_decay": 0.0, "epsilon": EPSILON, "global_clipnorm": 1.0}
-    steps = {
-        name: keras_step(kind(RATE, **settings), weights[name], gradients)
-        for name, kind in (
-            ("keras_albert", AdamW),
-            ("Keras", keras.optimizers.AdamW),
-        )
+    makers: dict[str, Any] = {
+        "keras_albert": functools.partial(keras_step, AdamW),
+        "Keras": functools.partial(keras_step, keras.optimizers.AdamW),
     }
-    if "PyTorch, fused" in names:
-        steps["PyTorch, fused"] = torch_step(weights["PyTorch, fused"], gradients)
+    if keras.config.backend() == "torch":
+        makers["PyTorch, fused"] = torch_step
+    weights = {name: [keras.Variable(w) for w in start] for name in makers}
+    steps = {name: make(weights[name], gradients) for name, make in makers.items()}
     for step in steps.values():
         step()
     ours, *others = weights.values()

@@ -54,7 +54,10 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         """Take out what only the backbone knows, for instance `remat`."""
         if kwargs.get("backbone") is not None:
             return {}
-        names = _argument_names(AlbertBackbone) - _argument_names(cls) - {"dtype"}
+        of_backbone, of_task = (
+            set(inspect.signature(each).parameters) for each in (AlbertBackbone, cls)
+        )
+        names = of_backbone - of_task - {"dtype"}
         return {name: kwargs.pop(name) for name in names & set(kwargs)}
 
     @classmethod
@@ -97,15 +100,17 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     def _from_own_preset(
         cls, directory: Path, load_weights: bool = True, **kwargs: Any
     ) -> Self:
+        saved = _saved_class(directory)
+        is_other = not issubclass(saved, cls)
         if of_backbone := cls._take_backbone_arguments(kwargs):
             if "dtype" in kwargs:
                 of_backbone["dtype"] = kwargs.pop("dtype")
+            # KerasHub loads those of a backbone under the head that was saved.
             kwargs["backbone"] = AlbertBackbone.from_preset(
-                directory, load_weights=load_weights, **of_backbone
+                directory, load_weights=load_weights and is_other, **of_backbone
             )
         task = super()._from_own_preset(directory, load_weights=load_weights, **kwargs)
-        saved = _saved_class(directory)
-        if load_weights and not issubclass(saved, cls):
+        if load_weights and is_other:
             # KerasHub takes the backbone alone from the preset of another task.
             names = set(cls.shared_head_layers)
             names &= set(getattr(saved, "shared_head_layers", ()))
@@ -132,10 +137,6 @@ def load_saved_task(preset: str) -> Any:
     """
     saved: Any = _saved_class(Path(preset))
     return saved.from_preset(preset)
-
-
-def _argument_names(cls: type) -> set[str]:
-    return {*inspect.signature(cls).parameters, "name", "trainable"}
 
 
 def _saved_class(directory: Path) -> type:

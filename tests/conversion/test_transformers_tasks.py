@@ -52,6 +52,13 @@ def checkpoints(tmp_path_factory):
     return folder
 
 
+def test_the_backbone_is_told_what_only_it_knows(checkpoints):
+    directory = checkpoints / THEIRS["AlbertMaskedLM"]
+    task = _load("AlbertMaskedLM", directory, remat=True)
+    assert task.backbone.remat
+    assert task.backbone.pretrained
+
+
 @pytest.mark.parametrize("name", THEIRS)
 def test_a_class_is_the_same_on_both_sides(name, checkpoints, tmp_path):
     directory = checkpoints / THEIRS[name]
