@@ -16,7 +16,7 @@ from pathlib import Path
 # Those whose figures differ from backend to backend, and those that need but one run.
 COMPARISONS = (
     *("fine_tuning", "prediction", "equal_shapes", "first_step", "step_memory"),
-    *("optimizer", "mixed_precision", "long_inputs"),
+    *("optimizer", "mixed_precision", "long_inputs", "throughput"),
 )
 ON_ONE_BACKEND = ("text_to_batch", "import_time")
 BACKENDS = ("tensorflow", "jax", "torch")

@@ -20,6 +20,8 @@ from side_by_side import CLOCKS, Comparison, Side, measure
 
 SHAPES = ((8, 128), (4, 512))
 VOCABULARY_SIZE = 30000
+POLICIES = ("float32", "mixed_bfloat16")
+KINDS = ("prediction", "training step")
 
 
 def variants(backend: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
@@ -84,6 +86,7 @@ def compare(
     shapes: tuple[tuple[int, int], ...],
     arguments: Any,
     vocabulary_size: int = VOCABULARY_SIZE,
+    kinds: tuple[str, ...] = KINDS,
     **sizes: Any,
 ) -> Iterator[Comparison]:
     """Give a comparison for each shape, of a prediction and of a training step.
@@ -93,6 +96,7 @@ def compare(
         shapes: Rows and lengths.
         arguments: The settings.
         vocabulary_size: int.
+        kinds: What to measure. Defaults to both.
         **sizes: Of the backbone, where they differ from `arguments.size`.
     """
     import keras
@@ -104,10 +108,10 @@ def compare(
         write_peers,
     )
 
-    models = {}
+    models, policy = {}, arguments.policy
     for name, (changes, compiling) in variants(keras.config.backend()).items():
         models[name] = build_task(
-            task, arguments.size, vocabulary_size, **sizes, **changes
+            task, arguments.size, vocabulary_size, dtype=policy, **sizes, **changes
         )
         compile_alike(models[name], **compiling)
     theirs, auto = {
@@ -120,8 +124,8 @@ def compare(
     ours = models["keras_albert"]
     with tempfile.TemporaryDirectory() as folder:
         write_peers(ours, Path(folder))
-        models["KerasHub"] = load_keras_hub(Path(folder), theirs)
-        peer = TransformersModel(Path(folder), auto)
+        models["KerasHub"] = load_keras_hub(Path(folder), theirs, policy)
+        peer = TransformersModel(Path(folder), auto, policy)
     models["KerasHub"].preprocessor = None
     compile_alike(models["KerasHub"])
     peers = {"transformers": peer}
@@ -135,7 +139,7 @@ def compare(
         ids, y = inputs_of(task, vocabulary_size, rows, length)
         outputs = {n: np.asarray(m.predict_on_batch(ids)) for n, m in models.items()}
         outputs["transformers"] = transformers_outputs(peer, task, ids)
-        note = check_agreement(outputs)
+        note = check_agreement(outputs, policy)
         predicting, training = [], []
         for name, model in models.items():
             predict = functools.partial(model.predict_on_batch, ids)
@@ -150,7 +154,9 @@ def compare(
             train = transformers_step(each, task, ids, y)
             predicting.append(Side(name, predict, rows, optional))
             training.append(Side(name, train, rows, optional))
-        for what, sides in (("prediction", predicting), ("training step", training)):
+        for what, sides in zip(KINDS, (predicting, training), strict=True):
+            if what not in kinds:
+                continue
             yield measure(
                 f"{task[6:]}: {what} of {rows} x {length}",
                 sides,
@@ -165,10 +171,15 @@ def compare(
             model.set_weights(starts[name])
 
 
-def main() -> None:
-    made = timing_parser(__doc__)
+def shapes_parser(description: str) -> Any:
+    made = timing_parser(description)
     made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
-    arguments = made.parse_args()
+    made.add_argument("--policy", default="float32", choices=POLICIES)
+    return made
+
+
+def main() -> None:
+    arguments = shapes_parser(__doc__).parse_args()
     prepare(arguments)
     import keras
     from reports import report

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-# Of logits in float32.
-TOLERANCE = 2e-5
+# Of logits, as a part of the largest; 16 bits keep 8 of a number, through all layers.
+TOLERANCES = {"float32": 2e-5, "mixed_bfloat16": 0.1}
 RATE = 1e-5
 BATCH_SIZE = 32
 
@@ -63,12 +63,14 @@ def peers_of(ours: Any) -> Iterator[tuple[Any, "TransformersModel"]]:
         yield load_keras_hub(Path(name)), TransformersModel(Path(name))
 
 
-def load_keras_hub(folder: Path, task: str = "TextClassifier") -> Any:
+def load_keras_hub(
+    folder: Path, task: str = "TextClassifier", policy: str = "float32"
+) -> Any:
     """Load KerasHub's model."""
     import keras_hub
 
     task_class = getattr(keras_hub.models, task)
-    return task_class.from_preset(str(folder / "keras_hub"))
+    return task_class.from_preset(str(folder / "keras_hub"), dtype=policy)
 
 
 def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
@@ -125,11 +127,12 @@ def keras_logits(model: Any, ids: dict[str, Any]) -> Any:
         model.preprocessor = preprocessor
 
 
-def check_agreement(outputs: dict[str, Any]) -> str:
+def check_agreement(outputs: dict[str, Any], policy: str = "float32") -> str:
     """Compare all outputs with the first ones.
 
     Args:
         outputs: dict of a side's name to its array.
+        policy: string. What they were computed in. Defaults to `"float32"`.
 
     Returns:
         What was found, for a report.
@@ -137,9 +140,10 @@ def check_agreement(outputs: dict[str, Any]) -> str:
     Raises:
         ValueError: If they differ.
     """
-    (_, expected), *others = outputs.items()
+    floats = {name: np.asarray(found, "float32") for name, found in outputs.items()}
+    (_, expected), *others = floats.items()
     largest = float(np.abs(expected).max())
-    allowed = TOLERANCE * max(1.0, largest)
+    allowed = TOLERANCES[policy] * max(1.0, largest)
     worst = 0.0
     for name, found in others:
         difference = float(np.abs(found - expected).max())
@@ -176,10 +180,14 @@ class TransformersModel:
     Args:
         folder: Path. What `write_peers` wrote.
         task: string. The auto class. Defaults to sequence classification.
+        policy: string. Keras' name of what it computes in. Defaults to `"float32"`.
     """
 
     def __init__(
-        self, folder: Path, task: str = "AutoModelForSequenceClassification"
+        self,
+        folder: Path,
+        task: str = "AutoModelForSequenceClassification",
+        policy: str = "float32",
     ) -> None:
         import torch
         import transformers
@@ -187,6 +195,7 @@ class TransformersModel:
         transformers.utils.logging.disable_progress_bar()
         self.torch = torch
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.policy = policy
         path = folder / "transformers"
         model_class = getattr(transformers, task)
         model = model_class.from_pretrained(path, attn_implementation="sdpa")
@@ -248,17 +257,23 @@ class TransformersModel:
             for theirs, name in names.items()
         }
 
+    def precision(self) -> Any:
+        """The context in which the model runs."""
+        is_mixed = self.policy != "float32"
+        return self.torch.autocast(self.device, self.torch.bfloat16, enabled=is_mixed)
+
     def logits(self, ids: dict[str, Any]) -> Any:
         """What the model makes of ids."""
         self.model.eval()
-        with self.torch.inference_mode():
-            return self.model(**self.tensors(ids)).logits.cpu().numpy()
+        with self.torch.inference_mode(), self.precision():
+            return self.model(**self.tensors(ids)).logits.float().cpu().numpy()
 
     def train_step(self, inputs: dict[str, Any], labels: Any) -> float:
         """Train on one batch; the loss."""
         self.model.train()
         labels = self.torch.as_tensor(np.asarray(labels)).to(self.device)
-        loss = self.model(**inputs, labels=labels).loss
+        with self.precision():
+            loss = self.model(**inputs, labels=labels).loss
         loss.backward()
         self.torch.nn.utils.clip_grad_norm_(self.plain.parameters(), 1.0)
         self.optimizer.step()

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -46,7 +47,17 @@ def machine() -> dict[str, Any]:
         found["load_before"] = round(os.getloadavg()[0], 1)
     if threads := os.environ.get("OMP_NUM_THREADS"):
         found["OMP_NUM_THREADS"] = threads
-    return found
+    return found | _accelerator()
+
+
+def _accelerator() -> dict[str, str]:
+    """Name what the libraries that are loaded compute on, besides the processor."""
+    jax, torch = (sys.modules.get(name) for name in ("jax", "torch"))
+    if jax is not None and jax.default_backend() != "cpu":
+        return {"accelerator": jax.devices()[0].device_kind}
+    if torch is not None and torch.cuda.is_available():
+        return {"accelerator": torch.cuda.get_device_name()}
+    return {}
 
 
 def better_peer(comparison: Comparison) -> tuple[str, tuple[float, float, float]]:

@@ -5,21 +5,13 @@ import gc
 import importlib
 import json
 import sys
-from pathlib import Path
 
 import keras
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 WITH_PYTORCH = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="one backend shows it"
 )
-
-
-@pytest.fixture(autouse=True)
-def path_of_benchmarks(monkeypatch):
-    """They import each other as scripts of one folder do."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
 def load(name):

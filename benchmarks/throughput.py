@@ -1,0 +1,131 @@
+"""Tokens a second of pretraining, and how much of the hardware's rate they use.
+
+    KERAS_BACKEND=torch python benchmarks/throughput.py --sizes base large
+    KERAS_BACKEND=jax python benchmarks/throughput.py
+
+Training steps of the masked language model in bfloat16, rows of 128 and of 512 tokens
+that are full, as pretraining packs them. The rate that counts as all is that of one
+large product of matrices in the same precision, measured in the same run, or the data
+sheet's, as `--peak`. Made for a GPU, where JAX is to be started with
+XLA_PYTHON_CLIENT_PREALLOCATE=false for all to find memory; a CPU takes `--tokens 1024`.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from equal_shapes import VOCABULARY_SIZE, compare, shapes_parser
+from settings import SIZES, prepare
+from side_by_side import Comparison
+
+TASK = "AlbertMaskedLM"
+TERA = 1e12
+
+
+def step_operations(config: dict[str, Any], length: int) -> float:
+    """Count the floating-point operations of a training step, for a row.
+
+    Those of products alone, two for a multiplication and an addition, and twice as many
+    for the backward pass. What is computed again does not count, nor does scoring
+    positions that are not masked. Source: appendix B of
+    [PaLM](https://arxiv.org/abs/2204.02311).
+
+    Args:
+        config: dict. Of the backbone.
+        length: int. Tokens of the row.
+
+    Returns:
+        float.
+    """
+    hidden, embedding = config["hidden_dim"], config["embedding_dim"]
+    inner = config["num_inner_repetitions"]
+    weights = 4 * hidden**2 + 2 * hidden * config["intermediate_dim"]
+    attention = 2 * length * hidden
+    token = config["num_layers"] * inner * (weights + attention) + embedding * hidden
+    slot = hidden * embedding + embedding * config["vocabulary_size"]
+    slots = max(1, round(0.15 * length))
+    return 3.0 * 2.0 * (length * token + slots * slot)
+
+
+def product_rate(policy: str, repeats: int = 9) -> float:
+    """Measure operations a second of a large product, on what PyTorch computes on."""
+    import torch
+
+    is_gpu = torch.cuda.is_available()
+    width = 8192 if is_gpu else 2048
+    dtype = torch.float32 if policy == "float32" else torch.bfloat16
+    a, b = torch.randn(2, width, width, device="cuda" if is_gpu else "cpu").to(dtype)
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        # One number of it waits for the device.
+        (a @ b)[0, 0].item()
+        seconds.append(time.perf_counter() - start)
+    return 2.0 * width**3 / statistics.median(seconds[1:])
+
+
+def with_utilisation(
+    comparison: Comparison, operations: float, tokens: int, peak: float
+) -> Comparison:
+    """Note each side's tokens a second, and the part of the rate that it uses."""
+    for name, costs in comparison.costs.items():
+        seconds = statistics.median(costs)
+        rate = operations / seconds
+        comparison.notes.append(
+            f"{name}: {tokens / seconds:.4g} tokens/s, {rate / TERA:.3g} TFLOP/s, "
+            f"{rate / peak:.1%} of {peak / TERA:.4g}"
+        )
+    return comparison
+
+
+def compare_throughput(
+    arguments: Any,
+    size: str,
+    peak: float,
+    vocabulary_size: int = VOCABULARY_SIZE,
+    **sizes: Any,
+) -> Iterator[Comparison]:
+    from peers import build_backbone
+
+    arguments.size = size
+    config = build_backbone(size, vocabulary_size, **sizes).get_config()
+    for length in arguments.lengths:
+        rows = max(1, arguments.tokens // length)
+        (found,) = compare(
+            TASK,
+            ((rows, length),),
+            arguments,
+            vocabulary_size,
+            kinds=("training step",),
+            **sizes,
+        )
+        found.title = f"{size}, {arguments.policy}, {found.title}"
+        operations = rows * step_operations(config, length)
+        yield with_utilisation(found, operations, rows * length, peak)
+
+
+def main() -> None:
+    made = shapes_parser(__doc__)
+    made.set_defaults(policy="mixed_bfloat16")
+    made.add_argument("--sizes", nargs="+", choices=SIZES, help="default: --size")
+    made.add_argument("--lengths", nargs="+", type=int, default=(128, 512))
+    made.add_argument("--tokens", type=int, default=32768, help="of a batch")
+    made.add_argument("--peak", type=float, help="TFLOP/s; default: a product's")
+    arguments = made.parse_args()
+    prepare(arguments)
+    import keras
+    from reports import report
+
+    sizes = arguments.sizes or [arguments.size]
+    peak = arguments.peak * TERA if arguments.peak else product_rate(arguments.policy)
+    comparisons = (
+        comparison
+        for size in sizes
+        for comparison in compare_throughput(arguments, size, peak)
+    )
+    report("throughput", comparisons, arguments, keras.config.backend())
+
+
+if __name__ == "__main__":
+    main()

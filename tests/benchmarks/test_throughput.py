@@ -1,0 +1,44 @@
+"""What a training step is counted to compute, against what PyTorch counts."""
+
+import importlib
+
+import keras
+import pytest
+
+SIZES = {
+    "num_layers": 4,
+    "num_heads": 2,
+    "embedding_dim": 8,
+    "hidden_dim": 16,
+    "intermediate_dim": 64,
+    "num_groups": 2,
+    "num_inner_repetitions": 2,
+    # Attention in the open, whose products are counted.
+    "attention_dropout": 0.1,
+}
+
+
+@pytest.mark.skipif(keras.config.backend() != "torch", reason="PyTorch counts")
+@pytest.mark.parametrize("length", [16, 64])
+def test_operations_are_those_that_pytorch_counts(length):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    names = ("equal_shapes", "throughput", "peers")
+    equal_shapes, throughput, peers = map(importlib.import_module, names)
+    model = equal_shapes.build_task("AlbertMaskedLM", "tiny", 50, **SIZES)
+    peers.compile_alike(model)
+    ids, y = equal_shapes.inputs_of("AlbertMaskedLM", 50, 3, length)
+    model.train_on_batch(ids, y)
+    with FlopCounterMode(display=False) as counter:
+        model.train_on_batch(ids, y)
+    counted = 3 * throughput.step_operations(model.backbone.get_config(), length)
+    assert counter.get_total_flops() == pytest.approx(counted, rel=0.01)
+
+
+def test_utilisation_is_of_the_rate_given():
+    names = ("side_by_side", "throughput")
+    side_by_side, throughput = map(importlib.import_module, names)
+    costs = {"keras_albert": [2.0, 4.0, 3.0]}
+    found = side_by_side.Comparison("t", costs, {"keras_albert": 8})
+    throughput.with_utilisation(found, 6e12, 300, 4e12)
+    assert found.notes == ["keras_albert: 100 tokens/s, 2 TFLOP/s, 50.0% of 4"]
