@@ -18,7 +18,7 @@ from side_by_side import CLOCKS, Comparison, Side, measure
 
 def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison]:
     from peers import build_classifier, check_classifiers, compile_alike, peers_of
-    from text_ways import all_ways, longest_row, make_batches, same_ids
+    from text_ways import all_ways, longest_row, make_batches, padding_note, same_ids
 
     from keras_albert import (
         AlbertBackbone,
@@ -41,6 +41,7 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
         notes = [
             check_classifiers(ours, keras_hub, theirs),
             same_ids(ours, theirs, rows[:1000]),
+            padding_note(ours, rows),
         ]
         longest = longest_row(ours, rows)
         ways = all_ways(ours, keras_hub, theirs, longest, arguments.torch_compile)

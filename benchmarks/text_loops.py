@@ -51,10 +51,7 @@ def batches(
 
 
 def make_plan(
-    peer: TransformersModel,
-    rows: list,
-    by_length: bool,
-    generator: np.random.Generator | None,
+    rows: list, by_length: bool, generator: np.random.Generator | None
 ) -> list[Any]:
     """Cut rows into batches: as they come, shuffled, or by length."""
     from keras_albert.text.length_buckets import plan_batches
@@ -80,7 +77,7 @@ def fit(
 ) -> None:
     """Train for an epoch."""
     generator = generator or np.random.default_rng(0)
-    plan = make_plan(peer, rows, by_length, generator)
+    plan = make_plan(rows, by_length, generator)
     is_scores = isinstance(labels[0], float)
     targets = np.asarray(labels, "float32" if is_scores else "int64")
     for numbers, inputs in zip(plan, batches(peer, rows, plan, pad_all), strict=True):
@@ -95,7 +92,7 @@ def predict(
     by_length: bool = False,
 ) -> Any:
     """Give the logits of all rows, in their order."""
-    plan = make_plan(peer, rows, by_length, None)
+    plan = make_plan(rows, by_length, None)
     peer.model.eval()
     with peer.torch.inference_mode():
         found = [

@@ -134,6 +134,33 @@ def same_ids(ours: Any, theirs: TransformersModel, rows: list) -> str:
     return f"transformers' tokenizer gives the same ids for {same} of {len(rows)} rows"
 
 
+def padding_note(ours: Any, rows: list) -> str:
+    """Say how many positions each way to pad computes for a token of the rows.
+
+    What batches can save is what others pad: their figure over ours is the ratio that a
+    model reaches whose time goes by positions.
+    """
+    examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
+    lengths, generator = examples.lengths, np.random.default_rng(0)
+    random_order = text_loops.make_plan(rows, by_length=False, generator=generator)
+
+    def positions(plan: list[Any], pad: Callable[[int], int]) -> float:
+        return sum(len(part) * pad(int(lengths[part].max())) for part in plan)
+
+    everything = [np.arange(len(rows))]
+    padded_length = ours.preprocessor.padded_length
+    by_length = plan_batches(lengths, BATCH_SIZE, generator)
+    found = {
+        "keras_albert": positions(by_length, padded_length),
+        "each batch padded": positions(random_order, int),
+        "all as the longest": positions(everything, int),
+        f"all as {FULL_LENGTH}": positions(everything, lambda _: FULL_LENGTH),
+    }
+    tokens = int(lengths.sum())
+    words = ", ".join(f"{name} {count / tokens:.2f}" for name, count in found.items())
+    return f"positions computed for a token: {words}"
+
+
 def make_batches(ours: Any, rows: list) -> None:
     """Make the batches of an epoch of ours, and throw them away."""
     examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))

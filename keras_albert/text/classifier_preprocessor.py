@@ -48,7 +48,7 @@ class AlbertClassifierPreprocessor(
         >>> from keras_albert.text import train_vocabulary
         >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
         >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertClassifierPreprocessor(tokenizer)
+        >>> preprocessor = AlbertClassifierPreprocessor(tokenizer, sequence_length=16)
         >>> sorted(preprocessor("the fox"))
         ['padding_mask', 'segment_ids', 'token_ids']
         >>> preprocessor(["the fox", "the lazy dog"])["token_ids"].shape

@@ -1,10 +1,12 @@
 """Batches of examples of like length, padded to one of a few lengths."""
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import count, takewhile
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_albert.types import Int64Array
 
@@ -28,15 +30,25 @@ def default_length_buckets(max_length: int) -> tuple[int, ...]:
         The lengths, rising.
 
     Example:
-        >>> buckets = default_length_buckets(100)
-        >>> buckets[0], buckets[-1]
-        (8, 100)
+        >>> default_length_buckets(100)[-1]
+        100
     """
     if keras.backend.backend() != "jax":
-        return (*range(8, max_length, 8), max_length)
+        step = 1 if _is_on_cpu() else 8
+        return (*range(step, max_length, step), max_length)
     powers = takewhile(lambda power: power < max_length, (8 << n for n in count()))
     buckets = (length for power in powers for length in (power, power * 3 // 2))
     return (*(length for length in buckets if length < max_length), max_length)
+
+
+@cache
+def _is_on_cpu() -> bool:
+    """Say whether TensorFlow or PyTorch, whichever is the backend, finds no GPU."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        return not tf.config.list_physical_devices("GPU")
+    return bool(ops.convert_to_tensor(0).device.type == "cpu")
 
 
 def bucket_length(length: int, buckets: Sequence[int]) -> int:

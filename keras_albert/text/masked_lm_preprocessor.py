@@ -52,7 +52,8 @@ class AlbertMaskedLMPreprocessor(
         >>> from keras_albert.text import train_vocabulary
         >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
         >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertMaskedLMPreprocessor(tokenizer, seed=1)
+        >>> preprocessor = AlbertMaskedLMPreprocessor(
+        ...     tokenizer, sequence_length=16, seed=1)
         >>> x, y, sample_weight = preprocessor(["the quick fox", "the lazy dog"])
         >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
         ((2, 16), (2, 6), (2, 6))

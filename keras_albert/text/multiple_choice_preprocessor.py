@@ -53,7 +53,8 @@ class AlbertMultipleChoicePreprocessor(
         >>> from keras_albert.text import train_vocabulary
         >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
         >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertMultipleChoicePreprocessor(tokenizer)
+        >>> preprocessor = AlbertMultipleChoicePreprocessor(
+        ...     tokenizer, sequence_length=32)
         >>> packed, answers = preprocessor(
         ...     (["the dog", "the fox"],
         ...      ["the dog is _", "who jumped?"],

@@ -41,7 +41,7 @@ class AlbertTextEmbedderPreprocessor(
         >>> from keras_albert.text import train_vocabulary
         >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
         >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertTextEmbedderPreprocessor(tokenizer)
+        >>> preprocessor = AlbertTextEmbedderPreprocessor(tokenizer, sequence_length=16)
         >>> preprocessor(["the fox", "the dog", "a fox"])["token_ids"].shape
         (3, 16)
         >>> pairs = (["the fox", "the dog", "a fox"], ["fox", "dog", "the fox"])

@@ -53,7 +53,8 @@ class AlbertTokenClassifierPreprocessor(
         >>> from keras_albert.text import train_vocabulary
         >>> texts = ["Ada lived in London"] * 9
         >>> tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=22))
-        >>> preprocessor = AlbertTokenClassifierPreprocessor(tokenizer)
+        >>> preprocessor = AlbertTokenClassifierPreprocessor(
+        ...     tokenizer, sequence_length=16)
         >>> x, y, weights = preprocessor([["Ada", "lived"]], [[1, 0]])
         >>> x["token_ids"].shape, y[weights > 0]
         ((1, 16), array([1, 0], dtype=int32))

@@ -9,6 +9,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.text.length_buckets import bucket_length, default_length_buckets
 
 NAMES = ("padding_mask", "segment_ids", "token_ids")
 CLS, SEP = 2, 3
@@ -85,16 +86,16 @@ class TestForms:
     def test_no_texts_give_no_rows(self, preprocessor):
         for empty in ([], np.array([], str), np.empty((0, 2), str)):
             shapes = {rows.shape for rows in preprocessor(empty).values()}
-            assert shapes == {(0, 8)}
+            assert shapes == {(0, preprocessor.padded_length(1))}
         encoded, batched = preprocessor.encode(([], []))
         assert (len(encoded), encoded.texts.num_specials, batched) == (0, 3, True)
 
     def test_a_batch_takes_the_bucket_of_its_longest_row(self, preprocessor):
-        widths = [
-            preprocessor(["a", "the " * words])["token_ids"].shape
-            for words in (1, 12, 15, 25, 45, 500)
-        ]
-        assert widths == [(2, n) for n in (8, 16, 24, 32, 48, 64)]
+        buckets = default_length_buckets(64)
+        for words in (1, 12, 15, 25, 45, 500):
+            width = bucket_length(min(words + 2, 64), buckets)
+            packed = preprocessor(["a", "the " * words])
+            assert packed["token_ids"].shape == (2, width)
 
 
 class TestElements:

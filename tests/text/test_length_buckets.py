@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_albert.text import length_buckets
 from keras_albert.text.length_buckets import (
     bucket_length,
     default_length_buckets,
@@ -27,11 +28,13 @@ def test_default_buckets_rise_and_end_in_the_longest(longest):
         assert all(b - a <= 8 for a, b in pairwise(buckets))
 
 
-def test_default_buckets_of_albert():
-    few = (*(8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512),)
-    fine = tuple(range(8, 513, 8))
-    compiles_each = keras.backend.backend() == "jax"
-    assert default_length_buckets(512) == (few if compiles_each else fine)
+@pytest.mark.parametrize("is_on_cpu", [True, False])
+def test_default_buckets_of_albert(is_on_cpu, monkeypatch):
+    monkeypatch.setattr(length_buckets, "_is_on_cpu", lambda: is_on_cpu)
+    expected = tuple(range(1, 513)) if is_on_cpu else tuple(range(8, 513, 8))
+    if keras.backend.backend() == "jax":
+        expected = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+    assert default_length_buckets(512) == expected
 
 
 @given(st.data(), st.integers(1, 600))

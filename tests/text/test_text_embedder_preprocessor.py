@@ -15,7 +15,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 @pytest.fixture(scope="module")
 def preprocessor(tiny_proto):
     return AlbertTextEmbedderPreprocessor(
-        AlbertTokenizer(tiny_proto), max_sequence_length=24
+        AlbertTokenizer(tiny_proto), max_sequence_length=24, length_buckets=(8, 16)
     )
 
 
