@@ -12,15 +12,14 @@ it was before its first step; on a GPU, PyTorch's own peak.
 """
 
 import importlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from equal_shapes import VOCABULARY_SIZE, build_task, inputs_of, transformers_step
 from fresh_process import answer_worker, ask
-from settings import SIZES, parser, prepare
-from side_by_side import Comparison, Side, measure
+from settings import SIZES, prepare, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure
 
 TASK = "AlbertMaskedLM"
 MEGABYTE = 2**20
@@ -50,22 +49,22 @@ def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32")
 
 
 def account(
-    library: str, size: str, vocabulary_size: int, rows: int, length: int
+    library: str, size: str, vocabulary_size: int, rows: int, length: int, clock: str
 ) -> dict[str, float]:
     """Ask JAX' compiler: MB of temporaries, seconds to trace and compile."""
     from keras_albert.pretraining.training_program import lower_training_step
 
     model = build(library, size, vocabulary_size)
-    start = time.perf_counter()
+    start = CLOCKS[clock]()
     slots = max(1, round(0.15 * length))
     compiled = lower_training_step(model, rows, length, slots).compile()
     memory = compiled.memory_analysis().temp_size_in_bytes / MEGABYTE
-    seconds = time.perf_counter() - start
+    seconds = CLOCKS[clock]() - start
     return {"MB": memory, "seconds": seconds, "parameters": model.count_params()}
 
 
 def peak(
-    library: str, size: str, vocabulary_size: int, rows: int, length: int
+    library: str, size: str, vocabulary_size: int, rows: int, length: int, clock: str
 ) -> dict[str, float]:
     """Take a step, and see how far memory grew."""
     ids, y = inputs_of(TASK, vocabulary_size, rows, length)
@@ -79,9 +78,9 @@ def peak(
 
     parameters = 0 if library == "transformers" else model.count_params()
     before = _memory(reset=True)
-    start = time.perf_counter()
+    start = CLOCKS[clock]()
     run()
-    seconds = time.perf_counter() - start
+    seconds = CLOCKS[clock]() - start
     grown = (_memory() - before) / MEGABYTE
     return {"MB": grown, "seconds": seconds, "parameters": parameters}
 
@@ -126,8 +125,13 @@ def compare(
     if keras.config.backend() == "torch":
         # Its ALBERT knows no gradient checkpointing.
         libraries.append("transformers")
-    shape = {"rows": arguments.rows, "length": arguments.length}
-    question = {"size": size, "vocabulary_size": vocabulary_size, **shape}
+    question = {
+        "size": size,
+        "vocabulary_size": vocabulary_size,
+        "rows": arguments.rows,
+        "length": arguments.length,
+        "clock": arguments.clock,
+    }
     answers: dict[str, list[dict[str, float]]] = {}
 
     def run(library: str) -> float:
@@ -170,8 +174,9 @@ def compare_on_chips(
     for library in arguments.libraries:
         model = build(library, size, vocabulary_size, "mixed_bfloat16")
         slots = max(1, round(0.15 * arguments.length))
+        clock = CLOCKS[arguments.clock]
         rows[library], compiled = search(
-            model, slots, topology.devices, arguments.first
+            model, slots, topology.devices, arguments.first, clock
         )
         seconds[library] = [compiled.seconds]
         fits = "" if compiled.available is None else ", which does not fit"
@@ -191,7 +196,7 @@ def work(kind: str, **question: Any) -> dict[str, float]:
 def main() -> None:
     if answer_worker(work):
         return
-    made = parser(__doc__)
+    made = timing_parser(__doc__)
     made.add_argument("--sizes", nargs="+", choices=SIZES, help="default: --size")
     made.add_argument(
         "--libraries", nargs="+", default=LIBRARIES, choices=LIBRARIES, metavar="NAME"
