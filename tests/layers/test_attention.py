@@ -39,7 +39,8 @@ def test_both_ways_compute_the_same(mask):
 def test_a_row_of_padding_gives_numbers(dtype):
     values = heads(dtype)
     found = [in_the_open(values, MASK)[0]]
-    if fuses(values[0], training=False):
+    # JAX has it in float16 on some GPUs only.
+    if dtype != "float16" or fuses(values[0], training=False):
         found.append(attend_fused(*values, keras.ops.convert_to_tensor(MASK)))
     for output in found:
         assert keras.backend.standardize_dtype(output.dtype) == dtype
@@ -58,12 +59,10 @@ def test_what_drops_is_left_out_of_the_sum():
 @pytest.mark.parametrize("length", [128, 129])
 def test_where_attention_is_left_to_the_backend(dtype, training, length):
     query = keras.ops.zeros((1, length, 1, 2), dtype)
-    is_open = {
-        "tensorflow": False,
-        "jax": dtype == "float16",
-        # On a CPU, that is; this one is.
-        "torch": training and length == 128 and dtype != "float32",
-    }
-    is_cpu = getattr(query, "is_cpu", True)
-    backend = keras.config.backend()
-    assert fuses(query, training) == (not is_open[backend] or not is_cpu)
+    is_fused = False
+    if keras.config.backend() == "torch":
+        is_slow = training and length == 128 and dtype != "float32"
+        is_fused = not (is_slow and query.is_cpu)
+    elif keras.config.backend() == "jax":
+        is_fused = keras.distribution.list_devices()[0].startswith("gpu")
+    assert fuses(query, training) == is_fused
