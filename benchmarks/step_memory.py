@@ -5,8 +5,8 @@
     KERAS_BACKEND=torch python benchmarks/step_memory.py --size base
 
 On JAX the compiler's own account, free of noise: what a step takes besides weights and
-optimizer. With `--chips` the TPU's compiler answers (`pip install libtpu`), in
-mixed_bfloat16: the largest batch a chip takes, and how long it compiles. On PyTorch and
+optimizer. With `--chips` the TPU's compiler answers (`pip install libtpu`): the largest
+batch a chip takes, by default in mixed_bfloat16, and how long it compiles. On PyTorch and
 TensorFlow, which give no account, a fresh process' greatest resident memory over what
 it was before its first step; on a GPU, PyTorch's own peak.
 """
@@ -16,7 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from equal_shapes import VOCABULARY_SIZE, build_task, inputs_of, transformers_step
+from equal_shapes import (
+    POLICIES,
+    VOCABULARY_SIZE,
+    build_task,
+    inputs_of,
+    transformers_step,
+)
 from fresh_process import answer_worker, ask
 from settings import SIZES, prepare, timing_parser
 from side_by_side import CLOCKS, Comparison, Side, measure
@@ -49,12 +55,18 @@ def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32")
 
 
 def account(
-    library: str, size: str, vocabulary_size: int, rows: int, length: int, clock: str
+    library: str,
+    size: str,
+    vocabulary_size: int,
+    rows: int,
+    length: int,
+    policy: str,
+    clock: str,
 ) -> dict[str, float]:
     """Ask JAX' compiler: MB of temporaries, seconds to trace and compile."""
     from keras_albert.pretraining.training_program import lower_training_step
 
-    model = build(library, size, vocabulary_size)
+    model = build(library, size, vocabulary_size, policy)
     start = CLOCKS[clock]()
     slots = max(1, round(0.15 * length))
     compiled = lower_training_step(model, rows, length, slots).compile()
@@ -64,14 +76,20 @@ def account(
 
 
 def peak(
-    library: str, size: str, vocabulary_size: int, rows: int, length: int, clock: str
+    library: str,
+    size: str,
+    vocabulary_size: int,
+    rows: int,
+    length: int,
+    policy: str,
+    clock: str,
 ) -> dict[str, float]:
     """Take a step, and see how far memory grew."""
     ids, y = inputs_of(TASK, vocabulary_size, rows, length)
     if library.startswith("transformers"):
-        run = _transformers(size, vocabulary_size, ids, y)
+        run = _transformers(size, vocabulary_size, ids, y, policy)
     else:
-        model = build(library, size, vocabulary_size)
+        model = build(library, size, vocabulary_size, policy)
 
         def run() -> None:
             model.train_on_batch(ids, y)
@@ -85,7 +103,9 @@ def peak(
     return {"MB": grown, "seconds": seconds, "parameters": parameters}
 
 
-def _transformers(size: str, vocabulary_size: int, ids: Any, y: Any) -> Any:
+def _transformers(
+    size: str, vocabulary_size: int, ids: Any, y: Any, policy: str
+) -> Any:
     import tempfile
 
     from peers import TransformersModel
@@ -93,7 +113,7 @@ def _transformers(size: str, vocabulary_size: int, ids: Any, y: Any) -> Any:
     ours = build_task(TASK, size, vocabulary_size)
     with tempfile.TemporaryDirectory() as folder:
         ours.export_to_transformers(Path(folder) / "transformers")
-        peer = TransformersModel(Path(folder), "AutoModelForMaskedLM")
+        peer = TransformersModel(Path(folder), "AutoModelForMaskedLM", policy)
     return transformers_step(peer, TASK, ids, y)
 
 
@@ -130,6 +150,7 @@ def compare(
         "vocabulary_size": vocabulary_size,
         "rows": arguments.rows,
         "length": arguments.length,
+        "policy": arguments.policy or "float32",
         "clock": arguments.clock,
     }
     answers: dict[str, list[dict[str, float]]] = {}
@@ -140,7 +161,8 @@ def compare(
         answers.setdefault(library, []).append(found)
         return found["MB"]
 
-    title = f"memory of a step: {size}, {arguments.rows} x {arguments.length}"
+    shape = f"{arguments.rows} x {arguments.length}"
+    title = f"memory of a step: {size}, {shape}, {question['policy']}"
     memory = measure(
         title,
         [Side(n, lambda n=n: run(n), gives_cost=True) for n in libraries],
@@ -172,7 +194,8 @@ def compare_on_chips(
     topology = topologies.get_topology_desc(platform="tpu", topology_name=chips)
     rows, seconds, found = {}, {}, []
     for library in arguments.libraries:
-        model = build(library, size, vocabulary_size, "mixed_bfloat16")
+        policy = arguments.policy or "mixed_bfloat16"
+        model = build(library, size, vocabulary_size, policy)
         slots = max(1, round(0.15 * arguments.length))
         clock = CLOCKS[arguments.clock]
         rows[library], compiled = search(
@@ -203,6 +226,7 @@ def main() -> None:
     )
     made.add_argument("--rows", type=int, default=8)
     made.add_argument("--length", type=int, default=512)
+    made.add_argument("--policy", choices=POLICIES)
     made.add_argument("--chips", help="of a TPU, for instance v5e:2x2")
     made.add_argument("--first", type=int, default=512, help="rows a chip tried first")
     arguments = made.parse_args()

@@ -94,7 +94,7 @@ def default_jit_compile() -> bool | str:
     """Choose whether to compile with XLA.
 
     TensorFlow's own graph takes every batch length as it comes. XLA would compile anew
-    for each, is no faster on a CPU (`benchmarks/depth_loop.py`), and cannot
+    for each, is no faster on a CPU (`benchmarks/equal_shapes.py`), and cannot
     differentiate the loop over the layers once lengths differ: "Transpose must be a
     compile-time constant". With one length, or `unroll=True`, it may be asked for. On
     the other backends Keras decides; a TPU always compiles.
