@@ -6,9 +6,9 @@
 
 On JAX the compiler's own account, free of noise: what a step takes besides weights and
 optimizer. With `--chips` the TPU's compiler answers (`pip install libtpu`): the largest
-batch a chip takes, by default in mixed_bfloat16, and how long it compiles. On PyTorch and
-TensorFlow, which give no account, a fresh process' greatest resident memory over what
-it was before its first step; on a GPU, PyTorch's own peak.
+batch a chip takes, by default in mixed_bfloat16, and how long it compiles. On PyTorch
+and TensorFlow, which give no account, a fresh process' greatest resident memory over
+what it was before its first step; on a GPU, PyTorch's own peak.
 """
 
 import importlib
