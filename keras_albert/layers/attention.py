@@ -34,8 +34,8 @@ def fuses(query: Tensor, training: bool | None) -> bool:
         # float32 a training step of 8 x 128 takes 3% less than in the open, and one of
         # 4 x 512 takes 7% more.
         return bool(dtype == "bfloat16" or (dtype == "float32" and is_short))
-    # The backward pass in 16 bits: 8 x 128 tokens take 2.4 times as long as in the open,
-    # 4 x 512 half as long.
+    # The backward pass in 16 bits: 8 x 128 tokens take 2.4 times as long as in the
+    # open, 4 x 512 half as long.
     is_slow = dtype != "float32" and getattr(query, "is_cpu", False) and is_short
     return not (training and is_slow)
 
