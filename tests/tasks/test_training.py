@@ -155,6 +155,21 @@ def test_training_is_reproducible(make_classifier, x, y):
     assert losses[0] != pytest.approx(losses[2], abs=1e-5)
 
 
+def test_training_does_not_depend_on_the_padding(make_classifier, x, y):
+    """The same batches, as wide as a bucket or as wide as can be: the same losses."""
+    losses = []
+    for length in (None, 32):
+        classifier = make_classifier(sequence_length=length)
+        keras.utils.set_random_seed(1)
+        classifier.compile(learning_rate=1e-3)
+        history = classifier.fit(x, y, batch_size=8, epochs=3, verbose=0)
+        losses.append(history.history["loss"])
+    assert classifier.preprocessor(x)["token_ids"].shape[1] == 32
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    # Something was learned, so that the losses could differ.
+    assert losses[0][0] - losses[0][-1] > 1e-4
+
+
 def test_the_progress_bar_is_keras_own(make_classifier, x, y, capsys):
     make_classifier().fit(x, y, batch_size=8, verbose=1)
     printed = capsys.readouterr().out
