@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peers import TOLERANCES
 from settings import prepare, timing_parser
 from side_by_side import CLOCKS, Comparison, Side, measure
 
 SHAPES = ((8, 128), (4, 512))
 VOCABULARY_SIZE = 30000
-POLICIES = ("float32", "mixed_bfloat16")
+POLICIES = tuple(TOLERANCES)
 KINDS = ("prediction", "training step")
 
 
@@ -51,6 +52,11 @@ def build_task(task: str, size: str, vocabulary_size: int, **changes: Any) -> An
     return model
 
 
+def mask_slots(length: int) -> int:
+    """Say how many positions of a row are masked."""
+    return max(1, round(0.15 * length))
+
+
 def inputs_of(task: str, vocabulary_size: int, rows: int, length: int) -> Any:
     """Give ids, and targets."""
     from peers import random_ids
@@ -59,7 +65,7 @@ def inputs_of(task: str, vocabulary_size: int, rows: int, length: int) -> Any:
     generator = np.random.default_rng(1)
     if task == "AlbertClassifier":
         return ids, generator.integers(0, 2, rows)
-    slots = max(1, round(0.15 * length))
+    slots = mask_slots(length)
     places = [generator.permutation(length)[:slots] for _ in range(rows)]
     ids["mask_positions"] = np.sort(places).astype("int32")
     return ids, generator.integers(5, vocabulary_size, (rows, slots))

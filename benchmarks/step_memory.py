@@ -13,6 +13,7 @@ what it was before its first step; on a GPU, PyTorch's own peak.
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from equal_shapes import (
     VOCABULARY_SIZE,
     build_task,
     inputs_of,
+    mask_slots,
     transformers_step,
 )
 from fresh_process import answer_worker, ask
@@ -54,66 +56,65 @@ def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32")
     return model
 
 
-def account(
-    library: str,
-    size: str,
-    vocabulary_size: int,
-    rows: int,
-    length: int,
-    policy: str,
-    clock: str,
-) -> dict[str, float]:
+@dataclass(frozen=True)
+class Step:
+    """What a fresh process is asked about."""
+
+    library: str
+    size: str
+    vocabulary_size: int
+    rows: int
+    length: int
+    policy: str
+    clock: str
+
+    def build(self) -> Any:
+        return build(self.library, self.size, self.vocabulary_size, self.policy)
+
+
+def account(step: Step) -> dict[str, float]:
     """Ask JAX' compiler: MB of temporaries, seconds to trace and compile."""
     from keras_albert.pretraining.training_program import lower_training_step
 
-    model = build(library, size, vocabulary_size, policy)
-    start = CLOCKS[clock]()
-    slots = max(1, round(0.15 * length))
-    compiled = lower_training_step(model, rows, length, slots).compile()
+    model, clock = step.build(), CLOCKS[step.clock]
+    start = clock()
+    slots = mask_slots(step.length)
+    compiled = lower_training_step(model, step.rows, step.length, slots).compile()
     memory = compiled.memory_analysis().temp_size_in_bytes / MEGABYTE
-    seconds = CLOCKS[clock]() - start
+    seconds = clock() - start
     return {"MB": memory, "seconds": seconds, "parameters": model.count_params()}
 
 
-def peak(
-    library: str,
-    size: str,
-    vocabulary_size: int,
-    rows: int,
-    length: int,
-    policy: str,
-    clock: str,
-) -> dict[str, float]:
+def peak(step: Step) -> dict[str, float]:
     """Take a step, and see how far memory grew."""
-    ids, y = inputs_of(TASK, vocabulary_size, rows, length)
-    if library.startswith("transformers"):
-        run = _transformers(size, vocabulary_size, ids, y, policy)
+    ids, y = inputs_of(TASK, step.vocabulary_size, step.rows, step.length)
+    parameters, clock = 0, CLOCKS[step.clock]
+    if step.library == "transformers":
+        run = _transformers(step, ids, y)
     else:
-        model = build(library, size, vocabulary_size, policy)
+        model = step.build()
+        parameters = model.count_params()
 
         def run() -> None:
             model.train_on_batch(ids, y)
 
-    parameters = 0 if library == "transformers" else model.count_params()
     before = _memory(reset=True)
-    start = CLOCKS[clock]()
+    start = clock()
     run()
-    seconds = CLOCKS[clock]() - start
+    seconds = clock() - start
     grown = (_memory() - before) / MEGABYTE
     return {"MB": grown, "seconds": seconds, "parameters": parameters}
 
 
-def _transformers(
-    size: str, vocabulary_size: int, ids: Any, y: Any, policy: str
-) -> Any:
+def _transformers(step: Step, ids: Any, y: Any) -> Any:
     import tempfile
 
     from peers import TransformersModel
 
-    ours = build_task(TASK, size, vocabulary_size)
+    ours = build_task(TASK, step.size, step.vocabulary_size)
     with tempfile.TemporaryDirectory() as folder:
         ours.export_to_transformers(Path(folder) / "transformers")
-        peer = TransformersModel(Path(folder), "AutoModelForMaskedLM", policy)
+        peer = TransformersModel(Path(folder), "AutoModelForMaskedLM", step.policy)
     return transformers_step(peer, TASK, ids, y)
 
 
@@ -150,7 +151,7 @@ def compare(
         "vocabulary_size": vocabulary_size,
         "rows": arguments.rows,
         "length": arguments.length,
-        "policy": arguments.policy or "float32",
+        "policy": arguments.policy,
         "clock": arguments.clock,
     }
     answers: dict[str, list[dict[str, float]]] = {}
@@ -193,11 +194,10 @@ def compare_on_chips(
 
     topology = topologies.get_topology_desc(platform="tpu", topology_name=chips)
     rows, seconds, found = {}, {}, []
+    clock = CLOCKS[arguments.clock]
     for library in arguments.libraries:
-        policy = arguments.policy or "mixed_bfloat16"
-        model = build(library, size, vocabulary_size, policy)
-        slots = max(1, round(0.15 * arguments.length))
-        clock = CLOCKS[arguments.clock]
+        model = build(library, size, vocabulary_size, arguments.policy)
+        slots = mask_slots(arguments.length)
         rows[library], compiled = search(
             model, slots, topology.devices, arguments.first, clock
         )
@@ -213,7 +213,7 @@ def compare_on_chips(
 
 
 def work(kind: str, **question: Any) -> dict[str, float]:
-    return {"account": account, "peak": peak}[kind](**question)
+    return {"account": account, "peak": peak}[kind](Step(**question))
 
 
 def main() -> None:
@@ -230,6 +230,8 @@ def main() -> None:
     made.add_argument("--chips", help="of a TPU, for instance v5e:2x2")
     made.add_argument("--first", type=int, default=512, help="rows a chip tried first")
     arguments = made.parse_args()
+    if arguments.policy is None:
+        arguments.policy = "mixed_bfloat16" if arguments.chips else "float32"
     prepare(arguments)
     if arguments.chips:
         # It chooses the backend, and so comes first.

@@ -10,12 +10,13 @@ sheet's, as `--peak`. Made for a GPU, where JAX is to be started with
 XLA_PYTHON_CLIENT_PREALLOCATE=false for all to find memory; a CPU takes `--tokens 1024`.
 """
 
+import argparse
 import statistics
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from equal_shapes import VOCABULARY_SIZE, compare, shapes_parser
+from equal_shapes import VOCABULARY_SIZE, compare, mask_slots, shapes_parser
 from settings import SIZES, prepare
 from side_by_side import Comparison
 
@@ -44,8 +45,7 @@ def step_operations(config: dict[str, Any], length: int) -> float:
     attention = 2 * length * hidden
     token = config["num_layers"] * inner * (weights + attention) + embedding * hidden
     slot = hidden * embedding + embedding * config["vocabulary_size"]
-    slots = max(1, round(0.15 * length))
-    return 3.0 * 2.0 * (length * token + slots * slot)
+    return 3.0 * 2.0 * (length * token + mask_slots(length) * slot)
 
 
 def product_rate(policy: str, repeats: int = 9) -> float:
@@ -79,27 +79,16 @@ def with_utilisation(
     return comparison
 
 
-def compare_throughput(
-    arguments: Any,
-    size: str,
-    peak: float,
-    vocabulary_size: int = VOCABULARY_SIZE,
-    **sizes: Any,
-) -> Iterator[Comparison]:
-    from peers import build_backbone
+def compare_throughput(arguments: Any, size: str, peak: float) -> Iterator[Comparison]:
+    from keras_albert.pretraining.model_sizes import MODEL_SIZES
 
-    arguments.size = size
-    config = build_backbone(size, vocabulary_size, **sizes).get_config()
+    of_size = argparse.Namespace(**vars(arguments) | {"size": size})
+    config = {"num_inner_repetitions": 1, "vocabulary_size": VOCABULARY_SIZE}
+    config |= MODEL_SIZES[size]
     for length in arguments.lengths:
         rows = max(1, arguments.tokens // length)
-        (found,) = compare(
-            TASK,
-            ((rows, length),),
-            arguments,
-            vocabulary_size,
-            kinds=("training step",),
-            **sizes,
-        )
+        shapes = ((rows, length),)
+        (found,) = compare(TASK, shapes, of_size, kinds=("training step",))
         found.title = f"{size}, {arguments.policy}, {found.title}"
         operations = rows * step_operations(config, length)
         yield with_utilisation(found, operations, rows * length, peak)

@@ -1,5 +1,6 @@
 """Batches of examples of like length, padded to one of a few lengths."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
 from itertools import count, takewhile
@@ -61,7 +62,7 @@ def bucket_length(length: int, buckets: Sequence[int]) -> int:
     Returns:
         The smallest bucket that holds `length`.
     """
-    return buckets[int(np.searchsorted(np.asarray(buckets), length))]
+    return buckets[bisect_left(buckets, length)]
 
 
 def plan_batches(
