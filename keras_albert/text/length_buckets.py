@@ -22,7 +22,7 @@ def default_length_buckets(max_length: int) -> tuple[int, ...]:
     On JAX, which compiles each shape: powers of two and the points halfway between
     them, from 8 on. Padding wastes at most a third, in a dozen shapes instead of
     hundreds. On TensorFlow and PyTorch, where another length costs nothing: each
-    multiple of 8, as matrix units like it.
+    length on a CPU, each multiple of 8 on a GPU, whose matrix units like it.
 
     Args:
         max_length: int. The longest row; it is always one of the buckets.
