@@ -10,6 +10,7 @@ from keras_albert.pretraining.metric_state import build_metrics
 from keras_albert.pretraining.one_device import OneDevice
 from keras_albert.pretraining.replica_rows import check_rows
 from keras_albert.pretraining.summed_update import SummedUpdate
+from keras_albert.tasks.datasets import without_autotune
 from keras_albert.types import Batch
 
 
@@ -100,7 +101,7 @@ class TensorflowReplicas(OneDevice):
         dataset = tf.data.Dataset.from_generator(
             lambda: batches, output_signature=signature
         )
-        return dataset.prefetch(1)
+        return without_autotune(dataset.prefetch(1))
 
     def barrier(self) -> None:
         """Wait for all processes."""

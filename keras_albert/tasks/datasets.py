@@ -101,7 +101,29 @@ def _tf_dataset(
 
     signature = keras.tree.map_structure(any_shape, first)
     dataset = tf.data.Dataset.from_generator(epoch, output_signature=signature)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return without_autotune(dataset.prefetch(2))
+
+
+def without_autotune(dataset: Any) -> Any:
+    """Keep TensorFlow from tuning a data set's threads and buffers while it runs.
+
+    What tunes them (TensorFlow 2.21) wakes after waits that double, and often an
+    epoch is not over until it has: one of six seconds lasts ten. `AUTOTUNE` in a
+    `map` then means a thread for each core, up to 16.
+
+    Args:
+        dataset: A `tf.data.Dataset`.
+
+    Returns:
+        The same data set; one whose options say something of it stays as it is.
+    """
+    import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
+
+    if dataset.options().autotune.enabled is not None:
+        return dataset
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 class _MappedBatches(keras.utils.PyDataset):

@@ -12,6 +12,7 @@ from keras_albert.tasks.datasets import (
     is_tf_dataset,
     map_dataset,
     numpy_batches,
+    without_autotune,
 )
 from keras_albert.tasks.length_batches import LengthBatches
 from keras_albert.text.examples import (
@@ -215,6 +216,7 @@ def preprocess_batch(
 
 def _read_dataset(task: Any, dataset: Any, shuffle: bool, needs_targets: bool) -> Any:
     if is_tf_dataset(dataset):
+        dataset = without_autotune(dataset)
         if task.preprocessor is None or task.preprocessor.runs_in_graph:
             return _map_tf_dataset(task, dataset, needs_targets)
         dataset = numpy_batches(dataset)

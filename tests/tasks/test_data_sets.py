@@ -168,6 +168,23 @@ def test_ids_and_pairs_in_tf_data(trained, data, expected):
     )
 
 
+@pytest.mark.parametrize("chosen", [None, True])
+def test_the_end_of_an_epoch_waits_for_no_tuning(learner, data, monkeypatch, chosen):
+    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("tensorflow_text")
+    given = as_tf_data(*data)
+    if chosen is not None:
+        options = tf.data.Options()
+        options.autotune.enabled = chosen
+        given = given.with_options(options)
+    seen = {}
+    monkeypatch.setattr(keras.Model, "fit", lambda self, **kwargs: seen.update(kwargs))
+    learner.fit(given, validation_data=data)
+    assert seen["x"].options().autotune.enabled is bool(chosen)
+    if keras.config.backend() == "tensorflow":
+        assert seen["validation_data"].options().autotune.enabled is False
+
+
 class TestBadData:
     @pytest.mark.parametrize("form", [batches_of, Indexed])
     @pytest.mark.parametrize(
