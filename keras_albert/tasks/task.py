@@ -109,7 +109,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Texts are tokenized at once; batches hold texts of like length and are padded
         no further than they need (`preprocessor.sequence_length` fixes one length
         instead). A `tf.data.Dataset`, a `keras.utils.PyDataset` or an iterator keeps
-        its own batches.
+        its own batches. The first is not tuned while it runs, which epochs waited
+        for, unless its `options().autotune` say so.
 
         Args:
             x: Texts or pairs (see `keras_albert.text.text_columns`); a dict of
