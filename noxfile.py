@@ -24,6 +24,8 @@ ON_PYTORCH = (
     "tests/conversion/test_tokenizer_json.py",
     "tests/conversion/test_weight_table.py",
     "tests/examples",
+    "tests/peers/test_google_research.py",
+    "tests/peers/test_transformers_*.py",
     "tests/presets",
     "tests/pretraining/test_documents.py",
     "tests/pretraining/test_prepare_examples.py",

@@ -29,8 +29,7 @@ def make_examples(count: int, length: int) -> list[Example]:
     examples = []
     for number in range(count):
         ids = np.minimum(generator.zipf(1.3, length) + 4, 29999).astype(np.int32)
-        starts = generator.random(length) < 0.8
-        examples.append(Example(ids, starts, length // 2, number))
+        examples.append(Example(ids, length // 2, number))
     return examples
 
 
@@ -65,10 +64,9 @@ class ArrayRecord:
         from array_record.python import array_record_module
 
         writer = array_record_module.ArrayRecordWriter(str(self.path), "group_size:1")
-        for ids, starts, boundary, document in examples:
+        for ids, boundary, document in examples:
             head = np.array([boundary, document, len(ids)], np.uint64).tobytes()
-            packed = np.packbits(starts).tobytes()
-            writer.write(head + ids.astype(np.uint16).tobytes() + packed)
+            writer.write(head + ids.astype(np.uint16).tobytes())
         writer.close()
 
     def open(self) -> None:
@@ -99,10 +97,9 @@ class TFRecord:
             return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
         with tf.io.TFRecordWriter(str(self.path)) as writer:
-            for ids, starts, boundary, _ in examples:
+            for ids, boundary, _ in examples:
                 features = {
                     "token_ids": feature(ids.tolist()),
-                    "word_starts": feature(starts.astype(int).tolist()),
                     "boundary": feature([boundary]),
                 }
                 example = tf.train.Example(features=tf.train.Features(feature=features))

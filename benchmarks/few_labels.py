@@ -1,13 +1,15 @@
-"""What pretrained weights are worth: few labels and many, against random weights.
+"""What pretrained weights are worth, against random weights and a bag of words.
 
     python benchmarks/few_labels.py runs/mine/preset
-    python benchmarks/few_labels.py PRESET --sst2 path/to/SST-2 --output runs/few_labels
+    python benchmarks/few_labels.py PRESET --sst2 path/to/SST-2 --stsb path/to/STS-B
 
-The same model, tokenizer, steps and batches twice: `from_preset(...)`, and
-`from_preset(..., load_weights=False)`. Prints the accuracy on held-out examples, mean
-and standard deviation over seeds (which choose the labelled examples, the head, the
-random weights and the order), on the quickstart's messages and on SST-2, and with
-`--output` writes them as JSON and draws them.
+Classification: the same model, tokenizer, steps and batches twice, `from_preset(...)`
+and `from_preset(..., load_weights=False)`, beside logistic regression on TF-IDF of
+words (1 and 2) and characters (2 to 5). Similarity: the cosine of two embeddings,
+without training and after it, beside the cosine of the TF-IDF vectors. Prints accuracy,
+or Spearman's correlation, on held-out examples: mean and standard deviation over seeds,
+which choose the labelled examples, the head, the random weights and the order. With
+`--output` writes the table as JSON and draws it.
 """
 
 import argparse
@@ -21,10 +23,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert import AlbertClassifier
+from keras_albert import AlbertClassifier, AlbertTextEmbedder
 
 MESSAGES = Path(__file__).parents[1] / "examples" / "data" / "support_messages.tsv"
 HELD_OUT_MESSAGES = 240
+HIGHEST_SIMILARITY = 5.0
+KINDS = ("pretrained", "random", "bag of words")
 
 
 def read(path: Path, text: str, label: str) -> tuple[list[str], list[str]]:
@@ -56,6 +60,88 @@ def accuracy(preset, load_weights, train, held_out, seed, steps, batch_size):
     return classifier.evaluate(*held_out, return_dict=True, verbose=0)["accuracy"]
 
 
+def bag_of_words(texts):
+    """Fit TF-IDF of words and characters; returns the function that applies it."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    parts = [
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
+        TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True),
+    ]
+    for part in parts:
+        part.fit(texts)
+    return lambda texts: hstack([part.transform(texts) for part in parts]).tocsr()
+
+
+def bag_of_words_accuracy(train, held_out):
+    from sklearn.linear_model import LogisticRegression
+
+    vectors = bag_of_words(train[0])
+    classifier = LogisticRegression(C=10, max_iter=2000)
+    classifier.fit(vectors(train[0]), train[1])
+    return float(classifier.score(vectors(held_out[0]), held_out[1]))
+
+
+def read_pairs(path: Path):
+    """Read pairs of STS-B and their similarities; rows cut short are left out."""
+    names = ("sentence1", "sentence2", "score")
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = [[row[name] for name in names] for row in reader]
+    first, second, scores = zip(*(row for row in rows if None not in row), strict=True)
+    return (list(first), list(second)), [float(score) for score in scores]
+
+
+def correlation(first, second, scores) -> float:
+    """Compare the order of the cosines of dense or sparse vectors with the scores'."""
+    from scipy.stats import spearmanr
+    from sklearn.metrics.pairwise import paired_cosine_distances
+
+    return float(
+        spearmanr(1 - paired_cosine_distances(first, second), scores).statistic
+    )
+
+
+def similarity(preset, load_weights, train, held_out, seed, epochs, batch_size):
+    """Spearman's correlation before training and after it."""
+    keras.utils.set_random_seed(seed)
+    embedder = AlbertTextEmbedder.from_preset(preset, load_weights=load_weights)
+    pairs, scores = held_out
+
+    def measure():
+        first, second = (embedder.embed(texts, batch_size=64) for texts in pairs)
+        return correlation(first, second, scores)
+
+    before = measure()
+    targets = [score / HIGHEST_SIMILARITY for score in train[1]]
+    embedder.fit(train[0], targets, batch_size=batch_size, epochs=epochs, verbose=0)
+    return before, measure()
+
+
+def similarity_rows(preset, stsb: Path, seeds: int, epochs: int, batch_size: int):
+    """Give the rows of STS-B: no labels, and all of them."""
+    train, held_out = (read_pairs(stsb / f"{name}.tsv") for name in ("train", "dev"))
+    rows = [
+        {"data": "STS-B", "labels": count, "largest_class": 0.0}
+        | {kind: [] for kind in KINDS}
+        for count in (0, len(train[1]))
+    ]
+    # It has nothing to train but how frequent words are.
+    vectors = bag_of_words(train[0][0] + train[0][1])
+    first, second = map(vectors, held_out[0])
+    rows[0]["bag of words"].append(correlation(first, second, held_out[1]))
+    for seed in range(seeds):
+        for kind in ("pretrained", "random"):
+            scores = similarity(
+                preset, kind == "pretrained", train, held_out, seed, epochs, batch_size
+            )
+            print(f"STS-B seed {seed} {kind}: {scores[0]:.3f} -> {scores[1]:.3f}")
+            for row, score in zip(rows, scores, strict=True):
+                row[kind].append(score)
+    return rows
+
+
 def draw(results, path: Path) -> None:
     import matplotlib as mpl
 
@@ -68,10 +154,10 @@ def draw(results, path: Path) -> None:
     )
     for axis, name in zip(np.atleast_1d(axes), names, strict=True):
         rows = [row for row in results if row["data"] == name]
-        for kind in ("pretrained", "random"):
-            mean = [np.mean(row[kind]) for row in rows]
-            spread = [np.std(row[kind]) for row in rows]
-            counts = [row["labels"] for row in rows]
+        for kind in KINDS:
+            mean = [np.mean(row[kind] or np.nan) for row in rows]
+            spread = [np.std(row[kind] or np.nan) for row in rows]
+            counts = [row["labels"] or 1 for row in rows]
             axis.errorbar(counts, mean, spread, marker="o", capsize=3, label=kind)
         axis.axhline(rows[0]["largest_class"], color="grey", ls=":", label="one class")
         axis.set(xscale="log", xlabel="labelled examples", title=name)
@@ -88,6 +174,8 @@ def main() -> None:
     )
     parser.add_argument("preset", help="a name, a directory or a handle")
     parser.add_argument("--sst2", type=Path, help="directory with train and dev.tsv")
+    parser.add_argument("--stsb", type=Path, help="directory with train and dev.tsv")
+    parser.add_argument("--stsb-epochs", type=int, default=4)
     parser.add_argument("--no-messages", dest="messages", action="store_false")
     parser.add_argument("--counts", type=int, nargs="*", default=[100, 1000])
     parser.add_argument(
@@ -107,7 +195,7 @@ def main() -> None:
         whole = len(train[0])
         counts = {n for n in arguments.counts if n < whole}
         for count in sorted(counts if arguments.few_only else {*counts, whole}):
-            row = {"data": name, "labels": count, "pretrained": [], "random": []}
+            row = {"data": name, "labels": count} | {kind: [] for kind in KINDS}
             shares = np.unique(held_out[1], return_counts=True)[1] / len(held_out[1])
             row["largest_class"] = float(shares.max())
             many = count > 10_000
@@ -115,6 +203,7 @@ def main() -> None:
             for seed in range(arguments.seeds):
                 chosen = np.random.default_rng(seed).permutation(whole)[:count]
                 part = [[column[i] for i in chosen] for column in train]
+                row["bag of words"].append(bag_of_words_accuracy(part, held_out))
                 for kind in ("pretrained", "random"):
                     started = time.perf_counter()
                     value = accuracy(
@@ -131,12 +220,20 @@ def main() -> None:
                     print(f"{name} {count} seed {seed} {kind}: {value:.3f}", end=" ")
                     print(f"in {seconds:.0f} s", flush=True)
             results.append(row)
+    if arguments.stsb is not None:
+        results += similarity_rows(
+            arguments.preset,
+            arguments.stsb,
+            arguments.seeds,
+            arguments.stsb_epochs,
+            arguments.batch_size,
+        )
 
-    table = Table("data", "labels", "pretrained", "random", "one class")
+    table = Table("data", "labels", *KINDS, "one class")
     for row in results:
         cells = [
-            f"{np.mean(row[kind]):.1%} ± {np.std(row[kind]):.1%}"
-            for kind in ("pretrained", "random")
+            f"{np.mean(row[kind]):.1%} ± {np.std(row[kind]):.1%}" if row[kind] else "-"
+            for kind in KINDS
         ]
         table.add_row(
             row["data"], str(row["labels"]), *cells, f"{row['largest_class']:.1%}"

@@ -34,8 +34,9 @@ from fresh_pooler import fresh_pooler
 from word_vectors import word_vectors
 
 from keras_albert.cli import main as keras_albert
-from keras_albert.presets.atomic_directory import atomic_directory
+from keras_albert.commands.number_types import fraction, whole_number
 from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.presets.preset_files import preset_directory
 from keras_albert.pretraining import PretrainingConfig, PretrainingData
 from keras_albert.pretraining.build_pretrainer import build_pretrainer
 
@@ -94,7 +95,7 @@ def start(data: Path, target: Path) -> Path:
         task = build_pretrainer(config, examples.tokenizer, LENGTHS[0])
         table = task.backbone.embedding.token_embedding
         table.embeddings.assign(word_vectors(examples, table.output_dim))
-        with atomic_directory(target) as directory:
+        with preset_directory(target) as directory:
             task.save_to_preset(directory)
     return target
 
@@ -110,7 +111,7 @@ def pretrain(data: Path, settings: Path, output: Path, *arguments: object) -> Pa
 
 def release(preset: Path, target: Path) -> None:
     """Copy a preset with half the bytes, and with the last part of its card."""
-    with atomic_directory(target) as directory:
+    with preset_directory(target) as directory:
         shutil.copytree(preset, directory, dirs_exist_ok=True)
         for path in directory.glob("*.h5"):
             path.unlink()
@@ -146,12 +147,14 @@ def main() -> None:
     parser.add_argument("texts", nargs="+", help="files or globs")
     parser.add_argument("--books", default="", help="a glob of files with a table")
     parser.add_argument("--manifest", type=Path, help="the books' table")
-    parser.add_argument("--vocabulary-size", type=int, default=8192)
-    parser.add_argument("--held-out", type=float, default=0.005)
-    parser.add_argument("--steps", type=int, help="in each part; by default many")
+    parser.add_argument("--vocabulary-size", type=whole_number(), default=8192)
+    parser.add_argument("--held-out", type=fraction, default=0.005)
+    parser.add_argument(
+        "--steps", type=whole_number(), help="in each part; by default many"
+    )
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--output", type=Path, default=Path("runs/albert_tiny"))
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=whole_number(), default=os.cpu_count() or 1)
     arguments = parser.parse_args()
 
     output: Path = arguments.output

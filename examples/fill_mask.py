@@ -28,6 +28,7 @@ from keras_albert import (
     AlbertMaskedLMPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.commands.number_types import SEED, positive_number, whole_number
 from keras_albert.text import train_vocabulary
 
 SENTENCES = (
@@ -86,14 +87,16 @@ def main() -> None:
     )
     parser.add_argument("texts", type=Path, nargs="+", help="files or directories")
     parser.add_argument("--preset", help="pretrained weights to start from")
-    parser.add_argument("--limit", type=int, help="use only so many paragraphs")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--vocabulary-size", type=int, default=4000)
-    parser.add_argument("--sequence-length", type=int, default=64)
+    parser.add_argument(
+        "--limit", type=whole_number(), help="use only so many paragraphs"
+    )
+    parser.add_argument("--epochs", type=whole_number(), default=3)
+    parser.add_argument("--batch-size", type=whole_number(), default=32)
+    parser.add_argument("--learning-rate", type=positive_number, default=2e-3)
+    parser.add_argument("--vocabulary-size", type=whole_number(), default=4000)
+    parser.add_argument("--sequence-length", type=whole_number(), default=64)
     parser.add_argument("--output", type=Path, help="where to save the model")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=SEED, default=0)
     arguments = parser.parse_args()
 
     started = time.perf_counter()

@@ -17,7 +17,7 @@ from second_task import features
 from sklearn.linear_model import LogisticRegression
 
 from keras_albert import AlbertPretrainer
-from keras_albert.presets.atomic_directory import atomic_directory
+from keras_albert.presets.preset_files import preset_directory
 from keras_albert.pretraining import PretrainingData
 
 
@@ -51,7 +51,7 @@ def fresh_pooler(
     head.kernel.assign(np.outer(fitted.coef_[0], [-0.5, 0.5]))
     head.bias.assign(fitted.intercept_[0] * np.array([-0.5, 0.5]))
 
-    with atomic_directory(target) as directory:
+    with preset_directory(target) as directory:
         task.save_to_preset(directory)
         for story in (preset / "README.md", preset / "curve.png"):
             # Without matplotlib there is no curve.

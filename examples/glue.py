@@ -29,6 +29,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.commands.number_types import SEED, whole_number
 from keras_albert.tasks.recipes import Recipe, recipe
 from keras_albert.text import train_vocabulary
 
@@ -142,11 +143,17 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="directory with train.tsv and dev.tsv")
     parser.add_argument("--preset", help="pretrained weights to start from")
     parser.add_argument("--version", choices=("v1", "v2"), default="v2")
-    parser.add_argument("--epochs", type=int, help="instead of the recipe's steps")
-    parser.add_argument("--batch-size", type=int, help="instead of the recipe's")
-    parser.add_argument("--limit", type=int, help="use only so many rows of each file")
+    parser.add_argument(
+        "--epochs", type=whole_number(), help="instead of the recipe's steps"
+    )
+    parser.add_argument(
+        "--batch-size", type=whole_number(), help="instead of the recipe's"
+    )
+    parser.add_argument(
+        "--limit", type=whole_number(), help="use only so many rows of each file"
+    )
     parser.add_argument("--output", type=Path, help="where to save the model")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=SEED, default=0)
     arguments = parser.parse_args()
 
     started = time.perf_counter()

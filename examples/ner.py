@@ -25,6 +25,7 @@ from keras_albert import (
     AlbertTokenClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.commands.number_types import SEED, positive_number, whole_number
 from keras_albert.text import TextRules, read_conll, tag_names, train_vocabulary
 from keras_albert.text.tagging import convert_tags, detect_scheme, tags_to_spans
 
@@ -90,13 +91,15 @@ def main() -> None:
     parser.add_argument("--train", type=Path, help="the file to learn from")
     parser.add_argument("--dev", type=Path, help="the file to be scored on")
     parser.add_argument("--preset", help="pretrained weights to start from")
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--learning-rate", type=float, help="the highest")
-    parser.add_argument("--vocabulary-size", type=int, default=3000)
-    parser.add_argument("--limit", type=int, help="use only so many texts of each file")
+    parser.add_argument("--epochs", type=whole_number(), default=20)
+    parser.add_argument("--batch-size", type=whole_number(), default=32)
+    parser.add_argument("--learning-rate", type=positive_number, help="the highest")
+    parser.add_argument("--vocabulary-size", type=whole_number(), default=3000)
+    parser.add_argument(
+        "--limit", type=whole_number(), help="use only so many texts of each file"
+    )
     parser.add_argument("--output", type=Path, help="where to save the model")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=SEED, default=0)
     arguments = parser.parse_args()
 
     started = time.perf_counter()

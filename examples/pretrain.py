@@ -14,13 +14,14 @@ import tempfile
 from pathlib import Path
 
 from keras_albert import AlbertClassifier
+from keras_albert.commands.number_types import whole_number
 from keras_albert.pretraining import (
     PretrainingConfig,
     prepare_examples,
     pretrain,
     train_vocabulary_on,
 )
-from keras_albert.pretraining.run_folder import RunFolder
+from keras_albert.training.run_folder import RunFolder
 
 STORIES = Path(__file__).parent / "data" / "stories.txt"
 MESSAGES = [("a story with a good end", "good"), ("they lost the way", "bad")] * 8
@@ -33,8 +34,8 @@ def main() -> None:
     )
     parser.add_argument("texts", nargs="*", default=[str(STORIES)], help="text files")
     parser.add_argument("--output", type=Path, help="a directory to keep it in")
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--vocabulary-size", type=int, default=400)
+    parser.add_argument("--steps", type=whole_number(), default=600)
+    parser.add_argument("--vocabulary-size", type=whole_number(), default=400)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         run(arguments, arguments.output or Path(temporary))

@@ -22,6 +22,7 @@ import matplotlib as mpl
 import numpy as np
 
 from keras_albert import AlbertClassifier
+from keras_albert.commands.number_types import whole_number
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -113,7 +114,7 @@ def main() -> None:
     )
     parser.add_argument("sentences", nargs="*", default=list(SENTENCES))
     parser.add_argument("--output", type=Path, default=Path("runs/quickstart"))
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=whole_number(), default=6)
     arguments = parser.parse_args()
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)

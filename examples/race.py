@@ -33,6 +33,7 @@ from keras_albert import (
     AlbertMultipleChoicePreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.commands.number_types import SEED, whole_number
 from keras_albert.tasks.recipes import Recipe, recipe
 from keras_albert.text import train_vocabulary
 
@@ -116,11 +117,17 @@ def main() -> None:
     parser.add_argument("--dev", type=Path, nargs="+", required=True)
     parser.add_argument("--preset", help="pretrained weights to start from")
     parser.add_argument("--version", choices=("v1", "v2"), default="v2")
-    parser.add_argument("--epochs", type=int, help="instead of the recipe's steps")
-    parser.add_argument("--batch-size", type=int, help="instead of the recipe's")
-    parser.add_argument("--limit", type=int, help="use only so many questions a file")
+    parser.add_argument(
+        "--epochs", type=whole_number(), help="instead of the recipe's steps"
+    )
+    parser.add_argument(
+        "--batch-size", type=whole_number(), help="instead of the recipe's"
+    )
+    parser.add_argument(
+        "--limit", type=whole_number(), help="use only so many questions a file"
+    )
     parser.add_argument("--output", type=Path, help="where to save the model")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=SEED, default=0)
     arguments = parser.parse_args()
 
     started = time.perf_counter()

@@ -32,6 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from keras_albert import AlbertBackbone
+from keras_albert.commands.number_types import whole_number
 from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
 
 mpl.use("Agg")
@@ -104,10 +105,14 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="what `keras-albert prepare` wrote")
     parser.add_argument("--output", type=Path, default=Path("runs/second_task"))
     parser.add_argument("--config", type=Path, default=SETTINGS)
-    parser.add_argument("--steps", type=int, help="instead of the settings'")
+    parser.add_argument("--steps", type=whole_number(), help="instead of the settings'")
     parser.add_argument("--preset", help="what to start from; default: random weights")
-    parser.add_argument("--probe", type=int, default=8000, help="examples to learn on")
-    parser.add_argument("--test", type=int, default=2000, help="examples to test on")
+    parser.add_argument(
+        "--probe", type=whole_number(), default=8000, help="examples to learn on"
+    )
+    parser.add_argument(
+        "--test", type=whole_number(), default=2000, help="examples to test on"
+    )
     arguments = parser.parse_args()
 
     results = {}

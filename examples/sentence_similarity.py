@@ -26,6 +26,7 @@ from keras_albert import (
     AlbertTextEmbedderPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.commands.number_types import SEED, whole_number
 from keras_albert.text import train_vocabulary
 
 Pairs = tuple[list[str], list[str]]
@@ -85,11 +86,13 @@ def main() -> None:
     parser.add_argument(
         "--objective", choices=("cosine", "contrastive"), default="cosine"
     )
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--limit", type=int, help="use only so many rows of each file")
+    parser.add_argument("--epochs", type=whole_number(), default=4)
+    parser.add_argument("--batch-size", type=whole_number(), default=32)
+    parser.add_argument(
+        "--limit", type=whole_number(), help="use only so many rows of each file"
+    )
     parser.add_argument("--output", type=Path, help="where to save the model")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=SEED, default=0)
     arguments = parser.parse_args()
 
     started = time.perf_counter()

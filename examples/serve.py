@@ -11,17 +11,22 @@ start serves at once. Then, in another terminal, the command that it prints:
         http://127.0.0.1:8501/v1/models/model:predict
 
 The paths and the JSON are those of TensorFlow Serving's REST interface, for development
-where there is no Docker; the commands for the server itself are printed as well. Needs
+where there is no Docker; the commands for the server itself are printed as well. What a
+request may ask for is bounded, and so is the memory that it takes: see --help. Needs
 TensorFlow, and `pip install starlette uvicorn`.
 """
 
 import argparse
+import asyncio
 import json
 import shlex
 import socket
+import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import h11
 import keras
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (its operations)
@@ -29,9 +34,10 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keras_albert import (
     AlbertBackbone,
@@ -39,6 +45,8 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.commands.number_types import whole_number
+from keras_albert.commands.run_program import run_program
 from keras_albert.commands.training_files import read_table
 from keras_albert.serving import verify
 from keras_albert.serving.rest_json import read_rest_request, write_rest_response
@@ -51,16 +59,37 @@ MAX_LENGTH = 64
 DTYPES = {"float32": "DT_FLOAT", "int32": "DT_INT32", "string": "DT_STRING"}
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What the server takes; each is an option of the program.
+
+    Args:
+        body_bytes: int. Bytes in the body of a request; more are answered with 413.
+        rows: int. Rows in a request; more are answered with 400.
+        characters: int. Characters of a text; more are answered with 400.
+        requests: int. Requests at the same time; more are answered with 503.
+        seconds: int. For a request to arrive, otherwise it is answered with 408, and
+            for its answer to be read.
+    """
+
+    body_bytes: int = 2 * 2**20
+    rows: int = 128
+    characters: int = 100_000
+    requests: int = 16
+    seconds: int = 20
+
+
 class ServedModel:
     """A version of an exported model.
 
     Args:
         name: string. What clients call it.
         directory: Path. The version, a folder with a number for a name.
+        limits: `Limits`.
     """
 
-    def __init__(self, name: str, directory: Path) -> None:
-        self.name = name
+    def __init__(self, name: str, directory: Path, limits: Limits) -> None:
+        self.name, self.limits = name, limits
         self.version = directory.name
         self.signatures = SavedModelFile(directory).signatures
         self._model = tf.saved_model.load(str(directory))
@@ -100,7 +129,9 @@ class ServedModel:
 
     def predict(self, body: bytes) -> str:
         """Answer the body of a request; a `ValueError` says what is wrong with it."""
-        request = read_rest_request(body, self.signatures)
+        request = read_rest_request(
+            body, self.signatures, self.limits.rows, self.limits.characters
+        )
         specs = self.signatures[request.signature].inputs
         tensors = {
             name: tf.constant(array, specs[name].dtype, array.shape)
@@ -123,8 +154,80 @@ def _describe(spec: TensorSpec) -> dict[str, Any]:
     }
 
 
+def timed_protocol(seconds: float) -> type[H11Protocol]:
+    """Return a protocol that gives a client so long to ask, and to read the answer."""
+
+    class TimedProtocol(H11Protocol):
+        """Ends connections that wait for their client; the model may take its time."""
+
+        timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.start_timer()
+
+        def data_received(self, data: bytes) -> None:
+            if self.timer is None:
+                self.start_timer()
+            super().data_received(data)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self.stop_timer()
+            # The rest of a request that was refused early, or the next one.
+            if self.conn.states[h11.CLIENT] is not h11.IDLE:
+                self.start_timer()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.stop_timer()
+            super().connection_lost(exc)
+
+        def start_timer(self) -> None:
+            self.timer = self.loop.call_later(seconds, self.end)
+
+        def stop_timer(self) -> None:
+            if self.timer:
+                self.timer.cancel()
+            self.timer = None
+
+        def end(self) -> None:
+            client, server = (self.conn.states[x] for x in (h11.CLIENT, h11.SERVER))
+            if server is h11.SEND_RESPONSE and client in (h11.DONE, h11.MUST_CLOSE):
+                self.start_timer()
+            elif client is h11.IDLE and not self.conn.trailing_data[0]:
+                self.transport.close()
+            elif server in (h11.IDLE, h11.SEND_RESPONSE):
+                body = json.dumps({"error": f"No whole request within {seconds} s."})
+                self.transport.write(
+                    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n"
+                    b"content-type: application/json\r\n"
+                    + f"content-length: {len(body)}\r\n\r\n{body}".encode()
+                )
+                self.transport.close()
+            else:
+                self.transport.abort()
+
+    return TimedProtocol
+
+
+async def read_body(request: Request, most_bytes: int) -> bytes:
+    """Read the body of a request, and no more of it than may be."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most_bytes:
+            raise HTTPException(413, f"A request has {most_bytes:,} bytes at most.")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
 def build_app(model: ServedModel) -> Starlette:
     """Put a model behind the paths that TensorFlow Serving has."""
+    limits = model.limits
+    # TensorFlow uses all cores for a request: two at a time take memory only.
+    computing = asyncio.Lock()
+    open_requests = 0
 
     def check(request: Request) -> None:
         name, version = (request.path_params.get(key) for key in ("name", "version"))
@@ -141,12 +244,21 @@ def build_app(model: ServedModel) -> Starlette:
         return JSONResponse(model.metadata())
 
     async def predict(request: Request) -> Response:
+        nonlocal open_requests
         check(request)
-        body = await request.body()
+        if open_requests >= limits.requests:
+            raise HTTPException(503, f"{open_requests} requests are open. Try later.")
+        open_requests += 1
         try:
-            answer = await run_in_threadpool(model.predict, body)
+            body = await read_body(request, limits.body_bytes)
+            async with computing:
+                answer = await run_in_threadpool(model.predict, body)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
+        except ClientDisconnect:
+            return Response()
+        finally:
+            open_requests -= 1
         return Response(answer, media_type="application/json")
 
     async def explain(request: Request, error: Exception) -> Response:
@@ -244,8 +356,8 @@ def print_commands(url: str, directory: Path, name: str) -> None:
     )
 
 
-def main() -> None:
-    """Do what is not done yet, and serve."""
+def read_arguments() -> argparse.Namespace:
+    """Read the options of the program."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -253,14 +365,28 @@ def main() -> None:
         "--train", type=Path, help="texts and labels: .tsv, .csv, .jsonl"
     )
     parser.add_argument("--dev", type=Path, help="a file to evaluate on, alike")
-    parser.add_argument("--limit", type=int, help="train on so many rows")
+    parser.add_argument("--limit", type=whole_number(), help="train on so many rows")
     parser.add_argument("--preset", help="pretrained weights")
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=whole_number(), default=10)
     parser.add_argument("--output", type=Path, default=Path("runs/serve"))
     parser.add_argument("--name", default="model", help="what clients call the model")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8501, help="0 takes a free one")
-    arguments = parser.parse_args()
+    parser.add_argument(
+        "--port", type=whole_number(0, 65535), default=8501, help="0 takes a free one"
+    )
+    limits = parser.add_argument_group("what is taken of clients, at most")
+    for limit in fields(Limits):
+        limits.add_argument(
+            f"--max-{limit.name.replace('_', '-')}",
+            type=whole_number(),
+            default=limit.default,
+            help=f"by default {limit.default:,}",
+        )
+    return parser.parse_args()
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Do what is not done yet, and serve."""
     listening = listen(arguments.host, arguments.port)
 
     preset: Path = arguments.output / "preset"
@@ -275,13 +401,24 @@ def main() -> None:
         f"stock server's; {verified.requests} warm-up requests answered"
     )
 
-    app = build_app(ServedModel(arguments.name, verified.directory))
+    limits = Limits(
+        **{limit.name: vars(arguments)[f"max_{limit.name}"] for limit in fields(Limits)}
+    )
+    app = build_app(ServedModel(arguments.name, verified.directory, limits))
     url = f"http://{arguments.host}:{listening.getsockname()[1]}"
     print_commands(url, versions, arguments.name)
     print(f"serving on {url}; Ctrl-C ends it", flush=True)
-    config = uvicorn.Config(app, log_level="warning")
+    config = uvicorn.Config(
+        app,
+        http=timed_protocol(limits.seconds),
+        # Connections, most of which ask for nothing.
+        limit_concurrency=4 * limits.requests,
+        timeout_graceful_shutdown=5,
+        log_level="error",
+    )
     uvicorn.Server(config).run(sockets=[listening])
 
 
 if __name__ == "__main__":
-    main()
+    given = read_arguments()
+    sys.exit(run_program("serve.py", lambda: main(given)))

@@ -1,6 +1,7 @@
 """The command line: `keras-albert COMMAND ...`."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from keras_albert.commands import (
     pretrain,
     verify,
 )
+from keras_albert.commands.run_program import run_program
 
 _COMMANDS = (convert, export, finetune, predict, prepare, pretrain, verify)
 
@@ -24,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Sequence of string. Defaults to `None`: those of the process.
 
     Returns:
-        The exit status: 0, or 1 after an error, which stands on stderr.
+        The exit status: 0; 1 after an error, which stands on stderr; 130 after Ctrl-C
+        and 143 after SIGTERM. Options that are wrong end the process with 2.
     """
     parser = argparse.ArgumentParser(
         prog="keras-albert", description="ALBERT on Keras 3."
@@ -32,13 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for command in _COMMANDS:
         command.add_parser(commands)
+    for subparser in commands.choices.values():
+        subparser.add_argument(
+            "--debug", action="store_true", help="show the traceback of an error"
+        )
     chosen = parser.parse_args(arguments)
-    try:
-        status: int = chosen.run(chosen)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        print(f"keras-albert {chosen.command}: {error}", file=sys.stderr)
-        return 1
-    return status
+    # What a command keeps of its arguments says what is computed, and this does not.
+    debug = vars(chosen).pop("debug")
+    options = re.findall(r"--[\w-]+", commands.choices[chosen.command].format_usage())
+    name = f"keras-albert {chosen.command}"
+    return run_program(name, lambda: chosen.run(chosen), options, debug)
 
 
 if __name__ == "__main__":

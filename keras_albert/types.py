@@ -22,6 +22,9 @@ ModelInputs: TypeAlias = Mapping[str, Tensor]
 # One text, many texts, or a pair of either; see `text.text_columns`.
 Texts: TypeAlias = Any
 
+# What a batch is preprocessed for: whether it has targets, and what is random in it.
+Purpose: TypeAlias = Literal["training", "evaluation", "prediction"]
+
 # How a pair that is too long is cut; KerasHub's two words.
 Truncation: TypeAlias = Literal["round_robin", "waterfall"]
 

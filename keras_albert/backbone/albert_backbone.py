@@ -9,6 +9,7 @@ import keras_hub
 
 from keras_albert.backbone.architectures import architecture
 from keras_albert.layers.activations import serialize_activation
+from keras_albert.layers.arguments import check_positive, refuse_unknown
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.initializers import albert_initializer, derive_seeds
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
@@ -60,6 +61,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         **kwargs: `name` and `trainable`, as on any Keras model.
 
     Raises:
+        TypeError: If there is no such argument.
         ValueError: If `num_heads` does not divide `hidden_dim`, a count is below 1
             or a sequence is too long.
 
@@ -102,6 +104,20 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs, inherited=("name", "trainable"))
+        _refuse_no_length(max_sequence_length)
+        check_positive(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            num_heads=num_heads,
+            embedding_dim=embedding_dim,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            num_groups=num_groups,
+            num_inner_repetitions=num_inner_repetitions,
+            max_sequence_length=max_sequence_length,
+            num_segments=num_segments,
+        )
         if hidden_dim % num_heads:
             msg = (
                 "`hidden_dim` must be a multiple of `num_heads`. Received: "
@@ -297,3 +313,15 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         if config["dtype"]["class_name"] == "DTypePolicyMap":
             config["quantized_dtype"] = config["dtype"]
         return config
+
+
+def _refuse_no_length(max_sequence_length: int | None) -> None:
+    if max_sequence_length is None:
+        msg = (
+            "`max_sequence_length` must be a whole number: the longest row that the "
+            "model reads. Received: None, the `sequence_length` of a preprocessor that "
+            "pads each batch to its longest text. Pass "
+            "`preprocessor.max_sequence_length`, or build the preprocessor with a "
+            "`sequence_length`."
+        )
+        raise ValueError(msg)

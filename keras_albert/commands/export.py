@@ -5,6 +5,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from keras_albert.commands.number_types import whole_number
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks.export_formats import export_writer
 
@@ -40,15 +41,23 @@ def add_parser(commands: Any) -> None:
         "--pairs", action="store_true", help="onnx: take pairs of texts"
     )
     options.add_argument(
-        "--sequence-length", type=int, help="litert: tokens in a row, by default any"
+        "--sequence-length",
+        type=whole_number(),
+        help="litert: tokens in a row, by default any",
     )
     options.add_argument(
-        "--version", type=int, help="tf_saved_model: by default the next one"
+        "--version",
+        type=whole_number(0),
+        help="tf_saved_model: by default the next one",
     )
     options.add_argument(
-        "--max-length", type=int, help="tf_saved_model: the most tokens in a row"
+        "--max-length",
+        type=whole_number(),
+        help="tf_saved_model: the most tokens in a row",
     )
-    options.add_argument("--top-k", type=int, help="tf_saved_model: how many answers")
+    options.add_argument(
+        "--top-k", type=whole_number(), help="tf_saved_model: how many answers"
+    )
     options.add_argument(
         "--overwrite", action="store_true", help="onnx, litert: replace the file"
     )
@@ -74,7 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
         ValueError: If the format has no such option, or the model cannot be exported.
     """
     given = {name: getattr(arguments, name) for name in _OPTIONS}
-    given = {name: value for name, value in given.items() if value not in (None, False)}
+    # Not by equality: a version may be 0.
+    given = {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not False
+    }
     known = inspect.signature(export_writer(arguments.format)).parameters
     for name in given:
         if name not in known:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json")
+OBJECTS = (".jsonl", ".ndjson", ".json")
+TABLES = (".tsv", ".csv", *OBJECTS)
 TEXTS = (".txt",)
 
 Row = dict[str, Any]
@@ -27,7 +28,8 @@ class FileRows:
 
     Raises:
         ValueError: If the file is of another kind or no UTF-8, or, while it is read,
-            if a line does not fit the header.
+            if a line does not fit the header. A header, or an object, has no name
+            twice.
 
     Example:
         >>> import tempfile
@@ -50,9 +52,9 @@ class FileRows:
             raise ValueError(msg)
         self.path = path
         self.position = 0
-        self._read = {".tsv": self._tab, ".csv": self._comma, ".txt": self._lines}.get(
-            suffix, self._objects
-        )
+        readers = {".tsv": self._tab, ".csv": self._comma}
+        readers |= dict.fromkeys(OBJECTS, self._objects)
+        self._read = readers.get(suffix, self._lines)
         # The first row knows them all; of a table of a header alone, the header does.
         self.columns: tuple[str, ...] = ()
         next(iter(self), None)
@@ -62,7 +64,7 @@ class FileRows:
             # Its readers ask for much at a time: bytes are counted as they leave.
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
             try:
-                for row in self._read(text):
+                for row in self._read(self._without_nul(text)):
                     self.position = file.tell()
                     yield row
             except UnicodeDecodeError as error:
@@ -72,10 +74,21 @@ class FileRows:
                 )
                 raise ValueError(msg) from error
 
-    def _tab(self, file: TextIO) -> Iterator[Row]:
+    def _without_nul(self, file: TextIO) -> Iterator[str]:
+        for number, line in enumerate(file, 1):
+            if "\0" in line:
+                msg = (
+                    f"{self.path}, line {number} holds a NUL character, as a text in "
+                    "UTF-16 does. Convert it, as in `iconv -f utf-16 -t utf-8`, or "
+                    "correct the line."
+                )
+                raise ValueError(msg)
+            yield line
+
+    def _tab(self, file: Iterator[str]) -> Iterator[Row]:
         return self._table(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
-    def _comma(self, file: TextIO) -> Iterator[Row]:
+    def _comma(self, file: Iterator[str]) -> Iterator[Row]:
         return self._table(csv.reader(file, strict=True))
 
     def _table(self, reader: Any) -> Iterator[Row]:
@@ -83,7 +96,7 @@ class FileRows:
         csv.field_size_limit(2**31 - 1)
         try:
             header: list[str] = next(reader, [])
-            self.columns = tuple(header)
+            self.columns = self._different(header)
             for number, row in enumerate(reader):
                 if len(row) != len(header):
                     msg = (
@@ -97,14 +110,16 @@ class FileRows:
             msg = f"{self.path}, line {reader.line_num}: {error}. Correct the quotes."
             raise ValueError(msg) from error
 
-    def _objects(self, file: TextIO) -> Iterator[Row]:
+    def _objects(self, file: Iterator[str]) -> Iterator[Row]:
         names: set[str] | None = None
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
+                row = json.loads(
+                    line, object_pairs_hook=_object, parse_constant=_no_constant
+                )
+            except (ValueError, RecursionError) as error:
                 msg = (
                     f"{self.path}, line {number} is no JSON ({error}). One object a "
                     "line."
@@ -121,7 +136,30 @@ class FileRows:
                 names, self.columns = set(row), tuple(row)
             yield row
 
-    def _lines(self, file: TextIO) -> Iterator[Row]:
+    def _different(self, names: list[str]) -> tuple[str, ...]:
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            msg = (
+                f"{self.path}: the header has {', '.join(map(repr, repeated))} more "
+                "than once. Give each column a name of its own."
+            )
+            raise ValueError(msg)
+        return tuple(names)
+
+    def _lines(self, file: Iterator[str]) -> Iterator[Row]:
         self.columns = ("text",)
         for line in file:
             yield {"text": line.rstrip("\r\n")}
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has {repeated!r} more than once")
+    return row
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"it holds {name}, which is not a value of JSON")

@@ -2,7 +2,6 @@
 
 import argparse
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,21 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.commands.finetune_build import build_task
-from keras_albert.commands.kinds import KINDS
-from keras_albert.commands.resumable_training import TrainingFolder
+from keras_albert.commands.finetune_identity import finetune_identity
+from keras_albert.commands.finetune_training import train_task
+from keras_albert.commands.kinds import KINDS, Data, Kind
+from keras_albert.commands.number_types import SEED, positive_number, whole_number
 from keras_albert.commands.run_report import Report, draw, model_card, write_report
-from keras_albert.presets.atomic_directory import atomic_directory
-from keras_albert.tasks.recipes import RECIPE_NAMES, recipe
+from keras_albert.presets.preset_files import preset_directory
+from keras_albert.tasks.recipes import RECIPE_NAMES
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_curve import Row, write_table
 
 _HELP = """Fine-tune on your own files.
 
 The best epoch by the dev file is kept. OUTPUT gets a preset with a model card, the
-report and, where matplotlib is installed, plots. Stop with Ctrl-C; the same command
-goes on from the last whole epoch.
+report, the curve and, where matplotlib is installed, plots. However it is stopped, the
+same command goes on as if nothing had happened.
 """
 
 
@@ -48,14 +51,22 @@ def add_parser(commands: Any) -> None:
         choices=RECIPE_NAMES,
         help="with a preset: learn as the paper did for this task",
     )
-    parser.add_argument("--epochs", type=int, help="by default 3, or the recipe's")
-    parser.add_argument("--batch-size", type=int, help="by default 32, or the recipe's")
-    parser.add_argument("--learning-rate", type=float, help="the peak; by default auto")
     parser.add_argument(
-        "--max-length", type=int, help="tokens in a row; by default 128"
+        "--epochs", type=whole_number(), help="by default 3, or the recipe's"
     )
-    parser.add_argument("--limit", type=int, help="use only so many examples a file")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--batch-size", type=whole_number(), help="by default 32, or the recipe's"
+    )
+    parser.add_argument(
+        "--learning-rate", type=positive_number, help="the peak; by default auto"
+    )
+    parser.add_argument(
+        "--max-length", type=whole_number(), help="tokens in a row; by default 128"
+    )
+    parser.add_argument(
+        "--limit", type=whole_number(), help="use only so many examples a file"
+    )
+    parser.add_argument("--seed", type=SEED, default=0)
     for role in ("text", "text-pair", "label"):
         parser.add_argument(f"--{role}-column", help=f"the column of the {role}")
     parser.set_defaults(run=run)
@@ -74,12 +85,19 @@ def run(arguments: argparse.Namespace) -> int:
         ValueError: If a file, a column or an argument is wrong.
     """
     console = Console()
+    try:
+        _run(arguments, console)
+    except KeyboardInterrupt as stop:
+        stop.add_note("the same command goes on")
+        raise
+    return 0
+
+
+def _run(arguments: argparse.Namespace, console: Console) -> None:
     kind = KINDS[arguments.task]
-    output: Path = arguments.output
-    preset = output / "preset"
-    if preset.exists():
-        msg = f"{preset} is there already: the run is finished. Choose another output."
-        raise ValueError(msg)
+    folder = RunFolder(arguments.output)
+    if not folder.last.is_file():
+        folder.check_unfinished()
     if arguments.recipe is not None and arguments.preset is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
     train, dev = (
@@ -87,61 +105,58 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for data in (train, dev):
         console.print(data.description, highlight=False)
+    keras.utils.set_random_seed(arguments.seed)
+    task = build_task(kind, train, arguments)
+    identity = finetune_identity(arguments, task)
+    checkpoint = folder.open(identity)
+    if folder.preset.exists():
+        # The run was stopped as it tidied up.
+        _tidy_up(folder)
+        console.print(f"model: {folder.preset}", soft_wrap=True)
+        return
+    recorder = train_task(
+        *(kind, task, train, dev, arguments),
+        *(folder, identity, checkpoint, console),
+    )
+    recorder.load_best(task)
+    _finish(kind, task, dev, arguments, folder, recorder.rows, console)
+
+
+def _finish(
+    kind: Kind,
+    task: Any,
+    dev: Data,
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    rows: list[Row],
+    console: Console,
+) -> None:
+    """Leave the model and its story; the preset comes last."""
     settings = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
         if name not in ("run", "command", "output")
     }
-    folder = TrainingFolder(output / "training")
-    if folder.open(settings):
-        console.print(f"going on after {len(folder.history())} epochs")
-    keras.utils.set_random_seed(arguments.seed)
-    task = folder.start(kind.task, lambda: build_task(kind, train, arguments))
-    batch_size, epochs = _set_training(task, len(train), arguments)
-    try:
-        folder.fit(
-            task,
-            *kind.monitor,
-            x=train.x,
-            y=train.y,
-            validation_data=dev.x if dev.y is None else (dev.x, dev.y),
-            batch_size=batch_size,
-            epochs=epochs,
-        )
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from the last whole epoch")
-        return 130
-    history = folder.history()
     report = kind.report(task, dev)
-    write_report(output, report, history, settings)
-    plots = draw(output, report, history)
+    write_report(folder.path, report, rows, settings)
+    write_table(folder.path / "curve.csv", rows)
+    plots = draw(folder.path, report, rows)
     card = model_card(arguments.task, kind.use, report, settings, task)
-    with atomic_directory(preset) as finished:
+    with preset_directory(folder.preset) as finished:
         task.save_to_preset(finished)
         (finished / "README.md").write_text(card, encoding="utf-8")
-    shutil.rmtree(folder.path)
+    _tidy_up(folder)
     _show(console, report)
-    console.print(f"model: {preset}\nreport: {output / 'report.json'}")
+    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
     for plot in plots or ("none: pip install matplotlib",):
         console.print(f"plot: {plot}")
-    return 0
 
 
-def _set_training(
-    task: Any, num_examples: int, arguments: argparse.Namespace
-) -> tuple[int, int]:
-    """Compile the task, and choose the batch size and the epochs."""
-    if arguments.recipe is None:
-        if arguments.learning_rate:
-            task.compile(learning_rate=arguments.learning_rate)
-        return arguments.batch_size or 32, arguments.epochs or 3
-    how = recipe(arguments.recipe)
-    if arguments.learning_rate:
-        how = replace(how, learning_rate=arguments.learning_rate)
-    batch_size = arguments.batch_size or how.batch_size
-    epochs = arguments.epochs or how.epochs(num_examples)
-    task.compile(optimizer=how.optimizer(epochs * -(-num_examples // batch_size)))
-    return batch_size, epochs
+def _tidy_up(folder: RunFolder) -> None:
+    """Remove what is of no use any more; what tells that, last."""
+    folder.curve.path.unlink(missing_ok=True)
+    folder.last.unlink(missing_ok=True)
+    shutil.rmtree(folder.training)
 
 
 def _show(console: Console, report: Report) -> None:

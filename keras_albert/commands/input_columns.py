@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_albert.commands.file_rows import FileRows, Row
-from keras_albert.commands.kinds.multiple_choice import is_choice_column
+from keras_albert.commands.kinds.multiple_choice import choice_columns_of, read_choices
 from keras_albert.commands.training_files import Table
 
 # The name of an argument that may stand for another, as `finetune` has it.
@@ -56,15 +56,13 @@ class InputColumns:
             return [column]
         if name != "choices":
             return []
-        return [column for column in self._table.columns if is_choice_column(column)]
+        return choice_columns_of(self._table.columns)
 
-    def _reader(self, name: str) -> Callable[[Row], Any]:
+    def _reader(self, name: str) -> Callable[[Row, str], Any]:
         columns = self.names[name]
-        if name != "choices":
-            return lambda row: row[columns[0]]
-        if self._table.find(name) is not None:
-            return lambda row: row[columns[0]]
-        return lambda row: [row[column] for column in columns if row[column]]
+        if name != "choices" or self._table.find(name) is not None:
+            return lambda row, where: row[columns[0]]
+        return lambda row, where: read_choices([row[c] for c in columns], where)
 
     def read(self, rows: Sequence[Row], first: int) -> dict[str, list[Any]]:
         """Take the model's inputs out of rows.
@@ -82,13 +80,14 @@ class InputColumns:
         taken: dict[str, list[Any]] = {name: [] for name in self._readers}
         for number, row in enumerate(rows, first):
             for name, read in self._readers.items():
-                value = read(row)
+                where = f"{self._table.path}, row {number}"
+                value = read(row, where)
                 texts = value if name == "choices" else [value]
                 if not isinstance(texts, list) or not all(
                     isinstance(text, str) for text in texts
                 ):
                     msg = (
-                        f"{self._table.path}, row {number}: {name!r} is {value!r}, and "
+                        f"{where}: {name!r} is {value!r:.80}, and "
                         f"{'a list of texts' if name == 'choices' else 'a text'} is "
                         "needed in every row."
                     )

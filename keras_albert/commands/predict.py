@@ -15,8 +15,8 @@ from keras_albert.commands.answer_file import AnswerFile
 from keras_albert.commands.answer_lines import FORMATS, AnswerLines
 from keras_albert.commands.file_rows import FileRows, Row
 from keras_albert.commands.input_columns import InputColumns
+from keras_albert.commands.number_types import whole_number
 from keras_albert.commands.predictors import Predictor, open_predictor
-from keras_albert.tasks.positive_numbers import check_positive
 
 _HELP = """Answer a file, line by line.
 
@@ -48,7 +48,9 @@ def add_parser(commands: Any) -> None:
         choices=FORMATS,
         help="JSON lines or TSV; by default what --output ends in, or jsonl",
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="by default 32")
+    parser.add_argument(
+        "--batch-size", type=whole_number(), default=32, help="by default 32"
+    )
     parser.add_argument(
         "--task",
         metavar="NAME",
@@ -77,7 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         ValueError: If the model, the file or a row cannot be read.
     """
-    check_positive(batch_size=arguments.batch_size)
     rows = FileRows(arguments.file)
     if arguments.output is None:
         lines = AnswerLines(arguments.to or FORMATS[0])
@@ -92,9 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             for answers in _watched(_answers(arguments, rows, file.done), rows):
                 file.write(answers)
-        except KeyboardInterrupt:
-            print("stopped; the same command goes on from here", file=sys.stderr)
-            return 130
+        except KeyboardInterrupt as stop:
+            stop.add_note("the same command goes on from here")
+            raise
         file.finish()
     print(arguments.output, file=sys.stderr)
     return 0

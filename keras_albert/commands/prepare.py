@@ -3,6 +3,7 @@
 import argparse
 import logging
 import shlex
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from keras_albert.commands.number_types import SEED, fraction, whole_number
 from keras_albert.pretraining.prepare_examples import PART_SIZE, prepare_examples
 from keras_albert.pretraining.prepared_metadata import PreparedMetadata
 from keras_albert.pretraining.train_vocabulary_on import (
@@ -44,40 +46,42 @@ def add_parser(commands: Any) -> None:
         "--vocabulary", help="a SentencePiece model, or the preset to go on from"
     )
     vocabulary.add_argument(
-        "--vocabulary-size", type=int, help="train one of so many pieces on the texts"
+        "--vocabulary-size",
+        type=whole_number(),
+        help="train one of so many pieces on the texts",
     )
     parser.add_argument(
         "--vocabulary-lines",
-        type=int,
+        type=whole_number(),
         default=NUM_LINES,
         help=f"the most lines to train it on; by default {NUM_LINES:,}",
     )
     parser.add_argument(
-        "--sequence-length", type=int, default=512, help="by default 512"
+        "--sequence-length", type=whole_number(8), default=512, help="by default 512"
     )
     parser.add_argument(
         "--held-out",
-        type=float,
+        type=fraction,
         default=0.01,
         help="the part of the documents to evaluate on; by default 0.01",
     )
     parser.add_argument(
         "--short-seq-prob",
-        type=float,
+        type=fraction,
         default=0.1,
         help="how many rows are made shorter; by default 0.1",
     )
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=SEED, default=0)
     parser.add_argument("--language", default="en", help="a code; by default en")
     parser.add_argument("--text-field", default="text", help="of JSON lines")
     parser.add_argument(
         "--part-size",
-        type=int,
+        type=whole_number(),
         default=PART_SIZE,
         help=f"bytes of a plain file in a part; by default {PART_SIZE:,}",
     )
     parser.add_argument(
-        "--workers", type=int, default=1, help="processes on this machine"
+        "--workers", type=whole_number(), default=1, help="processes on this machine"
     )
     parser.add_argument(
         "--beam",
@@ -113,13 +117,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what Beam logs of its own workings from the screen."""
+    """Keep what Beam logs from the screen; it raises its errors as well."""
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(logging.ERROR)
+    hook, threading.excepthook = threading.excepthook, lambda _: None
     try:
         yield
     finally:
         logging.disable(before)
+        threading.excepthook = hook
 
 
 def _prepare(arguments: argparse.Namespace, console: Console) -> PreparedMetadata:
@@ -158,9 +164,6 @@ def _vocabulary(arguments: argparse.Namespace, console: Console) -> Any:
 
 
 def _pipeline_options(arguments: argparse.Namespace) -> Any:
-    if arguments.workers < 1:
-        msg = f"`--workers` counts from 1. Received: {arguments.workers}"
-        raise ValueError(msg)
     if arguments.beam is not None:
         from apache_beam.options.pipeline_options import (  # noqa: PLC0415
             PipelineOptions,

@@ -35,6 +35,9 @@ def add_parser(commands: Any) -> None:
     descriptions = _descriptions()
     declared = get_type_hints(PretrainingConfig)
     for each in fields(PretrainingConfig):
+        if each.name == "stages":
+            # Tables, which only a file of settings can hold.
+            continue
         flag = f"--{each.name.replace('_', '-')}"
         parser.add_argument(
             flag,
@@ -65,18 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(arguments).items() if name in known}
     if "backbone" in given:
         given["backbone"] = _read_pairs(given["backbone"])
-    try:
-        config = PretrainingConfig.from_file(arguments.config, **given)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    config = PretrainingConfig.from_file(arguments.config, **given)
     is_quiet = arguments.quiet or not console.is_terminal
     try:
         scores = pretrain(config, verbose=2 if is_quiet else 1)
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on")
-        return 130
-    except ArithmeticError as error:
-        raise ValueError(str(error)) from error
+    except KeyboardInterrupt as stop:
+        stop.add_note("the same command goes on")
+        raise
     _show(console, scores, Path(config.output))
     return 0
 

@@ -1,6 +1,7 @@
 """A user's own files as raw input and targets, with the columns that were found."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -57,9 +58,9 @@ class Table:
             The column's name; `None` if there is none.
 
         Raises:
-            ValueError: If the column that was asked for is not there.
+            ValueError: If the column that was asked for is not there, or two columns
+                have the same name but for case and spaces.
         """
-        names = {name.strip().lower(): name for name in self.columns}
         if asked is not None:
             if asked in self.columns:
                 return asked
@@ -68,8 +69,17 @@ class Table:
                 f"{', '.join(self.columns)}."
             )
             raise ValueError(msg)
-        found = (names[alias] for alias in _ALIASES[role] if alias in names)
-        return next(found, None)
+        for alias in _ALIASES[role]:
+            found = [name for name in self.columns if name.strip().lower() == alias]
+            if len(found) > 1:
+                msg = (
+                    f"{self.path} has {' and '.join(map(repr, found))}, each of which "
+                    f"may be the {role}. {_remedy(role)}"
+                )
+                raise ValueError(msg)
+            if found:
+                return found[0]
+        return None
 
     def require(self, role: str, asked: str | None = None) -> str:
         """Find the column that plays a role, or say how to name it.
@@ -88,7 +98,7 @@ class Table:
         if name is None:
             msg = (
                 f"{self.path} has no column that is known as a {role}. It has: "
-                f"{', '.join(self.columns)}. Name it: --{role.replace('_', '-')}-column"
+                f"{', '.join(self.columns)}. {_remedy(role)}"
             )
             raise ValueError(msg)
         return name
@@ -99,14 +109,8 @@ class Table:
         Raises:
             ValueError: If a row is no text; the message names it.
         """
-        for row, value in enumerate(self.columns[name]):
-            if not isinstance(value, str):
-                msg = (
-                    f"{self.path}, row {row}: the column {name!r} holds {value!r}, "
-                    "and a text is needed in every row."
-                )
-                raise ValueError(msg)
-        return self.columns[name]
+        texts: list[str] = self._convert(name, _text, "a text")
+        return texts
 
     def numbers(self, name: str) -> list[float]:
         """Give a column of numbers.
@@ -114,17 +118,93 @@ class Table:
         Raises:
             ValueError: If a row is no number; the message names it.
         """
+        numbers: list[float] = self._convert(name, _number, "a number")
+        return numbers
+
+    def labels(self, name: str) -> list[str]:
+        """Give a column of classes, without the spaces around their names.
+
+        Raises:
+            ValueError: If a row has none; the message names it.
+        """
+        labels: list[str] = self._convert(name, _label, "a label")
+        return labels
+
+    def lists(self, name: str) -> list[list[str]]:
+        """Give a column of lists of words or choices.
+
+        Raises:
+            ValueError: If a row is no such list; the message names it.
+        """
+        lists: list[list[str]] = self._convert(name, _texts, "a list of texts")
+        return lists
+
+    def label_lists(self, name: str) -> list[list[str]]:
+        """Give a column of lists of tags, without the spaces around their names.
+
+        Raises:
+            ValueError: If a row is no such list; the message names it.
+        """
+        lists: list[list[str]] = self._convert(name, _labels, "a list of labels")
+        return lists
+
+    def _convert(self, name: str, convert: Callable[[Any], Any], what: str) -> Any:
         values = []
         for row, value in enumerate(self.columns[name]):
             try:
-                values.append(float(value))
+                values.append(convert(value))
             except (TypeError, ValueError):
                 msg = (
-                    f"{self.path}, row {row}: the column {name!r} holds {value!r}, "
-                    "and a number is needed in every row."
+                    f"{self.path}, row {row}: the column {name!r} holds "
+                    f"{value!r:.80}, and {what} is needed in every row. Correct or "
+                    "drop the row."
                 )
                 raise ValueError(msg) from None
         return values
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(value: Any) -> float:
+    # Python reads "1_0" as 10, and true as 1.
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        raise TypeError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _label(value: Any) -> str:
+    label = value.strip() if isinstance(value, str) else str(value)
+    if not label or not isinstance(value, str | int | float):
+        raise ValueError
+    return label
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError
+    return [each if isinstance(each, str) else _label(each) for each in value]
+
+
+def _labels(value: Any) -> list[str]:
+    return list(map(_label, _texts(value)))
+
+
+# The option that names the column of a role, where it is another role's.
+_OPTIONS = {"context": "text", "words": "text", "question": "text-pair"}
+_OPTIONS |= dict.fromkeys(("answer", "score", "tags"), "label")
+
+
+def _remedy(role: str) -> str:
+    if role == "choices":
+        return "Name it choices; or A, B, ..., a column each."
+    return f"Name it: --{_OPTIONS.get(role, role.replace('_', '-'))}-column"
 
 
 def read_table(path: Path, limit: int | None = None) -> Table:

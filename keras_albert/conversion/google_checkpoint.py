@@ -1,5 +1,6 @@
 """TF1 checkpoints of google-research/albert."""
 
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,6 @@ import keras
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion import google_names as names
-from keras_albert.conversion.config_size import check_config_size
 from keras_albert.conversion.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.tabled_format import TabledFormat
 from keras_albert.conversion.tensorflow_files import (
@@ -22,9 +22,10 @@ from keras_albert.conversion.transformers_config import (
     backbone_arguments,
     backbone_config,
     check_groups,
-    read_json,
 )
+from keras_albert.conversion.vocabularies import read_vocabulary_file
 from keras_albert.conversion.weight_table import Array, Row
+from keras_albert.presets.reading import read_json
 
 _CONFIG_FILE = "albert_config.json"
 _VOCABULARY_FILE = "30k-clean.model"
@@ -68,21 +69,18 @@ class GoogleFormat(TabledFormat):
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Give the arguments that build the checkpoint's backbone."""
-        path = _find(directory, _CONFIG_FILE)
-        config = None if path is None else read_json(path)
-        if config is None:
-            msg = (
-                f"{path or directory / _CONFIG_FILE} is missing or damaged. Copy or "
-                "download the checkpoint again."
-            )
-            raise ValueError(msg)
-        arguments = backbone_arguments(config, str(path), _ACTIVATIONS)
+        path = _find(directory, _CONFIG_FILE) or directory / _CONFIG_FILE
+        arguments = backbone_arguments(read_json(path), str(path), _ACTIVATIONS)
         _check_groups(arguments["num_layers"], arguments["num_groups"])
-        check_config_size(
-            arguments, directory.rglob("*.data-?????-of-?????"), str(path)
-        )
         arguments["use_embedding_projection"] = None
         return arguments
+
+    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
+        """List the shapes of the weights in the checkpoint's files."""
+        can_read = importlib.util.find_spec("tensorflow") is not None
+        if not can_read or find_checkpoint(directory) is None:
+            return []
+        return list(self._shapes(directory).values())
 
     def task_name(self, directory: Path) -> str | None:
         """Name our class for the checkpoint's head; `None` where it has none.
@@ -98,7 +96,7 @@ class GoogleFormat(TabledFormat):
         ours = [cls.__name__ for cls in task.__mro__]
         found = self._shapes(directory)
         if "AlbertClassifier" in ours and "output_weights" in found:
-            return {"num_classes": found["output_weights"][0]}
+            return {"num_classes": _outputs(found)}
         if "AlbertQuestionAnswerer" in ours:
             is_conditional = any(name.startswith("answer_class/") for name in found)
             return {"head": "conditional" if is_conditional else "independent"}
@@ -106,8 +104,8 @@ class GoogleFormat(TabledFormat):
 
     def has_head(self, directory: Path, head: Head) -> bool:
         """Say whether a checkpoint's last layer has as many outputs as a head's."""
-        outputs, *_ = self._shapes(directory).get("output_weights", (1,))
-        return head.task != "AlbertMultipleChoice" or outputs == 1
+        found = self._shapes(directory)
+        return head.task != "AlbertMultipleChoice" or _outputs(found) == 1
 
     def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
         """Give the rows of a backbone but for its projection and its pooler."""
@@ -151,7 +149,7 @@ class GoogleFormat(TabledFormat):
                 "own."
             )
             raise ValueError(msg)
-        return path.read_bytes()
+        return read_vocabulary_file(path)
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
@@ -204,6 +202,11 @@ def _is_weight(name: str) -> bool:
 
 def _bare(name: str) -> str:
     return name.removeprefix(names.MODULE_PREFIX)
+
+
+def _outputs(found: dict[str, tuple[int, ...]]) -> int:
+    """Count the outputs of the last layer, which is (out, in)."""
+    return next(iter(found.get("output_weights", ())), 1)
 
 
 def _holds(found: dict[str, Any], head: Head) -> bool:

@@ -11,8 +11,20 @@ import keras_hub
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion import keras_hub_names as names
 from keras_albert.conversion.heads import Head, backbone_of
+from keras_albert.conversion.keras_hub_config import (
+    ARGUMENTS,
+    CLASSIFIER_ARGUMENTS,
+    CONFIG_FILE,
+    TASK_FILE,
+    backbone_config,
+    class_name,
+    classifier_arguments,
+    preprocessor_arguments,
+    preprocessor_settings,
+    read_config,
+)
 from keras_albert.conversion.tabled_format import TabledFormat
-from keras_albert.conversion.transformers_config import read_json
+from keras_albert.conversion.vocabularies import read_vocabulary_file
 from keras_albert.conversion.weight_table import (
     Array,
     Row,
@@ -21,31 +33,18 @@ from keras_albert.conversion.weight_table import (
     variables_by_path,
 )
 from keras_albert.layers.activations import gelu_approximate, get_activation
-from keras_albert.presets.stored_weights import check_stored_weights, weights_path
-
-# Presets written before the library was renamed carry its old name, and the
-# classifier has had two.
-_LIBRARIES = ("keras_hub>", "keras_nlp>")
-_CLASS_NAMES = {"AlbertClassifier": "AlbertTextClassifier"}
+from keras_albert.presets.model_size import check_size
+from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
+from keras_albert.presets.reading import reading
+from keras_albert.presets.stored_weights import (
+    check_stored_weights,
+    stored_arrays,
+    weights_path,
+)
 
 _VOCABULARY_FILES = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
 _TASK_WEIGHTS_FILE = "task.weights.h5"
 
-# What their constructor takes, each by the same name here.
-_ARGUMENTS = (
-    "vocabulary_size",
-    "num_layers",
-    "num_heads",
-    "embedding_dim",
-    "hidden_dim",
-    "intermediate_dim",
-    "num_groups",
-    "num_inner_repetitions",
-    "dropout",
-    "max_sequence_length",
-    "num_segments",
-)
-_CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 _LAYER_NORM_EPSILON = 1e-12
 _HEAD_LAYER_NORM_EPSILON = 1e-5
 
@@ -62,20 +61,21 @@ class KerasHubFormat(TabledFormat):
 
     def recognizes(self, directory: Path) -> bool:
         """Say whether a directory is a preset of KerasHub's ALBERT."""
-        return _class_name(directory, "config.json") == "AlbertBackbone"
+        return class_name(directory / CONFIG_FILE) == "AlbertBackbone"
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Give the arguments that build the checkpoint's backbone."""
-        path = directory / "config.json"
-        config = (read_json(path) or {}).get("config")
-        if not isinstance(config, dict):
-            msg = f"{path} is damaged: it holds no `config`. Copy or download it again."
-            raise ValueError(msg)
-        return _our_arguments(config)
+        return _our_arguments(backbone_config(directory))
+
+    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
+        """List the shapes of the weights in the checkpoint's files."""
+        names = (WEIGHTS_FILE, INDEX_FILE, _TASK_WEIGHTS_FILE)
+        paths = [directory / name for name in names if (directory / name).is_file()]
+        return [array.shape for path in paths for array in stored_arrays(path)]
 
     def task_name(self, directory: Path) -> str | None:
         """Name our class for the checkpoint's head; `None` where it has none."""
-        found = _class_name(directory, "task.json")
+        found = class_name(directory / TASK_FILE)
         return next((head.task for head in self.heads if head.foreign == found), None)
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
@@ -85,12 +85,21 @@ class KerasHubFormat(TabledFormat):
             return {}
         if "AlbertMaskedLM" in ours:
             return {"head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON}
-        config = (read_json(directory / "task.json") or {}).get("config") or {}
-        return {name: config[name] for name in _CLASSIFIER_ARGUMENTS if name in config}
+        arguments = classifier_arguments(directory)
+        shapes = self.stored_shapes(directory)
+        width = backbone_config(directory)["hidden_dim"]
+        check_size(arguments["num_classes"] * width, shapes, f"The task of {directory}")
+        return arguments
+
+    def preprocessor_arguments(
+        self, directory: Path, preprocessor: type
+    ) -> dict[str, Any]:
+        """Give the arguments of a preprocessor's class that the checkpoint knows."""
+        return preprocessor_arguments(directory, preprocessor)
 
     def has_head(self, directory: Path, head: Head) -> bool:
         """Say whether a checkpoint's task is of a head's kind."""
-        return _class_name(directory, "task.json") == head.foreign
+        return class_name(directory / TASK_FILE) == head.foreign
 
     def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
         """Give the rows of a backbone but for its projection and its pooler."""
@@ -123,7 +132,7 @@ class KerasHubFormat(TabledFormat):
         """
         for name in _VOCABULARY_FILES:
             if (directory / name).is_file():
-                return (directory / name).read_bytes()
+                return read_vocabulary_file(directory / name)
         msg = (
             f"{directory} holds no `{_VOCABULARY_FILES[0]}`, the vocabulary. Save the "
             "tokenizer into the preset as well (`tokenizer.save_to_preset`), or pass a "
@@ -147,11 +156,12 @@ class KerasHubFormat(TabledFormat):
             cls = getattr(keras_hub.models, head.foreign)
             arguments: dict[str, Any] = {"preprocessor": None}
             if tokenizer is not None:
-                arguments["preprocessor"] = cls.preprocessor_cls(
-                    tokenizer, sequence_length=backbone.max_sequence_length
+                settings = preprocessor_settings(
+                    getattr(model, "preprocessor", None), backbone.max_sequence_length
                 )
+                arguments["preprocessor"] = cls.preprocessor_cls(tokenizer, **settings)
             if head.task == "AlbertClassifier":
-                arguments |= {n: getattr(model, n) for n in _CLASSIFIER_ARGUMENTS}
+                arguments |= {n: getattr(model, n) for n in CLASSIFIER_ARGUMENTS}
             theirs = cls(theirs, **arguments)
         load_weights(theirs, tensors, _own_rows(theirs), source=model.name)
         theirs.save_to_preset(str(directory))
@@ -214,7 +224,7 @@ def _build_theirs(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
             f"{', '.join(unfit)}. Save the model as a preset of keras_albert instead."
         )
         raise ValueError(msg)
-    arguments = {name: getattr(ours, name) for name in _ARGUMENTS}
+    arguments = {name: getattr(ours, name) for name in ARGUMENTS}
     return keras_hub.models.AlbertBackbone(**arguments, dtype="float32")
 
 
@@ -231,8 +241,7 @@ def _warn_of_epsilon(model: Any) -> None:
 
 def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
     """Load KerasHub's own model, but not its preprocessor."""
-    config = (read_json(directory / "config.json") or {}).get("config") or {}
-    dtype = config.get("dtype")
+    dtype = read_config(directory / CONFIG_FILE).get("dtype")
     if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
         msg = (
             f"{directory} holds quantized weights ({dtype.get('class_name')}), and "
@@ -241,29 +250,28 @@ def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
         )
         raise ValueError(msg)
     path = weights_path(directory)
-    cls, options = keras_hub.models.AlbertBackbone, {}
-    if with_head:
-        cls = getattr(keras_hub.models, str(_class_name(directory, "task.json")))
-        options = {"preprocessor": None}
-    try:
-        theirs = cls.from_preset(
-            str(directory), load_weights=False, dtype="float32", **options
-        )
-        backbone = backbone_of(theirs)
+    backbone = keras_hub.models.AlbertBackbone(
+        **backbone_config(directory), dtype="float32"
+    )
+    with reading(path):
         check_stored_weights(backbone, path)
         backbone.load_weights(str(path))
-        if with_head:
-            inside = {id(weight) for weight in backbone.weights}
-            own = [weight for weight in theirs.weights if id(weight) not in inside]
-            check_stored_weights(own, directory / _TASK_WEIGHTS_FILE)
-            theirs.load_task_weights(str(directory / _TASK_WEIGHTS_FILE))
-    except (KeyError, OSError, TypeError, ValueError) as error:
-        msg = (
-            f"{directory} could not be loaded as KerasHub's ALBERT: its files are "
-            f"missing, damaged or do not fit each other ({error}). Copy or download "
-            "the preset again."
-        )
-        raise ValueError(msg) from error
+    if not with_head:
+        return backbone
+    path = directory / _TASK_WEIGHTS_FILE
+    if not path.is_file():
+        msg = f"{path}, the weights of the head, is missing. Copy or download it too."
+        raise ValueError(msg)
+    name = str(class_name(directory / TASK_FILE))
+    is_classifier = name == "AlbertTextClassifier"
+    arguments = classifier_arguments(directory) if is_classifier else {}
+    cls = getattr(keras_hub.models, name)
+    theirs = cls(backbone, preprocessor=None, **arguments)
+    with reading(path):
+        inside = {id(weight) for weight in backbone.weights}
+        own = [weight for weight in theirs.weights if id(weight) not in inside]
+        check_stored_weights(own, path)
+        theirs.load_task_weights(str(path))
     return theirs
 
 
@@ -271,19 +279,9 @@ def _own_rows(theirs: keras.Model) -> list[Row]:
     return [Row(path, path) for path in variables_by_path(theirs)]
 
 
-def _class_name(directory: Path, file: str) -> str | None:
-    """Give the KerasHub class that a config names, by its present name."""
-    name = str((read_json(directory / file) or {}).get("registered_name"))
-    for library in _LIBRARIES:
-        if name.startswith(library):
-            name = name.removeprefix(library)
-            return _CLASS_NAMES.get(name, name)
-    return None
-
-
 def _our_arguments(config: dict[str, Any]) -> dict[str, Any]:
     """Translate their constructor's arguments."""
-    arguments = {name: config[name] for name in _ARGUMENTS if name in config}
+    arguments = {name: config[name] for name in ARGUMENTS if name in config}
     return arguments | {
         # One rate serves all dropouts there.
         "attention_dropout": config.get("dropout", 0.0),

@@ -6,9 +6,9 @@ from typing import Any
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.conversion.transformers_config import read_json
 from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert.presets.handles import local_directory
+from keras_albert.presets.reading import read_optional_json
 
 
 def find_class(name: str) -> Any:
@@ -43,7 +43,7 @@ def class_of(directory: Path) -> Any:
     source = find_format(directory)
     if source is not None:
         return find_class(source.task_name(directory) or AlbertBackbone.__name__)
-    config = read_json(directory / "task.json") or {}
+    config = read_optional_json(directory / "task.json")
     name = str(config.get("registered_name", AlbertBackbone.__name__))
     return find_class(name.removeprefix("keras_albert>"))
 

@@ -1,7 +1,8 @@
 """TensorFlow's checkpoint files by plain names, without a graph or a session."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.presets.reading import reading
 
 Array = npt.NDArray[Any]
 
@@ -48,10 +50,19 @@ def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
 
     Raises:
         ImportError: If TensorFlow is not installed.
-        ValueError: If the index is missing or damaged.
+        ValueError: If the index is missing or damaged, or claims more than the files
+            hold.
     """
-    shapes = _reading(prefix, lambda reader: reader.get_variable_to_shape_map())
-    return {name: tuple(shape) for name, shape in shapes.items()}
+    with _reading(prefix) as reader:
+        found = reader.get_variable_to_shape_map()
+        shapes = {name: tuple(shape) for name, shape in found.items()}
+        data = prefix.parent.glob(f"{prefix.name}.data-*")
+        held = sum(path.stat().st_size for path in data)
+        # No tensor has elements of half a byte.
+        if sum(map(prod, shapes.values())) > held:
+            msg = f"its tensors claim more than its data, {held:,} bytes in all"
+            raise ValueError(msg)
+    return shapes
 
 
 def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array]:
@@ -66,20 +77,11 @@ def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array
 
     Raises:
         ImportError: If TensorFlow is not installed.
-        ValueError: If a file is missing or damaged, or the index claims more than
-            the files hold.
+        ValueError: See `read_shapes`.
     """
-    shapes = {name: s for name, s in read_shapes(prefix).items() if wanted(name)}
-    data = prefix.parent.glob(f"{prefix.name}.data-*")
-    held = sum(path.stat().st_size for path in data)
-    # No tensor that we read is of half a byte or of strings.
-    if sum(map(prod, shapes.values())) > held:
-        raise ValueError(_damaged(prefix, f"its data are {held:,} bytes in all"))
-    tensors: dict[str, Array] = _reading(
-        prefix,
-        lambda reader: {name: np.asarray(reader.get_tensor(name)) for name in shapes},
-    )
-    return tensors
+    names = [name for name in read_shapes(prefix) if wanted(name)]
+    with _reading(prefix) as reader:
+        return {name: np.asarray(reader.get_tensor(name)) for name in names}
 
 
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
@@ -113,16 +115,11 @@ def _tensorflow() -> Any:
     return tf
 
 
-def _reading(prefix: Path, read: Callable[[Any], Any]) -> Any:
+@contextmanager
+def _reading(prefix: Path) -> Iterator[Any]:
     tf = _tensorflow()
-    try:
-        return read(tf.train.load_checkpoint(str(prefix)))
-    except (tf.errors.OpError, RuntimeError, ValueError, MemoryError) as error:
-        raise ValueError(_damaged(prefix, str(error))) from error
-
-
-def _damaged(prefix: Path, why: str) -> str:
-    return (
-        f"The checkpoint {prefix} is missing, damaged or truncated ({why}). Copy or "
-        f"download its files again: `{prefix.name}.index` and `{prefix.name}.data-...`."
+    remedy = (
+        f"Copy or download `{prefix.name}.index` and `{prefix.name}.data-...` again."
     )
+    with reading(f"{prefix}.index", remedy):
+        yield tf.train.load_checkpoint(str(prefix))

@@ -6,17 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from keras_albert.conversion.transformers_config import read_json
+from keras_albert.presets.reading import parse_json, read_bytes, reading
 from keras_albert.text import sentencepiece_messages
 from keras_albert.text.text_rules import (
     TextRules,
     add_text_rules,
     retire_digit_comma_pieces,
 )
-from keras_albert.text.vocabulary_file import SPECIAL_TOKENS, parse_vocabulary
+from keras_albert.text.vocabulary_file import (
+    SPECIAL_TOKENS,
+    check_vocabulary,
+    parse_vocabulary,
+)
 
 TOKENIZER_FILE = "tokenizer.json"
 _CONFIG_FILE = "tokenizer_config.json"
+
+# Of a quarter of a million pieces.
+_MOST_BYTES = 2**25
+
 _SPACE = "\u2581"
 
 _PIECE = sentencepiece_messages.SentencePiece
@@ -46,26 +54,24 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
         ValueError: If the file is damaged, its model is of another kind, or its
             normalizer does what SentencePiece cannot.
     """
-    found = read_json(path) or {}
-    unigram = found.get("model")
-    try:
-        if unigram is None or unigram.get("type", "Unigram") != "Unigram":
+    remedy = (
+        "Copy `spiece.model` beside it from the checkpoint's origin, or pass a "
+        "`tokenizer` or `preprocessor` of your own."
+    )
+    with reading(path, remedy):
+        found = parse_json(read_bytes(path, _MOST_BYTES))
+        unigram = found["model"]
+        if unigram.get("type", "Unigram") != "Unigram":
             raise ValueError("its model is no Unigram")
         model = _model_proto(unigram["vocab"], unigram.get("unk_id"))
         steps = list(_steps(found.get("normalizer")))
         model.normalizer_spec.CopyFrom(_normalizer_spec(steps))
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        msg = (
-            f"No SentencePiece model can be made of {path}: {error}. Copy "
-            "`spiece.model` beside it from the checkpoint's origin, or pass a "
-            "`tokenizer` or `preprocessor` of your own."
-        )
-        raise ValueError(msg) from error
-    _guard_symbols(model, found.get("added_tokens") or [])
-    retire_digit_comma_pieces(model)
-    proto = bytes(model.SerializeToString())
-    rules = _text_rules(steps)
-    return proto if rules is None else add_text_rules(proto, rules)
+        _guard_symbols(model, found.get("added_tokens") or [])
+        retire_digit_comma_pieces(model)
+        proto = bytes(model.SerializeToString())
+        check_vocabulary(proto)
+        rules = _text_rules(steps)
+        return proto if rules is None else add_text_rules(proto, rules)
 
 
 def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:

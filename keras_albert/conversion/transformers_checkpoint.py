@@ -10,10 +10,9 @@ import numpy as np
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion import transformers_names as names
-from keras_albert.conversion.config_size import check_config_size
 from keras_albert.conversion.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.safetensors_files import (
-    read_safetensors,
+    safetensors_of,
     write_safetensors,
 )
 from keras_albert.conversion.tabled_format import TabledFormat
@@ -21,17 +20,19 @@ from keras_albert.conversion.tokenizer_json import (
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
-from keras_albert.conversion.torch_files import holds_torch_files, read_torch_files
+from keras_albert.conversion.torch_files import holds_torch_files, torch_tensors
 from keras_albert.conversion.transformers_config import (
     backbone_arguments,
     backbone_config,
     check_groups,
     label_config,
-    read_json,
     read_labels,
     read_rate,
 )
+from keras_albert.conversion.vocabularies import read_vocabulary_file
+from keras_albert.conversion.weight_files import StoredTensor
 from keras_albert.conversion.weight_table import Array, Row
+from keras_albert.presets.reading import read_json, read_optional_json
 
 _CONFIG_FILE = "config.json"
 _VOCABULARY_FILE = "spiece.model"
@@ -58,18 +59,19 @@ class TransformersFormat(TabledFormat):
 
     def recognizes(self, directory: Path) -> bool:
         """Say whether a directory holds an ALBERT of transformers."""
-        config = read_json(directory / _CONFIG_FILE)
-        return config is not None and config.get("model_type") == "albert"
+        config = read_optional_json(directory / _CONFIG_FILE)
+        return config.get("model_type") == "albert"
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Give the arguments that build the checkpoint's backbone."""
         path = directory / _CONFIG_FILE
         arguments = backbone_arguments(self._config(directory), source=str(path))
         _check_groups(arguments["num_layers"], arguments["num_groups"])
-        patterns = "*.safetensors", "*.bin"
-        files = [file for pattern in patterns for file in directory.glob(pattern)]
-        check_config_size(arguments, files, str(path))
         return arguments
+
+    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
+        """List the shapes of the weights in the checkpoint's files."""
+        return [tensor.shape for tensor in self._tensors(directory).values()]
 
     def task_name(self, directory: Path) -> str | None:
         """Name our class for the checkpoint's head; `None` where it has none."""
@@ -91,6 +93,7 @@ class TransformersFormat(TabledFormat):
         head = next((head for head in self.heads if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
             count, labels = read_labels(config, source)
+            self._check_outputs(directory, head, count)
             arguments |= {"num_classes": count, "labels": labels}
             if "AlbertClassifier" in ours and config.get("problem_type") == _SETS:
                 arguments["activation"] = "sigmoid"
@@ -114,18 +117,48 @@ class TransformersFormat(TabledFormat):
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
         """Read the tensors that are wanted, under the names of the rows."""
-        pickled = not any(directory.glob("*.safetensors*"))
-        read = (
-            read_torch_files
-            if pickled and holds_torch_files(directory)
-            else read_safetensors
-        )
-        tensors = read(
-            directory,
-            lambda name: wanted(_full(name)) and _full(name) not in names.BUFFERS,
-        )
-        full = {_full(name): tensor for name, tensor in tensors.items()}
-        return _untied(full, directory)
+        found = self._tensors(directory)
+        if not found:
+            # There are no files, and the message says which there might be.
+            found = safetensors_of(directory)
+        tensors = {name: found[name].read() for name in found if wanted(name)}
+        return _untied(tensors, directory)
+
+    def _tensors(self, directory: Path) -> dict[str, StoredTensor]:
+        """List the tensors that there are, under the names of the rows."""
+        found: dict[str, StoredTensor] = {}
+        if any(directory.glob("*.safetensors*")):
+            found = safetensors_of(directory)
+        elif holds_torch_files(directory):
+            found = torch_tensors(directory)
+        tensors: dict[str, StoredTensor] = {}
+        for name, tensor in found.items():
+            full = _full(name)
+            if full in tensors:
+                bare = full.removeprefix(names.PREFIX)
+                msg = (
+                    f"The weights in {directory} hold `{full}` and `{bare}`, which "
+                    "are the same tensor of ALBERT. Copy or download the checkpoint "
+                    "again, or save the model with `save_pretrained` once more."
+                )
+                raise ValueError(msg)
+            tensors[full] = tensor
+        for name in names.BUFFERS:
+            tensors.pop(name, None)
+        return tensors
+
+    def _check_outputs(self, directory: Path, head: Head, count: int) -> None:
+        """Check the classes of a config before a head of so many is built."""
+        stored = self._tensors(directory)
+        for row in head.rows:
+            shape = stored[row.name].shape if row.name in stored else (count,)
+            if shape[:1] != (count,):
+                msg = (
+                    f"{directory / _CONFIG_FILE} names {count:,} classes, and "
+                    f"{row.name} is {shape}, and not {(count, *shape[1:])}. Use a "
+                    "checkpoint whose files belong together."
+                )
+                raise ValueError(msg)
 
     def read_vocabulary(self, directory: Path) -> bytes:
         """Read the SentencePiece model of a directory, or make it.
@@ -140,7 +173,7 @@ class TransformersFormat(TabledFormat):
             ValueError: If there is neither, or SentencePiece has no such rules.
         """
         if (directory / _VOCABULARY_FILE).is_file():
-            return (directory / _VOCABULARY_FILE).read_bytes()
+            return read_vocabulary_file(directory / _VOCABULARY_FILE)
         if (directory / _TOKENIZER_FILE).is_file():
             return vocabulary_from_tokenizer_json(directory / _TOKENIZER_FILE)
         msg = (
@@ -203,13 +236,7 @@ class TransformersFormat(TabledFormat):
         return config
 
     def _config(self, directory: Path) -> dict[str, Any]:
-        config = read_json(directory / _CONFIG_FILE)
-        if config is None:
-            msg = (
-                f"{directory / _CONFIG_FILE} is missing or damaged. Copy or download "
-                "the checkpoint again."
-            )
-            raise ValueError(msg)
+        config: dict[str, Any] = read_json(directory / _CONFIG_FILE)
         return config
 
     def _classes(self, directory: Path) -> list[str]:

@@ -3,15 +3,13 @@
 google-research/albert's `albert_config.json` has the same keys; one word differs.
 """
 
-import json
-import math
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.activations import get_activation
+from keras_albert.presets.model_size import check_sizes
 
 # Our argument, their key, and the value that a config without the key stands for.
 _COUNTS = (
@@ -26,7 +24,6 @@ _COUNTS = (
     ("max_sequence_length", "max_position_embeddings", 512),
     ("num_segments", "type_vocab_size", 2),
 )
-_MOST_LAYERS = 1000
 _RATES = (
     ("dropout", "hidden_dropout_prob", 0.0),
     ("attention_dropout", "attention_probs_dropout_prob", 0.0),
@@ -46,22 +43,6 @@ ACTIVATIONS = {
     "swish": "silu",
     "tanh": "tanh",
 }
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object.
-
-    Args:
-        path: Path. The file.
-
-    Returns:
-        The object; `None` if the file is missing, damaged or holds something else.
-    """
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return config if isinstance(config, dict) else None
 
 
 def backbone_arguments(
@@ -97,10 +78,8 @@ def backbone_arguments(
         value = config.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(_wrong(source, key, value, "a whole number above 0"))
-        if argument == "num_layers" and value > _MOST_LAYERS:
-            # They share their weights, so that no file contradicts the number.
-            raise ValueError(_wrong(source, key, value, f"{_MOST_LAYERS} at most"))
         arguments[argument] = value
+    check_sizes(arguments, source)
     for argument, key, default_rate in _RATES:
         arguments[argument] = read_rate(config, key, default_rate, source)
     activation = config.get("hidden_act", "gelu_new")
@@ -134,7 +113,7 @@ def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> 
     """
     value = config.get(key, default)
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 <= value < 1:
+    if not number or not 0 <= value < 1:
         raise ValueError(_wrong(source, key, value, "a number from 0 to below 1"))
     return float(value)
 
@@ -227,17 +206,19 @@ def read_labels(
     named = config.get("id2label")
     if named is None:
         count = config.get("num_labels") or 2
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        if type(count) is not int or not 1 <= count < 2**31:
             raise ValueError(_wrong(source, "num_labels", count, "a whole number"))
         return count, None
     try:
-        labels = {int(number): str(name) for number, name in named.items()}
+        labels = {int(number): name for number, name in named.items()}
     except (AttributeError, TypeError, ValueError):
+        labels = {}
+    if not all(isinstance(name, str | int) for name in labels.values()):
         labels = {}
     if not labels or sorted(labels) != list(range(len(labels))):
         expected = "a name for each of the numbers 0, 1, ..."
         raise ValueError(_wrong(source, "id2label", named, expected))
-    names = tuple(labels[number] for number in range(len(labels)))
+    names = tuple(str(labels[number]) for number in range(len(labels)))
     made_up = all(re.fullmatch(r"LABEL_\d+", name) for name in names)
     if made_up or len(set(names)) < len(names):
         return len(names), None
@@ -263,6 +244,6 @@ def label_config(num_classes: int, labels: Any) -> dict[str, Any]:
 
 def _wrong(source: str, key: str, value: object, expected: str) -> str:
     return (
-        f"`{key}` in {source} must be {expected}. Received: {value!r}. Copy or "
-        "download the checkpoint again, or correct the file."
+        f"`{key}` in {source} must be {expected}. Received: {repr(value)[:200]}. Copy "
+        "or download the checkpoint again, or correct the file."
     )

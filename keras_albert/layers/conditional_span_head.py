@@ -5,7 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.layers.initializers import albert_initializer
+from keras_albert.layers.number_ranges import check_epsilon, check_rates
 from keras_albert.layers.span_mask import mask_logits, span_mask
 from keras_albert.types import DType, Tensor
 
@@ -47,7 +49,10 @@ class ConditionalSpanHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
+        check_rates(dropout=dropout)
+        check_epsilon(layer_norm_epsilon)
         self.dropout = dropout
         self.layer_norm_epsilon = layer_norm_epsilon
 

@@ -6,7 +6,9 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.layers.initializers import albert_initializer, derive_seeds
+from keras_albert.layers.number_ranges import check_epsilon, check_rates
 from keras_albert.types import DType, Tensor
 
 
@@ -64,7 +66,10 @@ class FactorizedEmbedding(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
+        check_rates(dropout=dropout)
+        check_epsilon(layer_norm_epsilon)
         if use_projection is None:
             use_projection = embedding_dim != hidden_dim
         if not use_projection and embedding_dim != hidden_dim:

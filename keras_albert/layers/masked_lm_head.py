@@ -6,7 +6,9 @@ import keras
 from keras import ops
 
 from keras_albert.layers.activations import get_activation, serialize_activation
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.layers.initializers import albert_initializer
+from keras_albert.layers.number_ranges import check_epsilon
 from keras_albert.types import Activation, DType, Tensor
 
 
@@ -47,7 +49,9 @@ class MaskedLMHead(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
+        check_epsilon(layer_norm_epsilon)
         self.token_embedding = token_embedding
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.types import Tensor
 
 POOLING_MODES = ("mean", "cls", "max")
@@ -34,6 +35,7 @@ class MaskedPooling(keras.layers.Layer):
         if mode not in POOLING_MODES:
             msg = f"Pooling is one of {POOLING_MODES}. Received: {mode!r}"
             raise ValueError(msg)
+        refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         self.mode = mode
 

@@ -5,10 +5,12 @@ from typing import Any
 import keras
 
 from keras_albert.layers.activations import serialize_activation
+from keras_albert.layers.arguments import check_positive, refuse_unknown
 from keras_albert.layers.attention_masks import merge_masks
 from keras_albert.layers.depth_loop import repeat, unrolls_by_default
 from keras_albert.layers.initializers import derive_seeds
 from keras_albert.layers.layer_seed import StepSeed
+from keras_albert.layers.number_ranges import check_epsilon, check_rates
 from keras_albert.layers.run_layer import run_layer
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, Tensor
@@ -80,15 +82,15 @@ class SharedTransformerEncoder(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
-        for name, count in (
-            ("num_layers", num_layers),
-            ("num_groups", num_groups),
-            ("num_inner_repetitions", num_inner_repetitions),
-        ):
-            if count < 1:
-                msg = f"`{name}` must be at least 1. Received: {name}={count}"
-                raise ValueError(msg)
+        check_rates(dropout=dropout, attention_dropout=attention_dropout)
+        check_epsilon(layer_norm_epsilon)
+        check_positive(
+            num_layers=num_layers,
+            num_groups=num_groups,
+            num_inner_repetitions=num_inner_repetitions,
+        )
         if num_groups > num_layers:
             msg = (
                 f"{num_groups} groups need at least {num_groups} layers, or some "

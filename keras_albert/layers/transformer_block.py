@@ -7,9 +7,11 @@ import keras
 from keras import ops
 
 from keras_albert.layers.activations import get_activation, serialize_activation
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.layers.attention import attend, attend_fused, fuses
 from keras_albert.layers.initializers import albert_initializer, derive_seeds
 from keras_albert.layers.layer_seed import BlockSeed
+from keras_albert.layers.number_ranges import check_epsilon, check_rates
 from keras_albert.layers.run_layer import run_layer
 from keras_albert.types import Activation, DType, Tensor
 
@@ -63,7 +65,10 @@ class TransformerBlock(keras.layers.Layer):
         dtype: DType = None,
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs)
         super().__init__(dtype=dtype, **kwargs)
+        check_rates(dropout=dropout, attention_dropout=attention_dropout)
+        check_epsilon(layer_norm_epsilon)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout

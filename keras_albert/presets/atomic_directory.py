@@ -1,32 +1,59 @@
 """Directories that appear whole or not at all."""
 
+import errno
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from keras_albert.presets.atomic_file import umask
 from keras_albert.presets.folders_above import folders_above
+from keras_albert.presets.swap_directories import swap_directories
+from keras_albert.presets.temporary import temporary_directory
+
+# The temporary directories of blocks that have not ended.
+_OPEN: ContextVar[tuple[Path, ...]] = ContextVar("open_directories", default=())
+
+
+def _replaces_nothing(written: Path, target: Path) -> Callable[[str], bool]:
+    return lambda name: False
 
 
 @contextmanager
-def atomic_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_directory(
+    target: str | os.PathLike[str],
+    plan: Callable[[Path, Path], Callable[[str], bool]] = _replaces_nothing,
+) -> Iterator[Path]:
     """Give a temporary directory that becomes `target` when the block ends well.
 
-    A new target appears in one step. Into a target that exists, each file is moved
-    in one step and replaces its namesake; other files there stay. If the block
-    raises, or the process dies, the target is what it was.
+    At each moment `target` is what it was, or what was written: a target that exists
+    changes places with the temporary directory in one step. What else it holds moves
+    along: a file whose name the block has written is replaced, others stay. If the
+    block raises, or the process dies, the target is what it was.
+
+    A few file systems cannot swap directories (some that are mounted over a network).
+    There the former one is renamed first, to `.NAME.former.keras-albert`, where
+    `former_directory` finds it if the process dies just then.
 
     Args:
-        target: string or path. The directory to write.
+        target: string or path. The directory to write. If it is a link, where that
+            leads.
+        plan: Called with what was written and a target that exists, both Paths,
+            before anything moves. May refuse, by raising; and says which other files
+            of the target, by their paths within it, are not to stay. Defaults to one
+            that refuses nothing and says that all stay.
 
     Yields:
-        The temporary directory, beside the target.
+        The temporary directory, beside the target; or the target itself, if it is
+        the temporary directory of a block around this one.
 
     Raises:
-        NotADirectoryError: If `target` is a file.
+        NotADirectoryError: If `target` is a file, or a directory is written where
+            the target has a file.
+        IsADirectoryError: If a file is written where the target has a directory.
+        OSError: If the target cannot be replaced: it is a mount point, or read-only.
 
     Example:
         >>> import tempfile
@@ -38,27 +65,130 @@ def atomic_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
         ...     print(Path(parent, "new", "a.txt").read_text())
         whole
     """
-    path = Path(target).absolute()
+    path = Path(target).resolve()
+    if path in _OPEN.get():
+        yield path
+        return
+    _restore_former(path)
+    _check_target(path)
+    with folders_above(path), temporary_directory(path) as temporary:
+        reset = _OPEN.set((*_OPEN.get(), temporary))
+        try:
+            yield temporary
+        finally:
+            _OPEN.reset(reset)
+        # `mkdtemp` keeps others out; what we hand over has ordinary permissions.
+        temporary.chmod(0o777 & ~umask())
+        if path.exists():
+            _replace(path, temporary, plan(temporary, path))
+        else:
+            temporary.replace(path)
+
+
+def former_directory(path: Path) -> Path:
+    """Name what a directory is called while another one takes its place.
+
+    Args:
+        path: Path. A directory, or what was one until a process died.
+
+    Returns:
+        The name, which exists only where directories cannot be swapped.
+    """
+    path = path.resolve()
+    return path.parent / f".{path.name}.former.keras-albert"
+
+
+def _restore_former(path: Path) -> None:
+    former = former_directory(path)
+    if former.is_dir():
+        if path.exists():
+            shutil.rmtree(former, ignore_errors=True)
+        else:
+            former.rename(path)
+
+
+def _check_target(path: Path) -> None:
+    """Find what would fail at the end."""
     if path.exists() and not path.is_dir():
         msg = f"{path} is a file, and a directory is to be written. Name another path."
         raise NotADirectoryError(msg)
-    with folders_above(path):
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
-            yield temporary
-            # `mkdtemp` keeps others out; what we hand over has ordinary permissions.
-            temporary.chmod(0o777 & ~umask())
-            if path.exists():
-                _move_files(temporary, path)
-            else:
-                temporary.replace(path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    if path.is_mount():
+        msg = (
+            f"{path} is a mount point, which cannot be replaced in one step. Name a "
+            f"directory within it, for instance {path / 'preset'}."
+        )
+        raise OSError(msg)
+    if path.exists() and not os.access(path, os.W_OK):
+        msg = f"{path} is read-only. Name another path, or change its permissions."
+        raise PermissionError(msg)
 
 
-def _move_files(source: Path, target: Path) -> None:
-    for directory, _, files in os.walk(source):
-        into = target / Path(directory).relative_to(source)
-        into.mkdir(exist_ok=True)
-        for file in files:
-            (Path(directory) / file).replace(into / file)
+def _replace(path: Path, written: Path, drops: Callable[[str], bool]) -> None:
+    _check_kinds(path, written)
+    try:
+        working_directory = Path.cwd()
+    except OSError:
+        working_directory = None
+    _carry(path, written, drops)
+    shutil.copystat(path, written)
+    owner = path.stat()
+    with suppress(OSError):
+        os.chown(written, owner.st_uid, owner.st_gid)
+    if swap_directories(written, path):
+        former = written
+    else:
+        former = former_directory(path)
+        path.rename(former)
+        written.rename(path)
+    # What others have written there meanwhile.
+    _carry(former, path, drops)
+    if working_directory is not None and working_directory.is_relative_to(path):
+        os.chdir(working_directory)
+    shutil.rmtree(former, ignore_errors=True)
+
+
+def _check_kinds(path: Path, written: Path) -> None:
+    for entry in written.rglob("*"):
+        there = path / entry.relative_to(written)
+        if entry.is_dir() and there.exists() and not there.is_dir():
+            msg = f"{there} is a file, and a directory is to be written. Move it away."
+            raise NotADirectoryError(msg)
+        if not entry.is_dir() and there.is_dir():
+            msg = f"{there} is a directory, and a file is to be written. Move it away."
+            raise IsADirectoryError(msg)
+
+
+def _carry(source: Path, target: Path, drops: Callable[[str], bool]) -> None:
+    """Let all files of one directory be in another as well, but for namesakes."""
+
+    def passed_over(directory: str, names: list[str]) -> list[str]:
+        inside = Path(directory).relative_to(source)
+        return [
+            name
+            for name in names
+            if drops((inside / name).as_posix())
+            or (
+                os.path.lexists(target / inside / name)
+                and not (target / inside / name).is_dir()
+            )
+        ]
+
+    shutil.copytree(
+        source,
+        target,
+        symlinks=True,
+        ignore=passed_over,
+        copy_function=_link,
+        dirs_exist_ok=True,
+    )
+
+
+def _link(source: str, target: str) -> None:
+    """Give a file a second name; copy it where it can have but one."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        # Another file system is mounted there: no place for a preset.
+        if error.errno == errno.EXDEV:
+            raise
+        shutil.copy2(source, target, follow_symlinks=False)

@@ -1,12 +1,12 @@
 """Files that appear whole or not at all."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from keras_albert.presets.folders_above import folders_above
+from keras_albert.presets.temporary import temporary_file
 
 
 @contextmanager
@@ -33,17 +33,11 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
         whole
     """
     path = Path(target).absolute()
-    with folders_above(path):
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        try:
-            yield temporary
-            # `mkstemp` keeps others out; what we hand over has ordinary permissions.
-            temporary.chmod(0o666 & ~umask())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with folders_above(path), temporary_file(path) as temporary:
+        yield temporary
+        # `mkstemp` keeps others out; what we hand over has ordinary permissions.
+        temporary.chmod(0o666 & ~umask())
+        temporary.replace(path)
 
 
 def check_new_file(path: Path, overwrite: bool = False) -> None:

@@ -8,6 +8,12 @@ import abc
 from pathlib import Path
 from typing import Any, ClassVar
 
+from keras_albert.presets.model_size import check_backbone_size
+from keras_albert.presets.reading import read_json
+
+# How the registered names of our classes begin.
+OWN_PACKAGE = "keras_albert>"
+
 
 class CheckpointFormat(abc.ABC):
     """How one kind of checkpoint directory is read and written.
@@ -29,12 +35,22 @@ class CheckpointFormat(abc.ABC):
         """Give the arguments that build the checkpoint's backbone."""
 
     @abc.abstractmethod
+    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
+        """List the shapes of the weights in the checkpoint's files; none without."""
+
+    @abc.abstractmethod
     def task_name(self, directory: Path) -> str | None:
         """Name our class for the checkpoint's head; `None` where it has none."""
 
     @abc.abstractmethod
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
         """Give the arguments of a task class that the checkpoint knows."""
+
+    def preprocessor_arguments(
+        self, directory: Path, preprocessor: type
+    ) -> dict[str, Any]:
+        """Give the arguments of a preprocessor's class that the checkpoint knows."""
+        return {}
 
     @abc.abstractmethod
     def read_vocabulary(self, directory: Path) -> bytes:
@@ -73,8 +89,14 @@ class CheckpointFormat(abc.ABC):
 
         Returns:
             The backbone.
+
+        Raises:
+            ValueError: If files are damaged, or cannot hold what the config describes.
         """
-        backbone = cls(**(self.backbone_arguments(directory) | kwargs))
+        arguments = self.backbone_arguments(directory)
+        shapes = self.stored_shapes(directory)
+        check_backbone_size(arguments, shapes, f"The config of {directory}")
+        backbone = cls(**(arguments | kwargs))
         if load_weights:
             self.load_weights(backbone, directory)
             backbone.pretrained = True
@@ -98,9 +120,28 @@ def find_format(directory: Path) -> CheckpointFormat | None:
     Returns:
         The first registered format that recognizes it; `None` for a preset of our
         own, which KerasHub's loader reads.
+
+    Raises:
+        ValueError: If it holds a preset of our own as well.
     """
     matches = (known for known in _FORMATS.values() if known.recognizes(directory))
-    return next(matches, None)
+    found = next(matches, None)
+    if found is not None and is_own_preset(directory):
+        msg = (
+            f"{directory} has both a preset of keras_albert and a checkpoint of "
+            f"{found.name}. Move one of them to a directory of its own."
+        )
+        raise ValueError(msg)
+    return found
+
+
+def is_own_preset(directory: Path) -> bool:
+    """Say whether a directory has the config of one of our backbones."""
+    path = directory / "config.json"
+    if not path.is_file():
+        return False
+    name = read_json(path).get("registered_name")
+    return isinstance(name, str) and name.startswith(OWN_PACKAGE)
 
 
 def get_format(key: str) -> CheckpointFormat:

@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from keras_albert.presets.atomic_directory import former_directory
 from keras_albert.presets.builtin import BUILTIN_PRESETS
 
 _CONNECT_SECONDS = 5
@@ -37,9 +38,13 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
         ConnectionError: If the files are not in the cache and the hub cannot be
             reached.
     """
+    name = os.fspath(handle)
     if Path(handle).is_dir():
         return Path(handle)
-    name = os.fspath(handle)
+    # What a save was replacing when it died.
+    former = former_directory(Path(handle))
+    if former.is_dir():
+        return former
     origin = name
     if name in BUILTIN_PRESETS:
         preset = BUILTIN_PRESETS[name]

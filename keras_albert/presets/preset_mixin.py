@@ -1,16 +1,21 @@
 """`from_preset` and `save_to_preset`, for backbones, tokenizers and tasks alike."""
 
-import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.builtin import BUILTIN_PRESETS
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
 from keras_albert.presets.handles import local_directory
-from keras_albert.presets.stored_weights import INDEX_FILE, shard_names
+from keras_albert.presets.preset_checks import check_preset
+from keras_albert.presets.preset_files import preset_directory
+from keras_albert.presets.reading import reading
+
+# How Keras begins when a class does not take the arguments of its config.
+_NOT_BUILT = "could not be deserialized properly"
 
 
 class PresetMixin:
@@ -54,17 +59,9 @@ class PresetMixin:
         checkpoint_format = find_format(directory)
         if checkpoint_format is not None:
             return cls._from_checkpoint(checkpoint_format, directory, **kwargs)
-        _check_config(directory)
-        _check_weight_files(directory)
-        try:
+        with _unchanged(directory), _loading(directory, kwargs):
+            check_preset(directory, **kwargs)
             return cls._from_own_preset(directory, **kwargs)
-        except (KeyError, OSError) as error:
-            msg = (
-                f"{directory} could not be loaded as {cls.__name__}: its files are "
-                f"damaged or do not fit each other ({error}). Save or copy the preset "
-                "again."
-            )
-            raise ValueError(msg) from error
 
     @classmethod
     def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
@@ -81,8 +78,9 @@ class PresetMixin:
     def save_to_preset(self, preset_dir: str | os.PathLike[str], **kwargs: Any) -> None:
         """Save everything that `from_preset` needs.
 
-        The directory is written under a temporary name and moved into place: if
-        anything fails, nothing changes.
+        At each moment the directory holds what it did, or what is saved, also if
+        this process dies. What is saved replaces an earlier preset there, all of
+        it; files that are of no preset, such as a `README.md`, stay.
 
         Args:
             preset_dir: string or path. The directory.
@@ -90,50 +88,43 @@ class PresetMixin:
 
         Raises:
             NotADirectoryError: If `preset_dir` is a file.
+            ValueError: If what is there would not go with what is saved: another
+                library's checkpoint, or a task, where a backbone alone is saved.
+                Nothing has changed then.
         """
-        with atomic_directory(preset_dir) as directory:
+        with preset_directory(preset_dir) as directory:
             super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
 
 
-def _check_config(directory: Path) -> None:
-    path = directory / "config.json"
+@contextmanager
+def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Name the preset in any error, unless it may be of an argument's making."""
     try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        registered_name = config["registered_name"]
-    except FileNotFoundError as error:
-        msg = (
-            f"{directory} holds no `config.json`, so it is not a preset. Pass the "
-            "directory that `save_to_preset` wrote, or one with the files of a "
-            "released checkpoint."
-        )
-        raise ValueError(msg) from error
-    # A `JSONDecodeError` and a `UnicodeDecodeError` are a `ValueError`.
-    except (KeyError, TypeError, ValueError, OSError, RecursionError) as error:
-        msg = (
-            f"{path} is not the config of an ALBERT preset ({error!r}). Save or copy "
-            "the preset again."
-        )
-        raise ValueError(msg) from error
-    if not str(registered_name).startswith("keras_albert>"):
-        msg = (
-            f"{path} describes a {registered_name!r}, which is not an ALBERT model. "
-            "Pass a preset of keras_albert or a checkpoint of ALBERT."
-        )
+        yield
+    except Exception as error:
+        if _NOT_BUILT in str(error) and isinstance(error.__context__, Exception):
+            # Keras puts a page of advice and the whole config around it.
+            error = error.__context__
+        given = set(arguments) - {"load_weights"}
+        if given and isinstance(error, TypeError | ValueError):
+            raise error from None
+        with reading(directory, "Save or copy the preset again."):
+            raise error from None
+
+
+@contextmanager
+def _unchanged(directory: Path) -> Iterator[None]:
+    """Find a preset that was replaced while it was read, one file after the other."""
+    before = _identity(directory)
+    yield
+    if _identity(directory) != before:
+        msg = f"{directory} was saved anew while it was loaded. Load it again."
         raise ValueError(msg)
 
 
-def _check_weight_files(directory: Path) -> None:
-    """Find a truncated file, or one outside, before anything is built."""
-    import h5py  # noqa: PLC0415  (comes with Keras; seldom needed at import)
-
-    if (directory / INDEX_FILE).is_file():
-        shard_names(directory / INDEX_FILE)
-    for path in sorted(directory.glob("*.h5")):
-        try:
-            h5py.File(path).close()
-        except OSError as error:
-            msg = (
-                f"{path} ({path.stat().st_size:,} bytes) is damaged or truncated "
-                f"({error}). Copy or download it again."
-            )
-            raise ValueError(msg) from error
+def _identity(directory: Path) -> tuple[int, int] | None:
+    try:
+        found = directory.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

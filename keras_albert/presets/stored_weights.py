@@ -1,14 +1,15 @@
 """What a preset's weight files hold, before anything is loaded from them."""
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 
-WEIGHTS_FILE = "model.weights.h5"
-INDEX_FILE = "model.weights.json"
+from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
+from keras_albert.presets.reading import read_json, reading
 
 
 def weights_path(directory: Path) -> Path:
@@ -29,15 +30,27 @@ def weights_path(directory: Path) -> Path:
             return directory / name
     msg = (
         f"{directory} holds neither `{WEIGHTS_FILE}` nor `{INDEX_FILE}`. Copy or "
-        "download the preset again, or pass `load_weights=False` for random weights."
+        "download the preset again. In Python `load_weights=False` does without."
     )
     raise ValueError(msg)
+
+
+class StoredArray(NamedTuple):
+    """What a file says of one of its arrays.
+
+    Attributes:
+        shape: Tuple of int.
+        kind: string. `"float"` for any floating point type, else its name.
+    """
+
+    shape: tuple[int, ...]
+    kind: str
 
 
 def check_stored_weights(
     model: keras.Model | Sequence[keras.Variable], path: Path
 ) -> None:
-    """See that a file holds the weights of a model, no more and no fewer.
+    """Check that a file holds the weights of a model, no more and no fewer.
 
     Keras passes over what only the file or only the model has, and a model whose
     config and weights contradict each other would come out half random. The file
@@ -48,23 +61,64 @@ def check_stored_weights(
         path: Path. A `.weights.h5` file, or the `.weights.json` index of shards.
 
     Raises:
-        ValueError: If they do not fit, or the index is damaged.
-        OSError: If a file is missing or damaged.
+        ValueError: If they do not fit, a file is missing or damaged, or a weight is
+            NaN or infinite.
     """
     weights = model if isinstance(model, Sequence) else model.weights
-    files = [path]
-    if path.suffix == ".json":
-        files = [path.parent / name for name in shard_names(path)]
-    stored = Counter(shape for file in files for shape in _stored_shapes(file))
-    built = Counter(tuple(weight.shape) for weight in weights)
+    stored = Counter(stored_arrays(path))
+    built = Counter(
+        StoredArray(tuple(weight.shape), _kind(weight.dtype)) for weight in weights
+    )
     if stored != built:
         msg = (
             f"{path} does not hold the weights of the model that its config describes. "
-            f"Only in the file, by shape: {dict(stored - built)}. Only in the model: "
-            f"{dict(built - stored)}. Nothing was loaded. Use files that belong "
+            f"Only in the file: {_listed(stored - built)}. Only in the model: "
+            f"{_listed(built - stored)}. Nothing was loaded. Use files that belong "
             "together, and leave out arguments that change shapes."
         )
         raise ValueError(msg)
+    check_finite(path)
+
+
+def check_finite(path: Path) -> None:
+    """Check that the weights in a file are numbers, one array after the other.
+
+    Args:
+        path: Path. A `.weights.h5` file, or the `.weights.json` index of shards. What
+            it claims has been checked by `stored_arrays`.
+
+    Raises:
+        ValueError: If one is NaN or infinite, or the file is damaged.
+    """
+
+    def check(name: str, entry: Any) -> None:
+        if _kind_of(entry) != "float" or np.isfinite(_floats(entry[()])).all():
+            return
+        msg = (
+            f"{entry.file.filename} has a weight that is NaN or infinite, in {name!r}. "
+            "Copy or download it again; if it was saved so, go back to an earlier "
+            "checkpoint and train at a lower rate."
+        )
+        raise ValueError(msg)
+
+    for file in _files(path):
+        _visit_weights(file, check)
+
+
+def stored_arrays(path: Path) -> list[StoredArray]:
+    """List the arrays of a weights file, all of which it really holds.
+
+    Args:
+        path: Path. A `.weights.h5` file, or the `.weights.json` index of shards.
+
+    Returns:
+        The arrays; not the states of optimizers and of random generators.
+
+    Raises:
+        ValueError: If a file is missing or damaged, claims more than it holds, or
+            points outside.
+    """
+    return [array for file in _files(path) for array in _arrays_of_file(file)]
 
 
 def shard_names(index: Path) -> set[str]:
@@ -79,20 +133,14 @@ def shard_names(index: Path) -> set[str]:
     Raises:
         ValueError: If the index is damaged, or a name leads out of the directory.
     """
-    try:
-        values = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        msg = (
-            f"{index} is not the index of sharded weights ({error!r}). Copy or "
-            "download it again."
-        )
-        raise ValueError(msg) from error
-    lists = [value if isinstance(value, list) else [value] for value in values]
-    return {check_shard_name(name, index) for names in lists for name in names}
+    with reading(index):
+        values = list(read_json(index)["weight_map"].values())
+        lists = [value if isinstance(value, list) else [value] for value in values]
+        return {check_shard_name(name, index) for names in lists for name in names}
 
 
 def check_shard_name(name: object, index: Path) -> str:
-    """See that the name of a shard cannot lead out of its directory.
+    """Check that the name of a shard cannot lead out of its directory.
 
     Args:
         name: The name, as an index file gives it.
@@ -116,18 +164,75 @@ def check_shard_name(name: object, index: Path) -> str:
     raise ValueError(msg)
 
 
-def _stored_shapes(path: Path) -> list[tuple[int, ...]]:
+def _files(path: Path) -> list[Path]:
+    if path.suffix != ".json":
+        return [path]
+    return [path.parent / name for name in sorted(shard_names(path))]
+
+
+def _visit_weights(path: Path, visit: Callable[[str, Any], None]) -> None:
+    """Visit the arrays of a file; not the states of optimizers and generators."""
     import h5py  # noqa: PLC0415  (comes with Keras; seldom needed at import)
 
-    shapes: list[tuple[int, ...]] = []
+    def visit_weight(name: str, entry: object) -> None:
+        if isinstance(entry, h5py.Dataset):
+            is_state = name.startswith("optimizer/") or str(entry.dtype) == "uint32"
+            if not is_state:
+                visit(name, entry)
 
-    def note(name: str, entry: object) -> None:
-        # The states of optimizers and of random generators are no weights.
-        if name.startswith("optimizer/"):
-            return
-        if isinstance(entry, h5py.Dataset) and str(entry.dtype) != "uint32":
-            shapes.append(tuple(entry.shape))
+    if not path.is_file():
+        msg = f"{path} is missing. Copy or download the whole preset again."
+        raise ValueError(msg)
+    with reading(path), h5py.File(path) as file:
+        file.visititems(visit_weight)
 
-    with h5py.File(path) as file:
-        file.visititems(note)
-    return shapes
+
+def _arrays_of_file(path: Path) -> list[StoredArray]:
+    arrays: list[StoredArray] = []
+    claimed = 0
+
+    def note(name: str, entry: Any) -> None:
+        nonlocal claimed
+        if entry.external or entry.is_virtual:
+            raise ValueError(f"the values of {name!r} are in another file")
+        # What was never written reads as zeros, and what is compressed may be as
+        # large as it likes; Keras writes neither.
+        if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
+            raise ValueError(f"it holds only a part of {name!r}, or compressed values")
+        claimed += entry.nbytes
+        arrays.append(StoredArray(tuple(entry.shape), _kind_of(entry)))
+
+    _visit_weights(path, note)
+    with reading(path):
+        if claimed > path.stat().st_size:
+            raise ValueError("its arrays claim more bytes than it has")
+    return arrays
+
+
+def _kind_of(entry: Any) -> str:
+    # HDF5 has no name for bfloat16; Keras notes it.
+    is_opaque = entry.dtype.kind == "V"
+    return _kind(entry.attrs.get("dtype", entry.dtype) if is_opaque else entry.dtype)
+
+
+def _floats(values: Any) -> Any:
+    if values.dtype.kind == "f":
+        return values
+    if values.dtype.itemsize != 2:
+        raise TypeError(f"its floats of {values.dtype.itemsize} bytes are unknown")
+    # bfloat16, the upper half of a float32.
+    return (values.view("<u2").astype("<u4") << 16).view("<f4")
+
+
+def _kind(dtype: object) -> str:
+    return "float" if "float" in str(dtype) else str(dtype)
+
+
+def _listed(arrays: Counter[StoredArray], most: int = 20) -> str:
+    """List what differs, as `float (2, 3)` or `int8 (2, 3) x 4`."""
+    listed = [
+        f"{kind} {shape}" + (f" x {count}" if count > 1 else "")
+        for (shape, kind), count in arrays.items()
+    ]
+    more = [f"and {len(listed) - most} more"] if len(listed) > most else []
+    return ", ".join(listed[:most] + more) or "nothing"

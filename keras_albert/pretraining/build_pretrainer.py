@@ -8,7 +8,7 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
 from keras_albert.pretraining.token_cross_entropy import TokenCrossEntropy
-from keras_albert.tasks.default_optimizer import adamw
+from keras_albert.tasks.default_optimizer import NOT_DECAYED, adamw
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
 from keras_albert.tasks.pretrainer import AlbertPretrainer
 from keras_albert.tasks.token_accuracy import TokenAccuracy
@@ -16,6 +16,9 @@ from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
 from keras_albert.text.pretrainer_preprocessor import AlbertPretrainerPreprocessor
+
+# The path of a variable that Muon leaves to AdamW; vectors it leaves by itself.
+_OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"
 
 
 def build_pretrainer(
@@ -87,7 +90,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
         config: `PretrainingConfig`.
 
     Returns:
-        An AdamW or a `Lamb`; under `mixed_float16` within a loss scale.
+        An AdamW, a Muon or a `Lamb`; under `mixed_float16` within a loss scale.
     """
     several = config.accumulation_steps > 1
     schedule = WarmUpAndDecay(
@@ -101,10 +104,34 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
         "global_clipnorm": config.clip_norm or None,
         "gradient_accumulation_steps": config.accumulation_steps if several else None,
     }
+    if config.ema_momentum:
+        # Keras averages after every batch, and the weights change after several.
+        momentum = config.ema_momentum ** (1 / config.accumulation_steps)
+        arguments |= {"use_ema": True, "ema_momentum": momentum}
     if config.optimizer == "lamb":
-        optimizer = Lamb(schedule, decay_rate=config.weight_decay, **arguments)
+        optimizer = Lamb(
+            schedule,
+            decay_rate=config.weight_decay,
+            beta_2=config.beta_2,
+            **arguments,
+        )
+    elif config.optimizer == "muon":
+        optimizer = keras.optimizers.Muon(
+            schedule,
+            weight_decay=config.weight_decay,
+            adam_weight_decay=config.weight_decay,
+            adam_beta_2=config.beta_2,
+            exclude_layers=[_OUTSIDE_OF_BLOCKS],
+            **arguments,
+        )
+        optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
     else:
-        optimizer = adamw(schedule, config.weight_decay, **arguments)
+        optimizer = adamw(
+            schedule, config.weight_decay, beta_2=config.beta_2, **arguments
+        )
+    # Keras would put the average in the place of the weights after each call of `fit`,
+    # and a run is made of several.
+    optimizer.finalize_variable_values = lambda variables: None
     if config.precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer

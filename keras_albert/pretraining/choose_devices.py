@@ -7,9 +7,9 @@ from typing import Any
 import keras
 
 from keras_albert.pretraining.keras_devices import KerasDevices
-from keras_albert.pretraining.one_device import OneDevice
 from keras_albert.pretraining.tensorflow_replicas import TensorflowReplicas
 from keras_albert.pretraining.torch_processes import TorchProcesses
+from keras_albert.training.one_device import OneDevice
 
 _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
 

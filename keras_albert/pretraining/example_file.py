@@ -19,13 +19,11 @@ class Example(NamedTuple):
 
     Args:
         token_ids: int32 array `(tokens,)`. Of the first segment, then of the second.
-        word_starts: bool array `(tokens,)`. Whether a token begins a word.
         boundary: int. Tokens in the first segment.
         document: int. A 64-bit number of the document.
     """
 
     token_ids: IntArray
-    word_starts: Any
     boundary: int
     document: int
 
@@ -44,9 +42,6 @@ def example_schema(vocabulary_size: int) -> Any:
     return pa.schema(
         [
             pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
-            pa.field(
-                "word_starts", pa.list_(pa.field("item", pa.bool_(), False)), False
-            ),
             pa.field("boundary", pa.int32(), False),
             pa.field("document", pa.uint64(), False),
         ]
@@ -170,13 +165,11 @@ class _Columns(NamedTuple):
 def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
     rows = TokenRows.from_arrays([example.token_ids for example in examples])
     offsets = np.append(rows.starts, len(rows.values)).astype(np.int32)
-    ids, starts = (schema.field(name).type for name in ("token_ids", "word_starts"))
-    flags = np.concatenate([example.word_starts for example in examples])
+    ids = schema.field("token_ids").type
     columns = [
         pa.ListArray.from_arrays(
             offsets, pa.array(rows.values, ids.value_type), type=ids
         ),
-        pa.ListArray.from_arrays(offsets, pa.array(flags), type=starts),
         pa.array([example.boundary for example in examples], pa.int32()),
         pa.array([example.document for example in examples], pa.uint64()),
     ]

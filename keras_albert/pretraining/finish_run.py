@@ -7,39 +7,37 @@ from typing import Any
 import keras
 import numpy.typing as npt
 
-from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.presets.preset_files import preset_directory
 from keras_albert.presets.versions import versions
 from keras_albert.pretraining.build_pretrainer import build_pretrainer
 from keras_albert.pretraining.held_out import HeldOut
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
 from keras_albert.pretraining.pretraining_data import PretrainingData
-from keras_albert.pretraining.run_folder import RunFolder
 from keras_albert.pretraining.run_story import draw_curve, model_card
-from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_curve import write_table
+from keras_albert.training.training_recorder import TrainingRecorder
 
 
 def judge_best(
     task: Any,
     config: PretrainingConfig,
-    folder: RunFolder,
-    devices: Any,
+    recorder: TrainingRecorder,
     held_out: HeldOut,
-) -> tuple[dict[str, float], int]:
+) -> dict[str, float]:
     """Evaluate the best weights, on all devices.
 
     Args:
         task: The trained model, which keeps these weights.
         config: `PretrainingConfig`.
-        folder: `RunFolder`.
-        devices: An object with the members of `OneDevice`.
+        recorder: `TrainingRecorder` of the run.
         held_out: `HeldOut`.
 
     Returns:
-        The scores, and the step that the weights are of.
+        The scores.
     """
-    best = TrainingCheckpoint.read(folder.best)
-    devices.assign(task.variables, best.groups["model"])
+    recorder.load_best(task)
     x, y, weights = held_out.arrays
     scores: dict[str, float] = keras.Model.evaluate(
         task,
@@ -50,16 +48,19 @@ def judge_best(
         verbose=0,
         return_dict=True,
     )
-    return scores, best.step // config.accumulation_steps
+    return scores | {
+        "masked_lm_bits_per_character": held_out.bits_per_character(
+            scores.get("masked_lm_loss", scores["loss"])
+        )
+    }
 
 
 def finish_run(
     task: Any,
     weights: list[npt.NDArray[Any]],
     scores: dict[str, float],
-    best_step: int,
     config: PretrainingConfig,
-    folder: RunFolder,
+    recorder: TrainingRecorder,
     data: PretrainingData,
     held_out: HeldOut,
 ) -> None:
@@ -70,16 +71,15 @@ def finish_run(
         weights: list of arrays. Its best weights, which may be spread over processes
             in the model itself.
         scores: dict of float. How they did on held-out documents.
-        best_step: int. The step that they are of.
         config: `PretrainingConfig`.
-        folder: `RunFolder`.
+        recorder: `TrainingRecorder` of the run.
         data: `PretrainingData` that was trained on.
         held_out: `HeldOut`.
     """
     report = {
         "scores": scores,
         "baselines": held_out.baselines,
-        "best step": best_step,
+        "best step": recorder.best_done // config.accumulation_steps,
         "settings": config.to_dict(),
         "data": {
             **data.metadata.counters,
@@ -89,12 +89,13 @@ def finish_run(
         },
         "versions": versions(),
     }
-    rows = folder.curve.rows()
+    folder, rows = recorder.folder, recorder.rows
     with atomic_file(folder.path / "report.json") as partial:
         partial.write_text(json.dumps(report, indent=2), encoding="utf-8")
-    folder.curve.write_csv(folder.path / "curve.csv")
+    write_table(folder.path / "curve.csv", rows)
     draw_curve(folder.path / "curve.png", rows, held_out.baselines)
-    _save(task, weights, config, folder, model_card(report, rows, task), data)
+    last = config.stage_settings[-1]
+    _save(task, weights, last, folder, model_card(report, rows, task), data)
 
 
 def _save(
@@ -113,7 +114,7 @@ def _save(
     finished = build_pretrainer(config, data.tokenizer, length, **usual)
     finished.set_weights(weights)
     plot = folder.path / "curve.png"
-    with atomic_directory(folder.preset) as preset:
+    with preset_directory(folder.preset) as preset:
         finished.save_to_preset(preset)
         (preset / "README.md").write_text(card, encoding="utf-8")
         if plot.is_file():

@@ -1,5 +1,6 @@
 """What a run is judged by: a fixed part of the held-out documents."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -7,7 +8,14 @@ import keras
 import numpy as np
 
 from keras_albert.pretraining.pretraining_data import PretrainingData
+from keras_albert.text.whole_word_masking import MaskingRates
 from keras_albert.types import Batch
+
+# The same for every run, whatever it masks in training, so that runs compare: 15% of
+# the tokens, single words, all of them replaced by [MASK].
+EVALUATION_MASKS = MaskingRates(
+    selection=0.15, mask_token=1.0, random_token=0.0, max_ngram=1
+)
 
 # Examples that are masked at a time.
 _READ = 256
@@ -23,10 +31,12 @@ class HeldOut:
     Args:
         arrays: `(x, y, sample_weight)`, for `evaluate`.
         baselines: dict of float. What is reached without reading a text, by metric.
+        characters_per_token: float. Of the masked tokens, a leading space included.
     """
 
     arrays: Batch
     baselines: dict[str, float]
+    characters_per_token: float
 
     @classmethod
     def read(
@@ -63,15 +73,35 @@ class HeldOut:
             baselines = {"masked_lm": baselines}
         weights = keras.tree.map_structure(lambda w: w * (w.size / w.sum()), weights)
         named = {f"{name}_accuracy": share for name, share in baselines.items()}
-        return cls((x, y, weights), named)
+        labels, counted = (
+            each["masked_lm"] if isinstance(each, dict) else each
+            for each in (y, weights)
+        )
+        tokenizer = data.tokenizer
+        widths = np.array(
+            [len(tokenizer.id_to_token(i)) for i in range(tokenizer.vocabulary_size())]
+        )
+        return cls((x, y, weights), named, float(widths[labels[counted > 0]].mean()))
+
+    def bits_per_character(self, masked_lm_loss: float) -> float:
+        """Convert a loss per masked token, which depends on the vocabulary's size.
+
+        Args:
+            masked_lm_loss: float. The mean cross-entropy of the masked tokens, in nats.
+
+        Returns:
+            Bits per character of the masked tokens, which compare across vocabularies.
+        """
+        return masked_lm_loss / math.log(2) / self.characters_per_token
 
     @property
     def num_masked(self) -> int:
         """Masked tokens in all."""
-        weights: Any = self.arrays[2]
-        if isinstance(weights, dict):
-            weights = weights["masked_lm"]
-        return int(np.count_nonzero(weights))
+        return int(np.count_nonzero(_of_masked_tokens(self.arrays[2])))
+
+
+def _of_masked_tokens(values: Any) -> Any:
+    return values["masked_lm"] if isinstance(values, dict) else values
 
 
 def _most_frequent(labels: Any, weights: Any) -> float:

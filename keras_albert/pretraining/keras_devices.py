@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.pretraining.metric_state import build_metrics
-from keras_albert.pretraining.one_device import OneDevice
 from keras_albert.pretraining.replica_rows import check_rows
+from keras_albert.training.metric_state import build_metrics
+from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
 
 # Along which axis a weight of a block is cut, so that no device needs a whole matrix:
@@ -70,11 +70,12 @@ class KerasDevices(OneDevice):
         scope: AbstractContextManager[Any] = self.distribution.scope()
         return scope
 
-    def prepare(self, model: Any) -> None:
+    def prepare(self, model: Any, batch: Batch) -> None:
         """Place the metrics too, and check that heads can be shared out.
 
         Args:
             model: A compiled model, whose optimizer is built.
+            batch: A batch as it is trained on; see `build_metrics`.
 
         Raises:
             ValueError: If the parts do not divide the number of heads.
@@ -85,7 +86,7 @@ class KerasDevices(OneDevice):
                 f"{self.parts} parts. Choose a number that divides the heads."
             )
             raise ValueError(msg)
-        build_metrics(model)
+        build_metrics(model, batch)
 
     def batches(self, batches: Any, example: Batch) -> Any:
         """Check that there are as many rows for each device."""

@@ -30,6 +30,8 @@ from keras_albert.text.albert_tokenizer import AlbertTokenizer
 
 # Some seconds to some minutes of work, and shards of a like size.
 PART_SIZE = 64 * 2**20
+# What Beam adds to an error.
+_WHERE = " [while running "
 _REPORT = re.compile(r"\d{5,}\.json")
 _SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}-of-\d{{5,}}\.arrow")
 
@@ -104,6 +106,7 @@ def prepare_examples(
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
+    make_directory(os.fspath(output))
     parts = find_parts([os.fspath(pattern) for pattern in patterns], part_size)
     if not parts:
         raise ValueError(f"The files are empty: {', '.join(map(str, patterns))}.")
@@ -113,7 +116,6 @@ def prepare_examples(
         os.fspath(output), proto, pairs, held_out, text_field, len(parts)
     )
     _clear(settings, parts)
-    make_directory(settings.output)
     _run(settings, parts, pipeline_options)
     return _finish(settings, parts)
 
@@ -142,13 +144,30 @@ def _run(
                 Metrics.counter("keras_albert", name).inc(count)
             yield element[0]
 
-    with beam.Pipeline(options=pipeline_options) as pipeline:
-        _ = (
-            pipeline
-            | "Parts" >> beam.Create(list(enumerate(parts)))
-            | "Share out" >> beam.Reshuffle()
-            | "Prepare" >> beam.ParDo(Prepare())
+    try:
+        with beam.Pipeline(options=pipeline_options) as pipeline:
+            _ = (
+                pipeline
+                | "Parts" >> beam.Create(list(enumerate(parts)))
+                | "Share out" >> beam.Reshuffle()
+                | "Prepare" >> beam.ParDo(Prepare())
+            )
+    except Exception as error:
+        raise _raised_by_worker(error) from error
+
+
+def _raised_by_worker(error: BaseException) -> BaseException:
+    """Find what a worker raised, Ctrl-C too, in what Beam makes of it."""
+    while _WHERE in str(error) and error.__context__ is not None:
+        error = error.__context__
+    # Another process' error is a text, with its traceback.
+    last = re.findall(rf"^(\w+): (.*){re.escape(_WHERE)}", str(error), re.MULTILINE)
+    if last:
+        name, words = last[-1]
+        return {"KeyboardInterrupt": KeyboardInterrupt()}.get(
+            name, RuntimeError(words if name.endswith("Error") else f"{name}: {words}")
         )
+    return error
 
 
 def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:

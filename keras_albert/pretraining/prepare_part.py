@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -182,8 +183,19 @@ def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
 
 
 def make_directory(path: str) -> None:
-    """Make a directory where the filesystem has such, unless it is there."""
+    """Make a directory where the filesystem has such, unless it is there.
+
+    Args:
+        path: string.
+
+    Raises:
+        NotADirectoryError: If there is a file.
+        OSError: If it cannot be made.
+    """
     filesystems = beam_filesystems()
+    if os.path.isfile(path):
+        msg = f"{path} is a file, and a directory is to be written. Name another path."
+        raise NotADirectoryError(msg)
     try:
         filesystems.mkdirs(path)
     except OSError:

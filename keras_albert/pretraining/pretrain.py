@@ -13,14 +13,29 @@ from keras_albert.pretraining.build_pretrainer import (
 from keras_albert.pretraining.choose_devices import choose_devices
 from keras_albert.pretraining.finish_run import finish_run, judge_best
 from keras_albert.pretraining.held_out import HeldOut
-from keras_albert.pretraining.prefetched_batches import PrefetchedBatches
 from keras_albert.pretraining.pretraining_batches import PretrainingBatches
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
-from keras_albert.pretraining.pretraining_data import PretrainingData
-from keras_albert.pretraining.run_folder import RunFolder
+from keras_albert.pretraining.pretraining_recorder import PretrainingRecorder
+from keras_albert.pretraining.stage import Stage, read_stages
 from keras_albert.pretraining.starting_preset import load_starting_weights
-from keras_albert.pretraining.stop_signals import StopSignals
-from keras_albert.pretraining.training_recorder import TrainingRecorder
+from keras_albert.training.resumable_fit import resumable_fit
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.stop_signals import StopSignals
+from keras_albert.types import Batch
+
+# Settings that a run may be gone on with after they were changed: they move files,
+# share out work or save memory. The rate and the limit of gradients are what helps a
+# run whose loss became infinite.
+_MAY_CHANGE = {
+    "data",
+    "output",
+    "distribution",
+    "remat",
+    "unroll",
+    "checkpoint_every",
+    "learning_rate",
+    "clip_norm",
+}
 
 
 def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, float]:
@@ -52,102 +67,73 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
             data are not what the settings need.
     """
     folder = RunFolder(Path(config.output))
+    folder.check_unfinished()
     devices = choose_devices(config.distribution)
     keras.utils.set_random_seed(config.seed)
-    data = read_data(config, "train")
-    length = config.sequence_length or data.sequence_length
+    stages = read_stages(config)
+    data = stages[-1].data
     identity = config.to_dict() | {
         "training examples": len(data),
         "training tokens": data.num_tokens,
         "vocabulary": data.tokenizer.vocabulary_size(),
     }
-    checkpoint = folder.open(identity)
-    held_out = HeldOut.read(
-        read_data(config, "held_out"),
-        config.evaluation_examples,
-        config.micro_batch_size,
-        length,
-    )
-    batches = data.batches(
-        config.micro_batch_size, length, accumulation_steps=config.accumulation_steps
-    )
-    per_example = min(length, data.num_tokens / len(data) + 3)
+    checkpoint = folder.open(identity, _MAY_CHANGE)
+    length = max(stage.sequence_length for stage in stages)
     with devices.scope(), StopSignals() as stop:
-        task = build_pretrainer(config, data.tokenizer, length)
-        if config.preset is not None and checkpoint is None:
-            load_starting_weights(task, config.preset)
-        compile_pretrainer(task, config)
-        devices.prepare(task)
-        recorder = TrainingRecorder(
-            config, folder, devices, stop, identity, per_example
-        )
-        if checkpoint is not None:
-            recorder.restore(checkpoint, task)
-        if devices.is_chief:
-            folder.last.parent.mkdir(parents=True, exist_ok=True)
-            folder.curve.cut(recorder.done // config.accumulation_steps)
-        _fit(task, config, batches, held_out, recorder, verbose)
-        scores, step = judge_best(task, config, folder, devices, held_out)
+        recorder = PretrainingRecorder(config, folder, devices, stop, identity)
+        done = 0 if checkpoint is None else checkpoint.step
+        task: Any = None
+        for stage in stages:
+            if stage.end <= done and stage is not stages[-1]:
+                continue
+            before, task = task, build_pretrainer(stage.config, data.tokenizer, length)
+            if config.preset is not None and before is None and checkpoint is None:
+                load_starting_weights(task, config.preset)
+            # The rate and all else that updates follow belong to the whole run.
+            compile_pretrainer(task, config)
+            batches = stage.batches()
+            devices.prepare(task, batches.batch(0, devices.shard, devices.num_shards))
+            if before is None:
+                recorder.begin(checkpoint, task)
+            else:
+                recorder.hand_over(before, task)
+            held_out = stage.held_out()
+            recorder.begin_stage(stage)
+            _fit(task, config, stage, batches, held_out, recorder, verbose)
+        last = stages[-1].config
+        scores = judge_best(task, last, recorder, held_out)
         weights = devices.values(task.weights)
     # Outside the scope: the finished model is of one process.
     if devices.is_chief:
-        finish_run(task, weights, scores, step, config, folder, data, held_out)
+        finish_run(task, weights, scores, config, recorder, data, held_out)
     devices.barrier()
     return scores
-
-
-def read_data(config: PretrainingConfig, split: Any) -> PretrainingData:
-    """Open a split of the data of a run.
-
-    Args:
-        config: `PretrainingConfig`.
-        split: string. `"train"` or `"held_out"`.
-
-    Returns:
-        The data.
-    """
-    second_task: Any = None if config.second_task == "none" else config.second_task
-    return PretrainingData(
-        config.data, split, second_task, config.masking_rates, config.seed
-    )
 
 
 def _fit(
     task: Any,
     config: PretrainingConfig,
+    stage: Stage,
     batches: PretrainingBatches,
     held_out: HeldOut,
-    recorder: TrainingRecorder,
+    recorder: PretrainingRecorder,
     verbose: Any,
 ) -> None:
-    """Train to the end, from where the recorder stands."""
+    """Train to the end of a stage."""
     devices = recorder.devices
-    row = config.log_every * config.accumulation_steps
-    total = config.steps * config.accumulation_steps
-    rows = math.ceil(total / row)
-    every = config.evaluate_every // config.log_every
+    row, every = recorder.batches_per_row, config.evaluate_every // config.log_every
+    last = math.ceil(stage.end / row)
 
-    def read(step: int) -> Any:
-        return batches.batch(step, devices.shard, devices.num_shards)
+    def read(step: int) -> Batch:
+        return batches.batch(step - stage.begin, devices.shard, devices.num_shards)
 
-    # Keras' epochs are all as long: one that is not, at either end, is a call of its
-    # own.
-    while recorder.done < total:
-        epoch, within = divmod(recorder.done, row)
-        steps = min(row - within, total - recorder.done)
-        whole = (total - recorder.done) // row if not within else 0
-        with PrefetchedBatches(read, recorder.done) as prefetched:
-            # Not the task's own `fit`, which reads and checks what users bring.
-            keras.Model.fit(
-                task,
-                devices.batches(prefetched, read(recorder.done)),
-                initial_epoch=epoch,
-                epochs=epoch + max(1, whole),
-                steps_per_epoch=steps,
-                shuffle=False,
-                validation_data=held_out.arrays,
-                validation_batch_size=config.micro_batch_size,
-                validation_freq=[*range(every, rows, every), rows],
-                callbacks=[recorder],
-                verbose=verbose if devices.is_chief else 0,
-            )
+    resumable_fit(
+        task,
+        recorder,
+        read,
+        until=stage.end,
+        validation_data=held_out.arrays,
+        validation_batch_size=stage.config.micro_batch_size,
+        validation_freq=[*range(every, last, every), last],
+        verbose=verbose if devices.is_chief else 0,
+    )

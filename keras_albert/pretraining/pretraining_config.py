@@ -3,20 +3,26 @@
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.pretraining.model_sizes import MODEL_SIZES
 from keras_albert.pretraining.setting_checks import check_types
 from keras_albert.pretraining.starting_preset import backbone_of_preset
 from keras_albert.text.whole_word_masking import MaskingRates
 
 _CHOICES = {
-    "optimizer": ("adamw", "lamb"),
+    "optimizer": ("adamw", "lamb", "muon"),
     "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "second_task": ("sentence_order", "next_sentence", "none"),
 }
+# What a stage may set for itself: nothing that changes the variables of the model.
+_OF_STAGES = ("steps", "batch_size", "sequence_length", "masked", "max_ngram")
+_OF_STAGES_BACKBONE = ("num_layers",)
+
 _AT_LEAST_ONE = (
     "steps",
     "batch_size",
@@ -53,16 +59,27 @@ class PretrainingConfig:
             after the other, to save memory. Defaults to `1`.
         sequence_length: int or `None`. Tokens in a row. Defaults to `None`, the
             data's.
-        optimizer: string. "adamw", or "lamb" for large batches. Defaults to
-            `"adamw"`.
+        stages: list of dict. Parts of the run with settings of their own, one after
+            the other: `steps`, `batch_size`, `sequence_length`, `masked`, `max_ngram`,
+            and in `backbone` `num_layers`, since layers share their weights. The last
+            one takes the steps that remain. Weights and the optimizer's state
+            pass from one to the next, and the learning rate follows the whole run.
+            Defaults to `()`, one stage.
+        optimizer: string. "adamw"; "lamb" for large batches; "muon", which updates the
+            matrices of the shared block by Muon and everything else by AdamW.
+            Defaults to `"adamw"`.
         learning_rate: float or `None`. The peak. Defaults to `None`: 0.25 /
-            `hidden_dim` and at most 1e-3 for AdamW, 0.00176 * sqrt(`batch_size` /
-            4096) for Lamb.
+            `hidden_dim` and at most 1e-3 for AdamW and Muon, 0.00176 *
+            sqrt(`batch_size` / 4096) for Lamb.
         warmup_steps: int or `None`. Updates until the peak. Defaults to `None`, a
             twentieth of all.
         decay_power: float. The exponent of the rate's way down to zero: 1 falls
             linearly, 0 not at all. Defaults to `1.0`.
         weight_decay: float. Not of biases and LayerNorms. Defaults to `0.01`.
+        beta_2: float. The decay of the mean of squared gradients. Defaults to `0.999`.
+        ema_momentum: float. The decay of a moving average of the weights, which is
+            what is evaluated and saved; 0 evaluates the weights themselves. Defaults
+            to `0.0`.
         clip_norm: float. The largest norm of all gradients together; 0 clips
             nothing. Defaults to `1.0`.
         precision: string. "float32", "mixed_bfloat16" or "mixed_float16". Defaults to
@@ -114,11 +131,14 @@ class PretrainingConfig:
     batch_size: int = 64
     accumulation_steps: int = 1
     sequence_length: int | None = None
+    stages: tuple[Mapping[str, Any], ...] = ()
     optimizer: str = "adamw"
     learning_rate: float | None = None
     warmup_steps: int | None = None
     decay_power: float = 1.0
     weight_decay: float = 0.01
+    beta_2: float = 0.999
+    ema_momentum: float = 0.0
     clip_norm: float = 1.0
     precision: str = "float32"
     remat: bool = False
@@ -136,6 +156,9 @@ class PretrainingConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        stages: Any = self.stages
+        if isinstance(stages, list):
+            object.__setattr__(self, "stages", tuple(stages))
         check_types(self)
         for name in ("data", "output"):
             if not getattr(self, name):
@@ -146,21 +169,46 @@ class PretrainingConfig:
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise self._wrong(name, "is at least 1")
-        for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
-            if not 0 <= getattr(self, name) < 2**31:
-                raise self._wrong(name, "is at least 0")
+        self._check_ranges()
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
             raise self._wrong("learning_rate", "is between 0 and 1")
         if self.sequence_length is not None and self.sequence_length < 8:
             raise self._wrong("sequence_length", "is at least 8")
         if not 0 <= self.num_warmup_steps <= self.steps:
             raise self._wrong("warmup_steps", f"is between 0 and steps={self.steps}")
+        self._check_backbone()
         self._check_multiple("batch_size", "accumulation_steps")
         self._check_multiple("evaluate_every", "log_every")
         _ = self.masking_rates  # says itself what is wrong
+        if not self.masked:
+            raise self._wrong("masked", "is above 0, or there is nothing to learn")
+        _ = self.stage_settings
+
+    def _check_ranges(self) -> None:
+        for name in ("beta_2", "ema_momentum"):
+            if not 0 <= getattr(self, name) < 1:
+                raise self._wrong(name, "is at least 0 and below 1")
+        for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
+            if not 0 <= getattr(self, name) < 2**31:
+                raise self._wrong(name, "is at least 0")
 
     def _wrong(self, name: str, rule: str) -> ValueError:
         return ValueError(f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}")
+
+    def _check_backbone(self) -> None:
+        for name in self.backbone:
+            setting = "precision" if name == "dtype" else name
+            if hasattr(self, setting):
+                msg = (
+                    f"`backbone` (`--backbone NAME=VALUE`) names `{name}`, which is a "
+                    f"setting of its own. Pass `{setting}` (`--{setting}`) instead."
+                )
+                raise ValueError(msg)
+        try:
+            refuse_unknown(AlbertBackbone, self.backbone, inherited=())
+        except TypeError as error:
+            msg = f"`backbone` (`--backbone NAME=VALUE`) does not fit: {error}"
+            raise ValueError(msg) from error
 
     def _check_multiple(self, name: str, of: str) -> None:
         value, unit = getattr(self, name), getattr(self, of)
@@ -204,9 +252,70 @@ class PretrainingConfig:
         return cls(**(read | settings))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the settings as JSON values."""
+        """Return the settings as JSON values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return values | {"backbone": dict(self.backbone)}
+        stages = [dict(stage) for stage in self.stages]
+        return values | {"backbone": dict(self.backbone), "stages": stages}
+
+    @property
+    def stage_settings(self) -> "tuple[PretrainingConfig, ...]":
+        """The settings of each stage; `steps` counts those of the stage alone."""
+        if not self.stages:
+            return (self,)
+        found, begun = [], 0
+        for number, stage in enumerate(self.stages):
+            is_last = number == len(self.stages) - 1
+            where = f"`stages[{number}]`"
+            settings = self._read_stage(stage, where, is_last)
+            settings.setdefault("steps", self.steps - begun)
+            begun += settings["steps"]
+            if settings["steps"] < 1 or begun > self.steps:
+                msg = (
+                    f"{where} ends after steps={self.steps}. Give the last stage the "
+                    "steps that remain, one at least. Received: "
+                    f"stages={list(self.stages)!r}"
+                )
+                raise ValueError(msg)
+            if not is_last and settings["steps"] % self.log_every:
+                msg = (
+                    f"{where} must end with a row of the curve. Make its `steps` a "
+                    f"multiple of log_every={self.log_every}. Received: "
+                    f"steps={settings['steps']}"
+                )
+                raise ValueError(msg)
+            # Another seed, or each stage would begin with the same examples.
+            whole: dict[str, Any] = {
+                "stages": (),
+                "warmup_steps": 0,
+                "seed": self.seed + number,
+            }
+            try:
+                found.append(replace(self, **whole, **settings))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{where}: {error}") from error
+        return tuple(found)
+
+    def _read_stage(self, stage: Any, where: str, is_last: bool) -> dict[str, Any]:
+        if not isinstance(stage, Mapping):
+            msg = f"{where} holds settings by name. Received: {stage!r}"
+            raise TypeError(msg)
+        settings = dict(stage)
+        backbone = settings.pop("backbone", {})
+        for names, known in ((settings, _OF_STAGES), (backbone, _OF_STAGES_BACKBONE)):
+            if unknown := sorted(set(names) - set(known)):
+                msg = (
+                    f"{where} cannot set {', '.join(unknown)}. A stage sets "
+                    f"{', '.join(_OF_STAGES)}, and in `backbone` "
+                    f"{', '.join(_OF_STAGES_BACKBONE)}."
+                )
+                raise ValueError(msg)
+        if "steps" in settings if is_last else "steps" not in settings:
+            msg = (
+                f"{where}: every stage but the last says its `steps`; the last one "
+                f"takes what remains of steps={self.steps}. Received: {dict(stage)!r}"
+            )
+            raise ValueError(msg)
+        return settings | {"backbone": {**self.backbone, **backbone}}
 
     @property
     def micro_batch_size(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.pretraining.training_curve import Row
+from keras_albert.training.training_curve import Row
 
 # Where files lay is nobody else's concern.
 _PRIVATE = ("data", "output", "preset")
@@ -79,8 +79,8 @@ model = AlbertClassifier.from_preset("path/to/this/directory", num_classes=2)
 ## How good it is
 
 On {report["data"]["masked held-out tokens"]:,} masked tokens of documents that were not
-trained on, by which the best checkpoint (step {report["best step"]:,}) was chosen; 10%
-of the masked tokens stand as they are.
+trained on, by which the best checkpoint (step {report["best step"]:,}) was chosen: 15%
+of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 
 {_score_table(report)}
 
@@ -133,5 +133,5 @@ def _lines(values: dict[str, Any]) -> str:
     return "\n".join(
         f"- {name.replace('_', ' ')}: `{value}`"
         for name, value in values.items()
-        if value not in (None, {})
+        if value not in (None, {}, [])
     )

@@ -11,7 +11,6 @@ from keras_albert.presets.needed_packages import check_packages
 from keras_albert.pretraining.documents import Section
 from keras_albert.pretraining.example_file import Example
 from keras_albert.text.packing import truncated_lengths
-from keras_albert.text.word_starts import WordStarts
 from keras_albert.types import Int64Array
 
 # `[CLS] A [SEP] B [SEP]`.
@@ -61,7 +60,6 @@ class SentencePairs:
     def __init__(self, tokenizer: Any, settings: PairSettings) -> None:
         self.tokenizer = tokenizer
         self.settings = settings
-        self.word_starts = WordStarts(tokenizer)
         self._split = sentence_splitter(settings.language)
 
     def __call__(self, section: Section, counters: Counter[str]) -> Iterator[Example]:
@@ -84,8 +82,6 @@ class SentencePairs:
         counters["tokens"] += len(rows.values)
         if not len(lengths):
             return
-        starts = self.word_starts(rows.values[None])[0]
-        in_words = self.word_starts.in_words(rows.values[None])[0]
         ends = np.cumsum(lengths)
         for first, middle, last in self._chunks(lengths, generator, counters):
             begin = int(ends[first] - lengths[first])
@@ -94,10 +90,7 @@ class SentencePairs:
             counters["tokens dropped: beyond a row"] += end - begin - a[1] - b[1]
             begins = (begin + a[0], boundary + b[0])
             places = np.r_[begins[0] : begins[0] + a[1], begins[1] : begins[1] + b[1]]
-            flags = starts[places]
-            for place in (0, a[1]):
-                flags[place] = in_words[places[place]]
-            yield Example(rows.values[places], flags, a[1], document)
+            yield Example(rows.values[places], a[1], document)
 
     def _chunks(
         self,

@@ -6,11 +6,11 @@ from typing import Any
 
 import keras
 
-from keras_albert.pretraining.metric_state import build_metrics
-from keras_albert.pretraining.one_device import OneDevice
 from keras_albert.pretraining.replica_rows import check_rows
 from keras_albert.pretraining.summed_update import SummedUpdate
 from keras_albert.tasks.datasets import without_autotune
+from keras_albert.training.metric_state import build_metrics
+from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
 
 
@@ -57,11 +57,12 @@ class TensorflowReplicas(OneDevice):
         scope: AbstractContextManager[Any] = tf.variable_creator_scope(create)
         return scope
 
-    def prepare(self, model: Any) -> None:
+    def prepare(self, model: Any, batch: Batch) -> None:
         """Train and evaluate on all replicas.
 
         Args:
             model: A compiled model, whose optimizer is built.
+            batch: A batch as it is trained on; see `build_metrics`.
 
         Raises:
             ValueError: If the optimizer scales losses.
@@ -71,14 +72,14 @@ class TensorflowReplicas(OneDevice):
         if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
             if self.strategy is tf.distribute.get_strategy():
                 # Keras' own step scales losses.
-                super().prepare(model)
+                super().prepare(model, batch)
                 return
             msg = (
                 "Keras cannot scale losses under `tf.distribute`. Train in "
                 "'mixed_bfloat16' instead of 'mixed_float16'."
             )
             raise ValueError(msg)
-        build_metrics(model)
+        build_metrics(model, batch)
         train, test = self._train_function(model), self._test_function(model)
 
         def make_train_function(force: bool = False) -> None:

@@ -3,8 +3,9 @@
 import os
 from typing import Any
 
-from keras_albert.pretraining.metric_state import build_metrics
-from keras_albert.pretraining.one_device import OneDevice
+from keras_albert.training.metric_state import build_metrics
+from keras_albert.training.one_device import OneDevice
+from keras_albert.types import Batch
 
 
 class TorchProcesses(OneDevice):
@@ -36,11 +37,12 @@ class TorchProcesses(OneDevice):
         self.num_shards = torch.distributed.get_world_size()
         self.is_chief = self.shard == 0
 
-    def prepare(self, model: Any) -> None:
+    def prepare(self, model: Any, batch: Batch) -> None:
         """Send the forward pass of training through the wrapper.
 
         Args:
             model: A compiled model, whose optimizer is built.
+            batch: A batch as it is trained on; see `build_metrics`.
         """
         import torch  # noqa: PLC0415  (it is the backend)
 
@@ -56,7 +58,7 @@ class TorchProcesses(OneDevice):
             def forward(self, *args: Any, **kwargs: Any) -> Any:
                 return type(model).call(model, *args, **kwargs)
 
-        build_metrics(model)
+        build_metrics(model, batch)
         forward = torch.nn.parallel.DistributedDataParallel(Forward())
 
         def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:

@@ -57,6 +57,8 @@ def train_vocabulary_on(
         True
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if output is not None:
+        make_directory(os.fspath(output))
 
     def lines() -> Iterator[str]:
         counters: Counter[str] = Counter()
@@ -72,7 +74,6 @@ def train_vocabulary_on(
     )
     if output is not None:
         directory = os.fspath(output)
-        make_directory(directory)
         with appearing_files(directory, [path_in(directory, VOCABULARY_FILE)]) as files:
             files[0].write(proto)
     return proto

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.pretraining.metric_state import build_metrics
+from keras_albert.training.metric_state import build_metrics
 
 
 def lower_training_step(
@@ -70,16 +70,6 @@ def lower_training_step(
     def describe(shape: tuple[int, ...], dtype: Any) -> Any:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=cut)
 
-    build_metrics(model)
-    state = tuple(
-        [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=whole) for v in variables]
-        for variables in (
-            model.trainable_variables,
-            model.non_trainable_variables,
-            model.optimizer.variables,
-            model.metrics_variables,
-        )
-    )
     rows, masked = (batch_size, sequence_length), (batch_size, slots)
     x = {name: describe(rows, "int32") for name in model.input}
     x["mask_positions"] = describe(masked, "int32")
@@ -91,6 +81,16 @@ def lower_training_step(
             "masked_lm": weights,
             "sentence_order": describe(rows[:1], "float32"),
         }
+    build_metrics(model, (x, y, weights))
+    state = tuple(
+        [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=whole) for v in variables]
+        for variables in (
+            model.trainable_variables,
+            model.non_trainable_variables,
+            model.optimizer.variables,
+            model.metrics_variables,
+        )
+    )
     places_after = tuple([whole] * len(part) for part in state)
     step = jax.jit(
         model.train_step, donate_argnums=0, out_shardings=(None, places_after)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from keras_albert.serving import c_api_program
 from keras_albert.serving.saved_model_file import Signature
 from keras_albert.serving.tensor_values import DTYPE_NUMBERS, DTYPES
 from keras_albert.serving.tensorflow_messages import OpList
-from keras_albert.serving.tensorflow_process import describe_end
+from keras_albert.serving.tensorflow_process import describe_end, run_child
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -68,14 +67,11 @@ def run_saved_model(
             for signature, inputs in requests
         ],
     }
-    finished = subprocess.run(
-        [os.fspath(python or sys.executable), "-I", c_api_program.__file__],
-        input=json.dumps(job),
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
+    finished = run_child(
+        [os.fspath(python or sys.executable), "-I"],
+        c_api_program.__file__,
+        os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        words=json.dumps(job) + "\n",
     )
     steps = [json.loads(line) for line in finished.stdout.splitlines()]
     if steps and "missing" in steps[0]:

@@ -2,9 +2,9 @@
 
 A server is a C++ program: it loads a model by its signatures, knows operations and no
 Python. So does this one, which imports neither TensorFlow nor this package, and runs
-under any Python that has a TensorFlow. It reads one job, JSON, from standard input and
-writes one line of JSON for each step, so that whoever started it knows how far it came
-if the library ends the process.
+under any Python that has a TensorFlow. It reads one job, a line of JSON, from standard
+input and writes one line of JSON for each step, so that whoever started it knows how
+far it came if the library ends the process.
 """
 
 import ctypes
@@ -218,7 +218,7 @@ def _say(**step: Any) -> None:
 
 def main() -> None:
     """Do the job."""
-    job = json.load(sys.stdin)
+    job = json.loads(sys.stdin.readline())
     try:
         core, text = find_libraries()
     except ImportError as error:

@@ -1,19 +1,19 @@
 """Writing a LiteRT model from any backend."""
 
 import json
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
+from keras_albert.layers.arguments import check_positive
 from keras_albert.presets.atomic_file import atomic_file, check_new_file
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.presets.temporary import temporary_directory
 from keras_albert.serving.explained_errors import explained_errors
 from keras_albert.serving.float_task import float_task
 from keras_albert.serving.model_description import describe_model
 from keras_albert.serving.served_tasks import check_is_served
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
-from keras_albert.tasks.positive_numbers import check_positive
 
 _QUANTIZATIONS = (None, "dynamic_int8", "fp16")
 
@@ -67,12 +67,12 @@ def export_litert(
     described |= {"sequence_length": sequence_length, "quantize": quantize}
     with (
         explained_errors(path),
-        tempfile.TemporaryDirectory() as preset,
         atomic_file(path) as partial,
+        temporary_directory(path) as preset,
     ):
         float_task(task).save_to_preset(preset)
         program = "keras_albert.serving.write_litert"
-        run_in_tensorflow("LiteRT model", program, preset, str(partial), options)
+        run_in_tensorflow("LiteRT model", program, str(preset), str(partial), options)
         # Behind the model, where its readers do not look.
         with zipfile.ZipFile(partial, "a") as archive:
             text = json.dumps(described, indent=2, ensure_ascii=False)

@@ -9,7 +9,7 @@ from keras_albert.presets.atomic_file import atomic_file, check_new_file
 from keras_albert.presets.needed_packages import check_packages
 from keras_albert.serving.explained_errors import explained_errors
 from keras_albert.serving.model_description import describe_model
-from keras_albert.serving.served_tasks import check_is_served
+from keras_albert.serving.served_tasks import check_is_served, check_tokenizer
 from keras_albert.tasks.classifier import AlbertClassifier
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
 from keras_albert.tasks.text_embedder import AlbertTextEmbedder
@@ -95,6 +95,8 @@ def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) 
             'none. Build it with one, or export it with inputs="tokens".'
         )
         raise ValueError(msg)
+    if inputs == "text":
+        check_tokenizer(task)
 
 
 def _describe(task: Any, inputs: str) -> dict[str, str]:

@@ -34,20 +34,26 @@ class RestRequest(NamedTuple):
 
 
 def read_rest_request(
-    body: str | bytes, signatures: Mapping[str, Signature]
+    body: str | bytes,
+    signatures: Mapping[str, Signature],
+    max_rows: int | None = None,
+    max_characters: int | None = None,
 ) -> RestRequest:
     """Read the body of a request.
 
     Args:
         body: string or bytes. JSON.
         signatures: Those of the model, by name.
+        max_rows: int or `None`. The most rows. Defaults to `None`, any number.
+        max_characters: int or `None`. The most characters of a text, or bytes of one
+            in base64. Defaults to `None`, any number.
 
     Returns:
         `RestRequest`.
 
     Raises:
         ValueError: If it is no such request; the message says what a server would
-            refuse it for.
+            refuse it for, or which bound it exceeds.
 
     Example:
         >>> from keras_albert.serving.rest_json import read_rest_request
@@ -70,7 +76,7 @@ def read_rest_request(
     name = request.get("signature_name") or _DEFAULT
     if not isinstance(name, str) or name not in signatures:
         known = ", ".join(signatures)
-        msg = f"There is no signature {name!r}. The model has: {known}."
+        msg = f"There is no signature {name!r:.80}. The model has: {known}."
         raise ValueError(msg)
     specs = signatures[name].inputs
     in_rows = "instances" in request
@@ -79,9 +85,16 @@ def read_rest_request(
         given = {next(iter(specs)): given}
     if not isinstance(given, dict) or set(given) != set(specs):
         found = ", ".join(map(str, given)) if isinstance(given, dict) else given
-        msg = f"Signature {name} takes: {', '.join(specs)}. Received: {found}"
+        msg = f"Signature {name} takes: {', '.join(specs)}. Received: {found!s:.200}"
         raise ValueError(msg)
-    inputs = {key: _read_tensor(key, given[key], specs[key]) for key in specs}
+    for key, values in given.items():
+        rows = len(values) if isinstance(values, list) else 0
+        if max_rows is not None and rows > max_rows:
+            msg = f"`{key}` has {rows:,} rows, and a request has {max_rows:,} at most."
+            raise ValueError(msg)
+    inputs = {
+        key: _read_tensor(key, given[key], specs[key], max_characters) for key in specs
+    }
     if len({len(array) for array in inputs.values()}) > 1:
         sizes = {key: len(array) for key, array in inputs.items()}
         raise ValueError(f"Inputs have as many rows as each other. Received: {sizes}")
@@ -128,12 +141,14 @@ def _columns(rows: Any, specs: Mapping[str, TensorSpec]) -> dict[str, list[Any]]
     for number, row in enumerate(rows):
         if not isinstance(row, dict) or set(row) != set(specs):
             found = ", ".join(map(str, row)) if isinstance(row, dict) else row
-            msg = f"Row {number} needs: {', '.join(specs)}. Received: {found}"
+            msg = f"Row {number} needs: {', '.join(specs)}. Received: {found!s:.200}"
             raise ValueError(msg)
     return {name: [row[name] for row in rows] for name in specs}
 
 
-def _read_tensor(name: str, values: Any, spec: TensorSpec) -> npt.NDArray[Any]:
+def _read_tensor(
+    name: str, values: Any, spec: TensorSpec, max_characters: int | None
+) -> npt.NDArray[Any]:
     flat: list[Any] = []
     shape = _flatten(values, len(spec.shape), flat)
     kind: Any = object if spec.dtype == "string" else spec.dtype
@@ -146,6 +161,14 @@ def _read_tensor(name: str, values: Any, spec: TensorSpec) -> npt.NDArray[Any]:
     array = np.empty(len(flat), kind)
     for at, value in enumerate(flat):
         read = _read_value(value, spec.dtype)
+        if max_characters is not None and isinstance(read, bytes):
+            size = len(value if isinstance(value, str) else read)
+            if size > max_characters:
+                msg = (
+                    f"`{name}` holds a text of {size:,} characters, and a text has "
+                    f"{max_characters:,} at most."
+                )
+                raise ValueError(msg)
         if read is None:
             msg = f"`{name}` holds values of {spec.dtype}. Received: {value!r:.80}"
             raise ValueError(msg)

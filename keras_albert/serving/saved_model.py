@@ -1,7 +1,6 @@
 """Writing a TensorFlow SavedModel from any backend."""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,11 @@ import keras
 
 from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.needed_packages import check_packages
+from keras_albert.presets.temporary import temporary_directory
 from keras_albert.serving.explained_errors import explained_errors
 from keras_albert.serving.model_description import describe_model
 from keras_albert.serving.saved_model_options import saved_model_options
-from keras_albert.serving.served_tasks import check_is_served
+from keras_albert.serving.served_tasks import check_is_served, check_tokenizer
 from keras_albert.serving.served_versions import served_versions
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
 
@@ -39,8 +39,8 @@ def export_saved_model(
     Args:
         task: A task with a preprocessor.
         path: Path. The directory of the model's versions.
-        version: int. Which version to write; it must be new. Defaults to `None`, the
-            highest that is there and one more.
+        version: int. Which version to write, from 0; it must be new. Defaults to
+            `None`, the highest that is there and one more.
         max_length: int. The most tokens in a row: a batch is padded to its longest
             text, and no further than this. Defaults to `None`, what the preprocessor
             has.
@@ -57,7 +57,7 @@ def export_saved_model(
         NotADirectoryError: If `path` is a file.
         OSError: If it cannot be written there.
         ValueError: If the task has no preprocessor, or is none of those that export,
-            or an option does not fit it, or the version is below 1.
+            or an option does not fit it, or the version is none that a server takes.
         RuntimeError: If the other process failed; its last words are in the message.
     """
     check_is_served(task)
@@ -67,6 +67,7 @@ def export_saved_model(
             "with one before you export it."
         )
         raise ValueError(msg)
+    check_tokenizer(task)
     options: dict[str, Any] = saved_model_options(task, max_length, top_k)
     check_packages(
         "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"
@@ -77,12 +78,12 @@ def export_saved_model(
     target = path / str(_choose_version(path, version))
     with (
         explained_errors(target),
-        tempfile.TemporaryDirectory() as preset,
         atomic_directory(target) as directory,
+        temporary_directory(target) as preset,
     ):
         task.save_to_preset(preset)
         program = "keras_albert.serving.write_saved_model"
-        arguments = (preset, str(directory), json.dumps(options))
+        arguments = (str(preset), str(directory), json.dumps(options))
         run_in_tensorflow("SavedModel", program, *arguments)
         # Another process may have taken the number: its files must not mix with these.
         _check_new_version(target)
@@ -111,8 +112,12 @@ def _choose_version(path: Path, version: int | None) -> int:
     versions = served_versions(path)
     if version is None:
         return max(versions, default=0) + 1
-    if version < 1:
-        raise ValueError(f"Versions count from 1. Received: version={version}")
+    if type(version) is not int or not 0 <= version < 2**63:
+        msg = (
+            "`version` is a whole number, at least 0, that 64 bits hold, as a server "
+            f"reads it. Received: version={version!r}"
+        )
+        raise ValueError(msg)
     _check_new_version(versions.get(version, path / str(version)))
     return version
 

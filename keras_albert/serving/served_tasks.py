@@ -48,6 +48,25 @@ def check_is_served(task: Any) -> None:
         raise ValueError(msg)
 
 
+def check_tokenizer(task: Any) -> None:
+    """Refuse a tokenizer that cuts texts: graphs tokenize with the vocabulary alone.
+
+    Args:
+        task: A task with a preprocessor.
+
+    Raises:
+        ValueError: If its tokenizer has a `sequence_length`.
+    """
+    length = task.preprocessor.tokenizer.sequence_length
+    if length is not None:
+        msg = (
+            "An exported model tokenizes whole texts, and this tokenizer cuts them to "
+            f"{length} tokens. Build it without `sequence_length`; that of the "
+            "preprocessor limits the row."
+        )
+        raise ValueError(msg)
+
+
 def graph_class(task: Any, format: str) -> Any:  # noqa: A002  (Keras' own name)
     """Find the graph of a task.
 

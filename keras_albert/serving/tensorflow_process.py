@@ -5,7 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from keras_albert.serving import child_program
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG)
 
@@ -33,15 +36,7 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
     }
-    finished = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        # What a converter says is not always UTF-8.
-        errors="replace",
-        check=False,
-    )
+    finished = run_child([sys.executable], module, environment, arguments)
     if finished.returncode:
         for code in _NO_ROOM:
             if os.strerror(code) in finished.stderr:
@@ -51,6 +46,51 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
             f"Nothing was written. It said:\n{finished.stderr[-2000:]}"
         )
         raise RuntimeError(msg)
+
+
+def run_child(
+    python: Sequence[str],
+    program: str,
+    environment: Mapping[str, str],
+    arguments: Sequence[str] = (),
+    words: str = "",
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program of Python's that ends when this process does, however that is.
+
+    Args:
+        python: Sequence of string. The interpreter, with its options.
+        program: string. A module, or the path of a file.
+        environment: Its environment.
+        arguments: Sequence of string. Defaults to none.
+        words: string. What it reads from its standard input, which stays open.
+            Defaults to nothing.
+
+    Returns:
+        Its exit status, and what it said.
+    """
+    command = [*python, child_program.__file__, program, *arguments]
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # What a converter says is not always UTF-8.
+        errors="replace",
+    ) as process:
+        if process.stdin is None:
+            raise AssertionError("opened with a pipe")
+        # `communicate` closes its own.
+        lifeline = os.dup(process.stdin.fileno())
+        try:
+            output, errors = process.communicate(words)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            os.close(lifeline)
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 def describe_end(status: int) -> str:

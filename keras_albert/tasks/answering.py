@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_albert.layers.arguments import check_positive
 from keras_albert.tasks.null_threshold import best_null_threshold
-from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.span_candidates import SpanCandidates, span_candidates
 from keras_albert.tasks.squad_scores import question_scores
 from keras_albert.text.answers import read_answers

@@ -33,9 +33,11 @@ class AutomaticCompile:
     """
 
     backbone: Any
-    optimizer: Any
+    compiled: bool
     trainable_variables: Any
-    _automatic: _Automatic | None
+    # Until `compile` sets them; `compile=False` in the constructor leaves it out.
+    optimizer: Any = None
+    _automatic: _Automatic | None = None
 
     def default_loss(self) -> Any:
         """Give the loss that `compile` uses if none is named."""
@@ -143,6 +145,11 @@ class AutomaticCompile:
         if self._automatic is not None:
             config["automatic"] = {"learning_rate": self._automatic.learning_rate}
         return config
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments; it compiles what was compiled."""
+        config: dict[str, Any] = super().get_config()  # type: ignore[misc]
+        return config if self.compiled else config | {"compile": False}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, the optimizer's state to be filled in."""

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.layers.arguments import check_positive
 from keras_albert.tasks.document_outputs import DocumentOutputs
-from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.text.text_columns import text_columns
 from keras_albert.types import Texts
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.initializers import albert_initializer
 from keras_albert.tasks.class_answers import ClassAnswers
+from keras_albert.tasks.class_weights import encode_class_weights
 from keras_albert.tasks.label_sets import encode_label_sets, set_names
 from keras_albert.tasks.labels import class_names, encode_classes, encode_scores
 from keras_albert.tasks.named_classes import NamedClasses, count_classes
@@ -182,22 +183,12 @@ class AlbertClassifier(
         self.labels = labels
         return targets
 
-    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Train; see `AlbertTask.fit`. `class_weight` takes names as well."""
-        weights = kwargs.get("class_weight")
-        if weights and any(isinstance(key, str) for key in weights):
-            y = kwargs.get("y", args[1] if len(args) > 1 else None)
-            names = self.labels or (() if y is None else class_names(y))
-            if unknown := [key for key in weights if key not in names]:
-                msg = (
-                    f"`class_weight` has {unknown[0]!r}, which is no class of the "
-                    f"model. Its classes are: {', '.join(map(repr, names)) or 'none'}."
-                )
-                raise ValueError(msg)
-            kwargs["class_weight"] = {
-                names.index(name): weight for name, weight in weights.items()
-            }
-        return super().fit(*args, **kwargs)
+    def encode_class_weight(self, class_weight: Any, y: Any) -> dict[int, float]:
+        """Turn weights of classes, by name or by number, into those of all classes."""
+        if self.is_regression or self.is_multi_label:
+            return super().encode_class_weight(class_weight, y)
+        labels = self.labels or (() if y is None else class_names(y))
+        return encode_class_weights(class_weight, self.num_classes, labels)
 
     def get_config(self) -> dict[str, Any]:
         """Give the constructor's arguments."""

@@ -1,6 +1,7 @@
 """What users pass to `fit`, as what `keras.Model.fit` takes on each backend."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, count
 from typing import Any
 
@@ -168,6 +169,30 @@ class _StreamedBatches(_MappedBatches):
         if index == 0:
             self.stream = iter(self.source)
         return self.preprocess(next(self.stream))
+
+
+def after(batch: Any) -> AbstractContextManager[Any]:
+    """Run what a step does only once its batch is there.
+
+    On TensorFlow a step finds the end of a data set of unknown length by failing, and
+    what does not depend on the batch, such as counters of steps, may run before it
+    does: metrics and the optimizer would count a batch more in each epoch.
+
+    Args:
+        batch: What the data set gave.
+
+    Returns:
+        A context in which operations wait for the batch; on other backends one that
+        changes nothing.
+    """
+    if keras.config.backend() != "tensorflow":
+        return nullcontext()
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    tensors = tf.nest.flatten(batch, expand_composites=True)
+    present = [each for each in tensors if tf.is_tensor(each)]
+    context: AbstractContextManager[Any] = tf.control_dependencies(present)
+    return context
 
 
 def numpy_batches(dataset: Any) -> Any:

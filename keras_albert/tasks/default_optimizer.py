@@ -43,8 +43,10 @@ def default_optimizer(
 
     Args:
         learning_rate: float. The highest rate.
-        total_steps: int or `None`. Steps until the rate is zero again, a tenth of
-            which are the warm-up; `None` keeps the rate constant.
+        total_steps: int or `None`. Steps until the rate is zero, a tenth of which are
+            the warm-up: step `k` of `w` has `(k + 1) / w` of the highest rate, so that
+            the first step, which may be the only one, has an effect. `None` keeps the
+            rate constant.
 
     Returns:
         The optimizer; see `adamw`.
@@ -52,11 +54,12 @@ def default_optimizer(
     rate: Any = learning_rate
     if total_steps is not None:
         warmup_steps = max(1, total_steps // 10)
+        # Keras reaches the target after `warmup_steps`; here the last one has it.
         rate = keras.optimizers.schedules.CosineDecay(
-            0.0,
-            decay_steps=max(1, total_steps - warmup_steps),
+            learning_rate / warmup_steps,
+            decay_steps=max(1, total_steps - warmup_steps + 1),
             warmup_target=learning_rate,
-            warmup_steps=warmup_steps,
+            warmup_steps=warmup_steps - 1,
         )
     return adamw(rate)
 
@@ -67,7 +70,9 @@ def adamw(
     global_clipnorm: float | None = 1.0,
     **kwargs: Any,
 ) -> keras.optimizers.Optimizer:
-    """Make an `AdamW` as the reference has it.
+    """Make an `AdamW` with the reference's epsilon, weight decay and clipping.
+
+    Moments are corrected for their bias, as Keras has it and the reference has not.
 
     Args:
         learning_rate: float or a schedule.

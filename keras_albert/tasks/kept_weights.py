@@ -21,7 +21,9 @@ def kept_weights(model: Any) -> Iterator[None]:
     if keras.config.backend() != "jax":
         yield
         return
-    variables = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
+    variables = [*model.variables, *model.metrics_variables]
+    if model.optimizer is not None:
+        variables += model.optimizer.variables
     held = [(variable, variable.value) for variable in variables]
     try:
         yield

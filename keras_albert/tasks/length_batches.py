@@ -1,7 +1,8 @@
 """Encoded examples as the batches that Keras trains on."""
 
+import copy
 import math
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ from keras_albert.types import Batch, Int64Array
 
 
 class LengthBatches(keras.utils.PyDataset):
-    """Batches of like length, packed when they are asked for.
+    """Batches of similar length, packed when they are asked for.
 
     Args:
         examples: `Examples`.
@@ -35,15 +36,36 @@ class LengthBatches(keras.utils.PyDataset):
         self.examples = examples
         self.padded_length = padded_length
         self.batch_size = batch_size
-        self.shuffle = shuffle
+        # From NumPy's global generator, which `keras.utils.set_random_seed` sets.
+        self.seed = np.random.randint(2**31) if shuffle else None
+        self.epoch = 0
         self.plan = self._make_plan()
 
     def _make_plan(self) -> list[Int64Array]:
         generator = None
-        if self.shuffle:
-            # From NumPy's global generator, which `keras.utils.set_random_seed` sets.
-            generator = np.random.default_rng(np.random.randint(2**31))
+        if self.seed is not None:
+            generator = np.random.default_rng([self.seed, self.epoch])
         return plan_batches(self.examples.lengths, self.batch_size, generator)
+
+    def of_epoch(self, epoch: int) -> Self:
+        """Make the batches of one epoch, which follow from the seed and its number.
+
+        Args:
+            epoch: int. Counts from 0.
+
+        Returns:
+            Batches that are the same whenever they are asked for.
+        """
+        batches = copy.copy(self)
+        batches.epoch = epoch
+        batches.plan = batches._make_plan()
+        seeds = getattr(self.examples, "seeds", None)
+        if seeds is not None:
+            # They are masked anew in each epoch.
+            examples: Any = copy.copy(self.examples)
+            examples.seeds = seeds.of_epoch(epoch)
+            batches.examples = examples
+        return batches
 
     def __len__(self) -> int:
         return math.ceil(len(self.examples) / self.batch_size)
@@ -55,7 +77,8 @@ class LengthBatches(keras.utils.PyDataset):
 
     def on_epoch_end(self) -> None:
         """Plan the next epoch's batches."""
-        if self.shuffle:
+        if self.seed is not None:
+            self.epoch += 1
             self.plan = self._make_plan()
 
     def restore_order(self, outputs: Any) -> Any:

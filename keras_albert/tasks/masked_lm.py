@@ -24,9 +24,11 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
     """Predict masked tokens: train on texts alone, or fill in a `[MASK]`.
 
     `fit(texts)` and `evaluate(texts)` mask words themselves; masks differ from epoch
-    to epoch, and are the same in each evaluation. `predict(texts)` gives logits
-    `(examples, slots, vocabulary_size)` for each `[MASK]` that is written in a text;
-    the number of slots is a power of two, and empty ones hold logits of position 0.
+    to epoch, and are the same in each evaluation. `predict(texts)` masks nothing: it
+    returns logits `(examples, slots, vocabulary_size)` for each `[MASK]` that is
+    written in a text; the number of slots is a power of two, and empty ones are 0.
+    Data sets and single batches are preprocessed as lists are, by the method that
+    reads them.
 
     Source: [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3.1;
     masks of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1.

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.arguments import check_positive
 from keras_albert.layers.masked_lm_head import MaskedLMHead
 from keras_albert.tasks.fill_mask import fill_masks, target_ids
 from keras_albert.tasks.id_arrays import read_positions
-from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.types import Texts
 
@@ -23,6 +23,10 @@ class MaskedLMTask(AlbertTask):
     """
 
     is_self_supervised = True
+    ids_have_targets = False
+
+    # No `[MASK]` stands in place of `[CLS]`.
+    output_places = "mask_positions"
 
     shared_head_layers = ("masked_lm_head",)
 
@@ -115,7 +119,7 @@ class MaskedLMTask(AlbertTask):
             raise ValueError(msg)
         check_positive(top_k=top_k)
         candidates = target_ids(self.preprocessor.tokenizer, targets)
-        examples, batched = self.preprocessor.encode_for_prediction(texts)
+        examples, batched = self.preprocessor.encode_for("prediction", texts)
         answers = fill_masks(self, examples, top_k, candidates, batch_size)
         return answers if batched else answers[0]
 

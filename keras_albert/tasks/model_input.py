@@ -21,6 +21,7 @@ from keras_albert.text.examples import (
     read_weights,
     weights_by_target,
 )
+from keras_albert.types import Purpose
 
 _BATCH_SIZE = 32
 
@@ -83,8 +84,7 @@ def read_model_input(
     sample_weight: Any = None,
     batch_size: int | None = None,
     shuffle: bool = False,
-    needs_targets: bool = True,
-    training: bool = False,
+    purpose: Purpose = "evaluation",
 ) -> ModelInput:
     """Read texts, arrays of ids or a data set.
 
@@ -95,8 +95,8 @@ def read_model_input(
         sample_weight: One weight an example. Defaults to `None`.
         batch_size: int. Defaults to `None`, 32.
         shuffle: bool. Whether each epoch has another order. Defaults to `False`.
-        needs_targets: bool. Whether a loss will be computed. Defaults to `True`.
-        training: bool. Whether the model will learn. Defaults to `False`.
+        purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
+            Defaults to `"evaluation"`.
 
     Returns:
         The arguments for Keras.
@@ -112,13 +112,9 @@ def read_model_input(
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
             )
             raise ValueError(msg)
-        return ModelInput(_read_dataset(task, x, shuffle, needs_targets))
-    if needs_targets and y is None and not task.is_self_supervised:
-        msg = (
-            "A loss needs targets, and `y` is None. Pass them as the second argument; "
-            "a pair of texts is one argument, `x=(first, second)`."
-        )
-        raise ValueError(msg)
+        return ModelInput(_read_dataset(task, x, shuffle, purpose))
+    needs_targets = purpose != "prediction"
+    _check_targets(task, x, y, purpose)
     weights = None if sample_weight is None else read_weights(sample_weight)
     if holds_ids(task, x):
         ids = task.read_ids(x)
@@ -129,15 +125,11 @@ def read_model_input(
         return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
     preprocessor = task.preprocessor
     targets = None if y is None else task.encode_targets(y)
-    if training:
-        examples, batched = preprocessor.encode(x, targets, weights)
-    elif hasattr(x, "pack"):
+    if hasattr(x, "pack"):
         # A task that reads its own predictions keeps the examples behind them.
         examples, batched = x, True
-    elif needs_targets:
-        examples, batched = preprocessor.encode_for_evaluation(x, targets, weights)
     else:
-        examples, batched = preprocessor.encode_for_prediction(x)
+        examples, batched = preprocessor.encode_for(purpose, x, targets, weights)
     if not batched:
         msg = f"Pass a list of examples. Received a single one: {str(x)[:80]!r}"
         raise ValueError(msg)
@@ -175,24 +167,39 @@ def holds_ids(task: Any, x: Any) -> bool:
     return task.preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
 
 
+def _check_targets(task: Any, x: Any, y: Any, purpose: Purpose) -> None:
+    if y is not None or purpose == "prediction":
+        return
+    if task.is_self_supervised and (task.ids_have_targets or not holds_ids(task, x)):
+        return
+    msg = (
+        "A loss needs targets, and `y` is None. Pass them as the second argument, or "
+        "in a data set of batches (x, y); a pair of texts is one argument, "
+        "`x=(first, second)`."
+    )
+    raise ValueError(msg)
+
+
 def preprocess_batch(
-    task: Any, x: Any, y: Any = None, sample_weight: Any = None
-) -> Any:
+    task: Any, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[Any, ...]:
     """Preprocess one batch of texts, or check one of ids.
 
     Args:
         task: An `AlbertTask`.
+        purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
         x: Texts, or a dict of ids.
         y: Targets. Defaults to `None`.
         sample_weight: One weight an example. Defaults to `None`.
 
     Returns:
-        `x`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
+        `(x,)`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
 
     Raises:
         TypeError: If `x` is none of these.
         ValueError: If it is no batch, or something is wrong with a row.
     """
+    _check_targets(task, x, y, purpose)
     weights = None if sample_weight is None else read_weights(sample_weight)
     if holds_ids(task, x):
         x = task.read_ids(x)
@@ -202,7 +209,7 @@ def preprocess_batch(
         weights = weights_by_target(y, weights)
     else:
         targets = None if y is None else task.encode_targets(y)
-        examples, batched = task.preprocessor.encode(x, targets, weights)
+        examples, batched = task.preprocessor.encode_for(purpose, x, targets, weights)
         if not batched:
             msg = (
                 f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make "
@@ -211,42 +218,37 @@ def preprocess_batch(
             raise ValueError(msg)
         examples = task.adapt_examples(examples)
         x, y, weights = pack_all(examples, task.preprocessor.padded_length, True)
-    return keras.utils.pack_x_y_sample_weight(x, y, weights)
+    batch = keras.utils.pack_x_y_sample_weight(x, y, weights)
+    return batch if isinstance(batch, tuple) else (batch,)
 
 
-def _read_dataset(task: Any, dataset: Any, shuffle: bool, needs_targets: bool) -> Any:
+def _read_dataset(task: Any, dataset: Any, shuffle: bool, purpose: Purpose) -> Any:
     if is_tf_dataset(dataset):
         dataset = without_autotune(dataset)
         if task.preprocessor is None or task.preprocessor.runs_in_graph:
-            return _map_tf_dataset(task, dataset, needs_targets)
+            return _map_tf_dataset(task, dataset, purpose)
         dataset = numpy_batches(dataset)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
-        batch = preprocess_batch(task, *_unpack(task, element, needs_targets))
-        return batch if isinstance(batch, tuple) else (batch,)
+        return preprocess_batch(task, purpose, *_unpack(task, element, purpose))
 
     return map_dataset(dataset, preprocess, shuffle)
 
 
-def _unpack(task: Any, element: Any, needs_targets: bool) -> tuple[Any, Any, Any]:
+def _unpack(task: Any, element: Any, purpose: Purpose) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless one must be the label."""
     if isinstance(element, list):
         element = _read_collated(element)
-    if task.is_self_supervised and not holds_ids(task, element):
-        x = element if isinstance(element, tuple) else (element,)
+    x = element if isinstance(element, tuple) else (element,)
+    if task.is_self_supervised and not holds_ids(task, x[0]):
         return x if len(x) > 1 else x[0], None, None
     reads_raw = task.preprocessor is not None
-    if not needs_targets and reads_raw and isinstance(element, tuple):
+    if purpose == "prediction" and reads_raw and isinstance(element, tuple):
         parts: tuple[Any, Any, Any] = task.preprocessor.split_element(element)
         return parts
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
-    if needs_targets and y is None:
-        msg = (
-            "A loss needs targets, and the data set gives none. Its elements should be "
-            "batches (x, y) or (x, y, sample_weight)."
-        )
-        raise ValueError(msg)
-    return x, y, sample_weight
+    parts = keras.utils.unpack_x_y_sample_weight(element)
+    _check_targets(task, parts[0], parts[1], purpose)
+    return parts
 
 
 def _read_collated(batch: list[Any]) -> Any:
@@ -264,13 +266,13 @@ def _read_collated(batch: list[Any]) -> Any:
     return (x, *rest)
 
 
-def _map_tf_dataset(task: Any, dataset: Any, needs_targets: bool) -> Any:
+def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose) -> Any:
     """Preprocess in the graph; rows of ids pass as they are."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
     def preprocess(*element: Any) -> Any:
         x, y, sample_weight = _unpack(
-            task, element if len(element) > 1 else element[0], needs_targets
+            task, element if len(element) > 1 else element[0], purpose
         )
         if not holds_ids(task, x):
             x = task.preprocessor(x)

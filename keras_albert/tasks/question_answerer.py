@@ -7,13 +7,13 @@ import keras_hub
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.arguments import check_positive
 from keras_albert.layers.conditional_span_head import ConditionalSpanHead
 from keras_albert.layers.initializers import albert_initializer
 from keras_albert.layers.span_mask import MASKED_LOGIT, mask_logits, span_mask
 from keras_albert.tasks.answering import Answering
 from keras_albert.tasks.idle_pooler import IdlePooler
 from keras_albert.tasks.model_input import holds_ids
-from keras_albert.tasks.positive_numbers import check_positive
 from keras_albert.tasks.preprocessor_check import check_preprocessor
 from keras_albert.tasks.span_ids import (
     check_places,

@@ -1,12 +1,12 @@
 """Predictions whose shape differs from batch to batch."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
-
-from keras_albert.tasks.length_batches import LengthBatches
 
 
 def has_ragged_outputs(model: keras.Model) -> bool:
@@ -15,8 +15,38 @@ def has_ragged_outputs(model: keras.Model) -> bool:
     return any(None in output.shape[1:] for output in outputs)
 
 
+def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
+    """Overwrite what belongs to no token, which depends on the width of the batch.
+
+    Args:
+        task: An `AlbertTask`.
+        inputs: The model's inputs, a dict of arrays.
+        outputs: Arrays `(rows, ...)`, as the model's outputs are structured.
+
+    Returns:
+        The same with `task.output_padding` where `task.output_places` is 0, if the
+        task names an input.
+    """
+    if task.output_places is None:
+        return outputs
+    is_place = np.asarray(inputs[task.output_places]) > 0
+
+    def blank(symbolic: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if symbolic.shape[1] is not None:
+            return array
+        kept = is_place.reshape(is_place.shape + (1,) * (array.ndim - is_place.ndim))
+        return np.where(kept, array, array.dtype.type(task.output_padding))
+
+    return keras.tree.map_structure(blank, task.output, outputs)
+
+
 def predict_ragged(
-    task: Any, batches: LengthBatches, verbose: str | int = "auto", **kwargs: Any
+    task: Any,
+    batches: Any,
+    num_batches: int | None = None,
+    verbose: str | int = "auto",
+    steps: int | None = None,
+    **kwargs: Any,
 ) -> Any:
     """Predict batch by batch, and put outputs of unlike shapes together.
 
@@ -24,14 +54,17 @@ def predict_ragged(
 
     Args:
         task: An `AlbertTask`.
-        batches: The batches.
+        batches: A data set of the model's inputs, or of tuples that begin with them.
+        num_batches: int or `None`. How many there are, if that is known. Defaults to
+            `None`.
         verbose: As in `keras.Model.predict`. Defaults to `"auto"`.
+        steps: int or `None`. The most batches. Defaults to `None`, all.
         **kwargs: What else `keras.Model.predict` takes, and what cannot be followed
             here: all must be `None`.
 
     Returns:
         Arrays `(rows, ...)` as the model's outputs are structured, in the order of
-        the examples, filled up with `task.output_padding`.
+        the batches, filled up with `task.output_padding`.
 
     Raises:
         ValueError: If an argument cannot be followed.
@@ -42,12 +75,15 @@ def predict_ragged(
             f"not take {', '.join(sorted(unknown))}."
         )
         raise ValueError(msg)
-    bar = keras.utils.Progbar(len(batches), verbose=1 if verbose == "auto" else verbose)
+    bar = keras.utils.Progbar(
+        steps or num_batches,
+        verbose=1 if verbose == "auto" else verbose,
+    )
     parts = []
-    for index in range(len(batches)):
-        (inputs, *_) = batches[index]
-        outputs = task.predict_on_batch(inputs)
-        parts.append(keras.tree.map_structure(keras.ops.convert_to_numpy, outputs))
+    for index, batch in enumerate(islice(_iterate(batches), steps)):
+        inputs = batch[0] if isinstance(batch, tuple) else batch
+        outputs = task.predict_on_batch(keras.tree.map_structure(np.asarray, inputs))
+        parts.append(outputs)
         bar.update(index + 1)
 
     def join(*arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -63,4 +99,10 @@ def predict_ragged(
             ]
         )
 
-    return batches.restore_order(keras.tree.map_structure(join, *parts))
+    return keras.tree.map_structure(join, *parts)
+
+
+def _iterate(batches: Any) -> Iterator[Any]:
+    if isinstance(batches, keras.utils.PyDataset):
+        return (batches[index] for index in range(len(batches)))
+    return iter(batches)

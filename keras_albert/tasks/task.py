@@ -8,7 +8,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.tasks.automatic_compile import AutomaticCompile
+from keras_albert.tasks.datasets import after
 from keras_albert.tasks.export_formats import export_writer
 from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.kept_weights import kept_weights
@@ -18,7 +20,11 @@ from keras_albert.tasks.model_input import (
     read_model_input,
     unpack_validation,
 )
-from keras_albert.tasks.ragged_outputs import has_ragged_outputs, predict_ragged
+from keras_albert.tasks.ragged_outputs import (
+    blank_outputs,
+    has_ragged_outputs,
+    predict_ragged,
+)
 from keras_albert.tasks.task_presets import TaskPresets
 from keras_albert.tasks.validation_split import split_validation
 from keras_albert.text.examples import Examples
@@ -44,21 +50,25 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     metrics are (`default_loss`, `default_metrics`).
     """
 
-    # Whether targets come from the texts themselves.
+    # Whether targets come from the texts themselves, and whether those of ids do.
     is_self_supervised = False
+    ids_have_targets = True
 
     # What `predict` fills up outputs with whose shape differs from batch to batch.
     output_padding: float = 0.0
 
+    # The input that is 0 where outputs of unlike lengths have nothing to say, if any.
+    output_places: str | None = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Keras ignores what it does not know.
-        if unknown := sorted(set(kwargs) - _MODEL_ARGUMENTS):
-            msg = (
-                f"{type(self).__name__} has no argument {', '.join(unknown)}. What the "
-                "backbone is told, give to `AlbertBackbone`, or to `from_preset` of "
-                "the task."
-            )
-            raise TypeError(msg)
+        refuse_unknown(
+            type(self),
+            kwargs,
+            inherited=_MODEL_ARGUMENTS,
+            hint="Pass arguments of the backbone to `AlbertBackbone`, or to "
+            "`from_preset` of the task.",
+        )
         super().__init__(*args, **kwargs)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
@@ -83,6 +93,25 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Turn the targets of input that is preprocessed already into arrays."""
         return self.encode_targets(y)
 
+    def encode_class_weight(self, class_weight: Any, y: Any) -> dict[int, float]:
+        """Turn `class_weight` into a weight for each class number, and check it.
+
+        Args:
+            class_weight: What `fit` was given.
+            y: The targets, or `None` where a data set has them.
+
+        Returns:
+            A dict of all class numbers.
+
+        Raises:
+            ValueError: If the task does not assign each example to one class.
+        """
+        msg = (
+            "`class_weight` needs targets of one class for each example, and this "
+            f"{type(self).__name__} learns others. Pass `sample_weight` instead."
+        )
+        raise ValueError(msg)
+
     def adapt_examples(self, examples: Examples) -> Examples:
         """Fit what the preprocessor made to this model's inputs and outputs."""
         return examples
@@ -100,6 +129,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         validation_split: float = 0.0,
         validation_data: Any = None,
         validation_batch_size: int | None = None,
+        class_weight: Any = None,
         sample_weight: Any = None,
         shuffle: bool = True,
         **kwargs: Any,
@@ -123,10 +153,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 Defaults to `0.0`.
             validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set.
             validation_batch_size: int. Defaults to `None`, `batch_size`.
+            class_weight: A dict of class names or numbers and their weights; a class
+                that it leaves out has the weight 1. Defaults to `None`.
             sample_weight: One weight for each example. Defaults to `None`.
             shuffle: bool. Whether each epoch has another order. Defaults to `True`.
             **kwargs: Whatever else `keras.Model.fit` takes: `verbose`, `callbacks`,
-                `class_weight`, `initial_epoch`, `steps_per_epoch`, ...
+                `initial_epoch`, `steps_per_epoch`, ...
 
         Returns:
             Keras' history of losses and metrics.
@@ -134,8 +166,15 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Raises:
             TypeError: If `x` is nothing that can be trained on.
             ValueError: If a text or a target is wrong, with its row; if there are
-                none, or not as many of one as of the other.
+                none, or not as many of one as of the other; if a class weight is
+                wrong; if the task is not compiled.
         """
+        # Before any text is read.
+        self._assert_compile_called("fit")
+        if class_weight is not None:
+            kwargs["class_weight"] = self._read_class_weight(
+                class_weight, y, sample_weight
+            )
         if validation_split and validation_data is None:
             # All of them at once: names are learned from all, and rows keep numbers.
             if y is not None and not holds_ids(self, x):
@@ -146,7 +185,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             )
             x, y, sample_weight = train
         data = read_model_input(
-            self, x, y, sample_weight, batch_size, shuffle, training=True
+            self, x, y, sample_weight, batch_size, shuffle, "training"
         )
         if validation_data is not None:
             held_x, held_y, weight = unpack_validation(self, validation_data)
@@ -190,6 +229,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             return keras.Model.evaluate(
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
+        # Keras' own does not ask on PyTorch.
+        self._assert_compile_called("evaluate")
         data = read_model_input(self, x, y, sample_weight, batch_size)
         with kept_weights(self):
             return keras.Model.evaluate(self, **data.arguments(), **kwargs)
@@ -203,27 +244,95 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             **kwargs: Whatever else `keras.Model.predict` takes.
 
         Returns:
-            An array `(examples, ...)`, or a dict of such. Where a batch's outputs are
-            as long as its longest row, shorter ones are filled up.
+            An array `(examples, ...)`, or a dict of such. Where outputs are as long as
+            the longest row, shorter ones are filled up with `output_padding`.
         """
-        data = read_model_input(self, x, batch_size=batch_size, needs_targets=False)
+        data = read_model_input(self, x, batch_size=batch_size, purpose="prediction")
         if data.is_empty():
             return keras.tree.map_structure(
                 lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
                 self.output,
             )
         with kept_weights(self):
-            if data.batches is not None and has_ragged_outputs(self):
-                return predict_ragged(self, data.batches, **kwargs)
-            arguments = {"x": data.x, "batch_size": data.batch_size}
-            outputs = keras.Model.predict(self, **arguments, **kwargs)
+            if data.batch_size is None and has_ragged_outputs(self):
+                batches, steps = data.batches or data.x, data.num_steps()
+                outputs = predict_ragged(self, batches, steps, **kwargs)
+            else:
+                arguments = {"x": data.x, "batch_size": data.batch_size}
+                outputs = keras.Model.predict(self, **arguments, **kwargs)
+                outputs = blank_outputs(self, data.x, outputs)
         return outputs if data.batches is None else data.batches.restore_order(outputs)
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Train on one batch, as `keras.Model.train_on_batch` does.
+
+        Args:
+            x: As in `fit`, one batch.
+            y: As in `fit`.
+            sample_weight: As in `fit`.
+            class_weight: As in `fit`.
+            **kwargs: `return_dict`.
+
+        Returns:
+            The loss and the metrics.
+        """
+        if class_weight is not None:
+            class_weight = self._read_class_weight(class_weight, y, sample_weight)
+        batch = preprocess_batch(self, "training", x, y, sample_weight)
+        return keras.Model.train_on_batch(
+            self, *batch, class_weight=class_weight, **kwargs
+        )
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
+    ) -> Any:
+        """Evaluate on one batch of raw texts, or of ids; see `keras.Model`."""
+        batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
+        return keras.Model.test_on_batch(self, *batch, **kwargs)
+
+    def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
+        """Predict for one batch of raw texts, or of ids; see `keras.Model`."""
+        (x,) = preprocess_batch(self, "prediction", x)
+        outputs = keras.Model.predict_on_batch(self, x, **kwargs)
+        return blank_outputs(self, x, outputs)
+
+    def _read_class_weight(
+        self, class_weight: Any, y: Any, sample_weight: Any
+    ) -> dict[int, float]:
+        if sample_weight is not None:
+            msg = (
+                "Pass `class_weight` or `sample_weight`, not both: multiply the "
+                "weight of each example with that of its class."
+            )
+            raise ValueError(msg)
+        return self.encode_class_weight(class_weight, y)
+
+    def train_step(self, *state_and_data: Any) -> Any:
+        """Train on a batch of a data set; Keras calls this."""
+        with after(state_and_data[-1]):
+            return super().train_step(*state_and_data)
+
+    def test_step(self, *state_and_data: Any) -> Any:
+        """Evaluate on a batch of a data set; Keras calls this."""
+        with after(state_and_data[-1]):
+            return super().test_step(*state_and_data)
 
     def preprocess_samples(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> Any:
-        """Preprocess a batch; `train_on_batch` and its siblings call this."""
-        return preprocess_batch(self, x, y, sample_weight)
+        """Preprocess a batch to train on, as KerasHub calls this."""
+        if y is None and not self.is_self_supervised:
+            return preprocess_batch(self, "prediction", x)[0]
+        return keras.utils.pack_x_y_sample_weight(
+            *preprocess_batch(self, "training", x, y, sample_weight)
+        )
 
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:
         """Quantize the backbone; the head, few of the weights, stays float.

@@ -1,7 +1,6 @@
 """How a task is loaded and saved: its backbone, its preprocessor and its head."""
 
 import inspect
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -11,8 +10,14 @@ import keras
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.preset_files import TASK_FILE, TASK_WEIGHTS_FILE
 from keras_albert.presets.preset_mixin import PresetMixin
-from keras_albert.tasks.preprocessor_check import check_vocabulary_size
+from keras_albert.presets.reading import read_json
+from keras_albert.presets.stored_weights import check_finite, check_stored_weights
+from keras_albert.tasks.preprocessor_check import (
+    check_preprocessor,
+    check_vocabulary_size,
+)
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
@@ -21,9 +26,6 @@ else:
 
 # The arguments that say what the outputs of a head are.
 _CLASSES = {"num_classes", "labels"}
-
-_TASK_FILE = "task.json"
-_TASK_WEIGHTS_FILE = "task.weights.h5"
 
 
 class TaskPresets(CheckpointExports, PresetMixin, _Task):
@@ -42,7 +44,18 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         keras.saving.save_weights(self, filepath, objects_to_skip=self._not_head())
 
     def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the weights that are not the backbone's; see KerasHub's `Task`."""
+        """Load the weights that are not the backbone's; see KerasHub's `Task`.
+
+        Args:
+            filepath: string or path. What `save_task_weights` wrote.
+
+        Raises:
+            ValueError: If the file does not hold just the weights of this head, or
+                one of them is NaN or infinite.
+        """
+        inside = {id(weight) for weight in self.backbone.weights}
+        head = [weight for weight in self.weights if id(weight) not in inside]
+        check_stored_weights(head, Path(filepath))
         keras.saving.load_weights(self, filepath, objects_to_skip=self._not_head())
 
     def _not_head(self) -> list[Any]:
@@ -100,6 +113,8 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     def _from_own_preset(
         cls, directory: Path, load_weights: bool = True, **kwargs: Any
     ) -> Self:
+        # Whatever the saved one was.
+        kwargs.setdefault("compile", True)
         saved = _saved_class(directory)
         is_other = not issubclass(saved, cls)
         if of_backbone := cls._take_backbone_arguments(kwargs):
@@ -109,16 +124,34 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
             kwargs["backbone"] = AlbertBackbone.from_preset(
                 directory, load_weights=load_weights and is_other, **of_backbone
             )
+        path = directory / TASK_WEIGHTS_FILE
+        # KerasHub loads the preset's vocabulary into a preprocessor that is given.
+        if (given := kwargs.get("preprocessor")) is not None:
+            kwargs["preprocessor"] = None
         task = super()._from_own_preset(directory, load_weights=load_weights, **kwargs)
+        if given is not None:
+            check_preprocessor(task.backbone, given)
+            task.preprocessor = given
+        # KerasHub leaves a head random whose file is missing. With `num_classes` it is
+        # to be a new one.
+        keeps_head = load_weights and not is_other and "num_classes" not in kwargs
+        if keeps_head and task.has_task_weights() and not path.exists():
+            msg = (
+                f"{path} is missing: the weights of the head. Copy or download the "
+                "whole preset again. For a new head, of random weights, pass "
+                "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
+            )
+            raise ValueError(msg)
         if load_weights and is_other:
             # KerasHub takes the backbone alone from the preset of another task.
             names = set(cls.shared_head_layers)
             names &= set(getattr(saved, "shared_head_layers", ()))
             if names:
                 others = [x for x in task.layers if x.name not in names]
+                check_finite(path)
                 keras.saving.load_weights(
                     task,
-                    directory / _TASK_WEIGHTS_FILE,
+                    path,
                     objects_to_skip=[*task._not_head(), *others],
                 )
         return task
@@ -141,8 +174,15 @@ def load_saved_task(preset: str) -> Any:
 
 def _saved_class(directory: Path) -> type:
     """Give the class of the task that a preset was saved from; `object` if of none."""
-    path = directory / _TASK_FILE
+    path = directory / TASK_FILE
     if not path.is_file():
         return object
-    name = json.loads(path.read_text(encoding="utf-8"))["registered_name"]
-    return keras.saving.get_registered_object(name) or object
+    name = read_json(path)["registered_name"]
+    saved = keras.saving.get_registered_object(name)
+    if not (isinstance(saved, type) and issubclass(saved, TaskPresets)):
+        msg = (
+            f"{path} describes a {name!r}, which is no ALBERT task that is known here. "
+            "Import the module that defines it, or copy the preset again."
+        )
+        raise ValueError(msg)
+    return saved

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_albert.tasks.datasets import is_dataset
 from keras_albert.tasks.document_outputs import DocumentOutputs
-from keras_albert.tasks.model_input import holds_ids
+from keras_albert.tasks.model_input import holds_ids, preprocess_batch
 from keras_albert.tasks.task import AlbertTask
 from keras_albert.text.text_columns import text_columns
 from keras_albert.text.text_windows import TextWindows
@@ -107,7 +107,7 @@ class TextVectors(DocumentOutputs, AlbertTask):
 
     def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
         """Embed one batch of texts or pairs; see `keras.Model.predict_on_batch`."""
-        ids = self.preprocess_samples(x)
+        (ids,) = preprocess_batch(self, "prediction", x)
         return self._embed_ids(ids, super().predict_on_batch, **kwargs)
 
     def _embed_ids(self, ids: dict[str, Any], predict: Any, **kwargs: Any) -> Any:

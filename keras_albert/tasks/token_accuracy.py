@@ -9,8 +9,8 @@ from keras_albert.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class TokenAccuracy(keras.metrics.MeanMetricWrapper):
-    """The part of the rows whose label has the highest score.
+class TokenAccuracy(keras.metrics.Mean):
+    """The part of the labels that have the highest score, of all that have a weight.
 
     The same as `keras.metrics.SparseCategoricalAccuracy`, whose search for the highest
     place, not only for the highest value, takes ten times as long on PyTorch's CPUs: a
@@ -30,7 +30,27 @@ class TokenAccuracy(keras.metrics.MeanMetricWrapper):
     """
 
     def __init__(self, name: str = "accuracy", **kwargs: Any) -> None:
-        super().__init__(fn=_is_right, name=name, **kwargs)
+        super().__init__(name=name, **kwargs)
+
+    def update_state(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Tensor:
+        """Count a batch.
+
+        Args:
+            y_true: Integers `(rows, ...)`.
+            y_pred: Scores `(rows, ..., classes)`.
+            sample_weight: Numbers `(rows, ...)`, or `(rows,)`. Defaults to `None`.
+        """
+        right = _is_right(ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred))
+        if sample_weight is not None:
+            weight = ops.cast(sample_weight, "float32")
+            while len(weight.shape) < len(right.shape):
+                weight = ops.expand_dims(weight, -1)
+            sample_weight = ops.reshape(weight * ops.ones_like(right), (-1,))
+        # Keras takes the mean of each row first, so that a token would count for more
+        # in a batch of fewer slots.
+        return super().update_state(ops.reshape(right, (-1,)), sample_weight)
 
     def get_config(self) -> dict[str, Any]:
         """Give the constructor's arguments."""

@@ -86,6 +86,8 @@ class AlbertTokenClassifier(
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
 
+    output_places = "padding_mask"
+
     def __init__(
         self,
         backbone: AlbertBackbone,

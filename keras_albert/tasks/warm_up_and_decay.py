@@ -10,14 +10,16 @@ from keras_albert.types import Tensor
 class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A learning rate that rises linearly and then falls to zero as a polynomial.
 
-    It falls from the peak on, over the steps that remain. The reference's falls from
-    the first step of all, is overridden during the warm-up, and so jumps to 0.975 of
-    its peak behind it; otherwise the two differ by less than that.
+    Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, so that the first one
+    has an effect; the reference's has a rate of 0. From the peak it falls over the
+    steps that remain. The reference's falls from the first step of all, is overridden
+    during the warm-up, and so jumps to 0.975 of its peak behind it; otherwise the two
+    differ by less than that.
 
     Args:
         peak: float. The highest rate.
         total_steps: int. Updates until the rate is zero.
-        warmup_steps: int. Updates until the peak.
+        warmup_steps: int. Updates of the warm-up, the last of which has the peak.
         power: float. The polynomial's exponent: 1 falls linearly, 0 keeps the peak.
             Defaults to `1.0`.
         accumulation_steps: int. Batches an update. Keras' optimizers tell a schedule
@@ -27,7 +29,7 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
         >>> from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
         >>> schedule = WarmUpAndDecay(1.0, total_steps=10, warmup_steps=2)
         >>> [round(float(schedule(step)), 2) for step in (0, 1, 2, 6, 10)]
-        [0.0, 0.5, 1.0, 0.5, 0.0]
+        [0.5, 1.0, 0.89, 0.44, 0.0]
     """
 
     def __init__(
@@ -49,8 +51,9 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
         """Give the rate of a step."""
         step = ops.floor_divide(step, self.accumulation_steps)
         step = ops.cast(step, "float32")
-        rising = step / max(1, self.warmup_steps)
-        decay_steps = max(1, self.total_steps - self.warmup_steps)
+        warmup_steps = max(1, self.warmup_steps)
+        rising = (step + 1) / warmup_steps
+        decay_steps = max(1, self.total_steps - warmup_steps + 1)
         falling = (self.total_steps - step) / decay_steps
         if self.power != 1:
             falling = ops.maximum(falling, 0.0) ** self.power

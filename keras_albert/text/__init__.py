@@ -1,7 +1,10 @@
 """Texts to ids: the vocabulary, its rules, and what packs ids into inputs."""
 
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.classifier_preprocessor import AlbertClassifierPreprocessor
+from keras_albert.text.classifier_preprocessor import (
+    AlbertClassifierPreprocessor,
+    AlbertTextClassifierPreprocessor,
+)
 from keras_albert.text.conll import read_conll
 from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
 from keras_albert.text.multiple_choice_preprocessor import (
@@ -27,6 +30,7 @@ __all__ = [
     "AlbertMultipleChoicePreprocessor",
     "AlbertPretrainerPreprocessor",
     "AlbertQuestionAnswererPreprocessor",
+    "AlbertTextClassifierPreprocessor",
     "AlbertTextEmbedderPreprocessor",
     "AlbertTokenClassifierPreprocessor",
     "AlbertTokenizer",

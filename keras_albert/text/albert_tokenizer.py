@@ -1,7 +1,7 @@
 """ALBERT's tokenizer: SentencePiece, with the text rules inside the vocabulary."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,8 +12,10 @@ import keras_hub
 import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.presets.reading import reading
 from keras_albert.text.character_offsets import graph_tokens_with_offsets, trim_blanks
 from keras_albert.text.id_rows import to_id_rows
 from keras_albert.text.text_rows import to_text_rows
@@ -52,7 +54,8 @@ class AlbertTokenizer(
             theirs and leaves one that is cased, or has rules already, alone;
             `"keep"` always takes the vocabulary as it is. Defaults to `"auto"`.
         **kwargs: What `keras_hub.tokenizers.SentencePieceTokenizer` takes:
-            `sequence_length`, `dtype`, `name`.
+            `sequence_length`, `dtype`, `name`. A preprocessor, which pads rows
+            itself, cuts each text to `sequence_length` tokens and no more.
 
     Raises:
         ValueError: `proto` is no SentencePiece model, its special tokens are not
@@ -81,6 +84,7 @@ class AlbertTokenizer(
         text_rules: Literal["auto", "keep"] | TextRules | Mapping[str, bool] = "auto",
         **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs)
         if kwargs.get("add_bos") or kwargs.get("add_eos"):
             raise ValueError(
                 "ALBERT's vocabularies have no begin- and end-of-sentence tokens. "
@@ -127,7 +131,8 @@ class AlbertTokenizer(
             dir_path: str. The folder that `save_assets` wrote.
         """
         # By its bytes: what lies in the archive itself is no foreign path.
-        with open(os.path.join(dir_path, self.file_assets[0]), "rb") as file:
+        path = os.path.join(dir_path, self.file_assets[0])
+        with reading(path), open(path, "rb") as file:
             self.set_proto(file.read())
 
     def get_config(self) -> dict[str, Any]:
@@ -185,22 +190,31 @@ class AlbertTokenizer(
         rows, batched = to_text_rows(inputs)
         return super().tokenize(rows if batched else rows[0])
 
-    def tokenize_rows(self, texts: Sequence[str], num_threads: int = -1) -> TokenRows:
-        """Cut many texts, the fast way: from SentencePiece straight to NumPy.
+    def tokenize_rows(self, texts: Any, num_threads: int = -1) -> Any:
+        """Cut many texts for a preprocessor: rows that are never padded.
+
+        In Python this is the fast way, from SentencePiece straight to NumPy.
 
         Args:
-            texts: The texts; see `to_text_rows`.
+            texts: The texts; see `to_text_rows`. In a TensorFlow graph a string
+                tensor of rank 1.
             num_threads: int. Threads to share the work. Defaults to `-1`: one
                 for each processor.
 
         Returns:
-            The ids of all rows.
+            The ids of all rows, `sequence_length` at most of each: `TokenRows`,
+            in a graph a `tf.RaggedTensor`.
         """
         self._check_vocabulary()
+        if self._use_tf_workflow():
+            with self._graph_tokenizer() as sentence_piece:
+                return sentence_piece.tokenize(texts)[:, : self.sequence_length]
         rows, _ = to_text_rows(texts)
         ids = self._sentence_piece_spm.Encode(
             rows, return_type="numpy", num_threads=num_threads
         )
+        if self.sequence_length is not None:
+            ids = [row[: self.sequence_length] for row in ids]
         return TokenRows.from_arrays(ids)
 
     def tokenize_with_offsets(self, inputs: Any) -> tuple[Any, Any, Any]:

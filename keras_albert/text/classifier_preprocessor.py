@@ -141,7 +141,7 @@ class AlbertClassifierPreprocessor(
         if single:
             columns = tuple(tf.expand_dims(column, 0) for column in columns)
         packed = pack_in_graph(
-            tuple(self.tokenizer(column) for column in columns),
+            tuple(self.tokenizer.tokenize_rows(column) for column in columns),
             self.special_ids,
             self.max_length,
             self.truncate,
@@ -150,3 +150,7 @@ class AlbertClassifierPreprocessor(
         if single:
             packed = {name: rows[0] for name, rows in packed.items()}
         return packed
+
+
+# KerasHub's name for the same thing.
+AlbertTextClassifierPreprocessor = AlbertClassifierPreprocessor

@@ -6,7 +6,7 @@ import keras
 import keras_hub
 
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.batch_seeds import BatchSeeds
+from keras_albert.text.batch_seeds import Seeds
 from keras_albert.text.masked_texts import MaskedTexts
 from keras_albert.text.masking_preprocessor import MaskingPreprocessor
 from keras_albert.text.whole_word_masking import MaskingRates
@@ -31,8 +31,8 @@ class AlbertMaskedLMPreprocessor(
         length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
         truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
             `"round_robin"`.
-        mask_selection_rate: float. The part of a row's tokens to predict. Defaults to
-            `0.15`.
+        mask_selection_rate: float. The part of a row's tokens to predict; 0 masks
+            nothing. Defaults to `0.15`.
         mask_selection_length: int or `None`. Predictions in each row. Defaults to
             `None`: what the rate asks for at the padded width, and a few more.
         mask_token_rate: float. The part of them that `[MASK]` replaces. Defaults to
@@ -86,6 +86,6 @@ class AlbertMaskedLMPreprocessor(
         self._set_masking(truncate, rates, seed)
 
     def _mask_examples(
-        self, columns: Any, seeds: BatchSeeds, sample_weight: FloatArray | None
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
     ) -> MaskedTexts:
         return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)

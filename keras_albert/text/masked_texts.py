@@ -4,19 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.text.batch_seeds import BatchSeeds
+from keras_albert.text.batch_seeds import Seeds, join_parts
 from keras_albert.text.packing import EncodedTexts
 from keras_albert.text.whole_word_masking import WholeWordMasking, number_in_row
 from keras_albert.types import Batch, FloatArray, Int64Array
 
 
 class MaskedTexts:
-    """Texts that are masked anew each time they are packed; see `Examples`.
+    """Texts that are masked when they are packed, as `seeds` say; see `Examples`.
 
     Args:
         texts: `EncodedTexts`.
         masking: `WholeWordMasking`.
-        seeds: `BatchSeeds`.
+        seeds: `Seeds`.
         sample_weight: float32 array `(rows,)`, or `None`. Defaults to `None`.
     """
 
@@ -24,7 +24,7 @@ class MaskedTexts:
         self,
         texts: EncodedTexts,
         masking: WholeWordMasking,
-        seeds: BatchSeeds,
+        seeds: Seeds,
         sample_weight: FloatArray | None = None,
     ) -> None:
         self.texts = texts
@@ -46,8 +46,12 @@ class MaskedTexts:
         Returns:
             The model's inputs, the ids at `mask_positions`, and the weight of each.
         """
+        parts = self.seeds.parts(rows)
+        return join_parts([self._draw(part, length, rng) for part, rng in parts])
+
+    def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
         packed = self.texts.pack(rows, length)
-        masked = self.masking(packed["token_ids"], self.seeds.generator(rows))
+        masked = self.masking(packed["token_ids"], rng)
         x = packed | {
             "token_ids": masked.token_ids,
             "mask_positions": masked.positions,

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.text.batch_seeds import BatchSeeds
+from keras_albert.text.batch_seeds import BatchSeeds, Seeds, TextSeeds
 from keras_albert.text.examples import Examples
 from keras_albert.text.mask_tokens import tokenize_masks
 from keras_albert.text.masked_texts import WrittenMasks
 from keras_albert.text.packing import EncodedTexts, check_truncation
 from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.whole_word_masking import MaskingRates, WholeWordMasking
-from keras_albert.types import FloatArray, Texts, Truncation
+from keras_albert.types import FloatArray, Purpose, Texts, Truncation
 
 
 class MaskingPreprocessor(AlbertPreprocessor):
@@ -86,6 +86,24 @@ class MaskingPreprocessor(AlbertPreprocessor):
             TypeError: If `x` holds something else.
             ValueError: If a row is no text, or there are targets.
         """
+        return self.encode_for("training", x, y, sample_weight)
+
+    def encode_for(
+        self, purpose: Purpose, x: Texts, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Examples, bool]:
+        """Tokenize texts, by what the model will do with them.
+
+        Args:
+            purpose: For `"training"` masks differ each time. For `"evaluation"` they
+                follow from the text, and so do not depend on its batch either. For
+                `"prediction"` nothing is masked but the `[MASK]` that texts hold.
+            x: See `encode`.
+            y: See `encode`. Defaults to `None`.
+            sample_weight: See `encode`. Defaults to `None`.
+
+        Returns:
+            The examples, and whether `x` was a batch.
+        """
         if y is not None:
             msg = (
                 "A masked language model makes its targets from the texts, and there "
@@ -93,45 +111,27 @@ class MaskingPreprocessor(AlbertPreprocessor):
                 "argument, `x=(first, second)`."
             )
             raise ValueError(msg)
-        self._calls += 1
-        # `keras.utils.set_random_seed` sets NumPy's global generator.
-        seed = np.random.randint(2**31) if self.seed is None else self.seed
-        return self._encode(x, sample_weight, [seed, self._calls], fixed=False)
-
-    def encode_for_evaluation(
-        self, x: Texts, y: Any = None, sample_weight: Any = None
-    ) -> tuple[Examples, bool]:
-        """Tokenize texts whose masks are the same each time; see `encode`."""
-        if y is not None:
-            return self.encode(x, y)
-        return self._encode(x, sample_weight, [self.seed or 0], fixed=True)
-
-    def _encode(
-        self, x: Texts, sample_weight: Any, entropy: list[int], fixed: bool
-    ) -> tuple[Examples, bool]:
         columns, batched = self.columns(x)
+        if purpose == "prediction":
+            rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
+            mask_id = self.tokenizer.mask_token_id
+            return WrittenMasks(self._texts(rows), mask_id), batched
         rows = tuple(self.tokenizer.tokenize_rows(column) for column in columns)
-        seeds = BatchSeeds(entropy, len(columns[0]), fixed)
+        seeds: Seeds
+        if purpose == "evaluation":
+            seeds = TextSeeds(self.seed or 0, rows)
+        else:
+            self._calls += 1
+            # `keras.utils.set_random_seed` sets NumPy's global generator.
+            seed = np.random.randint(2**31) if self.seed is None else self.seed
+            seeds = BatchSeeds([seed, self._calls], len(rows[0]))
         return self._mask_examples(rows, seeds, sample_weight), batched
 
     def _mask_examples(
-        self, columns: Any, seeds: BatchSeeds, sample_weight: FloatArray | None
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
     ) -> Examples:
         """Say how tokenized columns become examples."""
         raise NotImplementedError
-
-    def encode_for_prediction(self, x: Texts) -> tuple[WrittenMasks, bool]:
-        """Tokenize texts in which `[MASK]` stands where a token is asked for.
-
-        Args:
-            x: As in `encode`.
-
-        Returns:
-            The examples, and whether `x` was a batch.
-        """
-        columns, batched = self.columns(x)
-        rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
-        return WrittenMasks(self._texts(rows), self.tokenizer.mask_token_id), batched
 
     def _texts(self, columns: Any) -> EncodedTexts:
         return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
@@ -18,7 +19,7 @@ from keras_albert.text.text_columns import (
     is_graph_text,
     text_columns,
 )
-from keras_albert.types import Lengths
+from keras_albert.types import Lengths, Purpose
 
 
 class AlbertPreprocessor(PresetMixin):
@@ -42,6 +43,10 @@ class AlbertPreprocessor(PresetMixin):
 
     # The most tokens that only pack a row, and room for a token of each text.
     shortest_length = 2 * MAX_COLUMNS + 1
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        refuse_unknown(type(self), kwargs)
+        super().__init__(*args, **kwargs)
 
     def _set_lengths(
         self,
@@ -131,18 +136,22 @@ class AlbertPreprocessor(PresetMixin):
         """
         raise NotImplementedError
 
-    def encode_for_evaluation(
-        self, x: Any, y: Any = None, sample_weight: Any = None
+    def encode_for(
+        self, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize raw input to evaluate on; what is random is drawn alike each time.
+        """Tokenize raw input, by what the model will do with it.
 
-        See `encode`.
+        Args:
+            purpose: `"training"`; `"evaluation"`, where what is random is drawn alike
+                each time; or `"prediction"`, where nothing is.
+            x: See `encode`.
+            y: See `encode`. Defaults to `None`.
+            sample_weight: See `encode`. Defaults to `None`.
+
+        Returns:
+            The examples, and whether `x` was a batch.
         """
         return self.encode(x, y, sample_weight)
-
-    def encode_for_prediction(self, x: Any) -> tuple[Examples, bool]:
-        """Tokenize raw input that has no targets; see `encode`."""
-        return self.encode(x)
 
     def __call__(
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
@@ -213,10 +222,11 @@ class AlbertPreprocessor(PresetMixin):
         cls, checkpoint_format: CheckpointFormat, directory: Any, **kwargs: Any
     ) -> Any:
         vocabulary = checkpoint_format.read_vocabulary(directory)
+        kwargs = checkpoint_format.preprocessor_arguments(directory, cls) | kwargs
         if "max_sequence_length" not in kwargs:
             arguments = checkpoint_format.backbone_arguments(directory)
             kwargs["max_sequence_length"] = arguments.get("max_sequence_length", 512)
-        return cls(tokenizer=AlbertTokenizer(vocabulary), **kwargs)  # type: ignore[call-arg]
+        return cls(tokenizer=AlbertTokenizer(vocabulary), **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Give the constructor's arguments."""

@@ -6,7 +6,7 @@ import keras
 import keras_hub
 
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.batch_seeds import BatchSeeds
+from keras_albert.text.batch_seeds import Seeds
 from keras_albert.text.masking_preprocessor import MaskingPreprocessor
 from keras_albert.text.segment_pairs import SegmentPairs
 from keras_albert.text.text_columns import MAX_COLUMNS
@@ -98,7 +98,7 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         return columns, batched
 
     def _mask_examples(
-        self, columns: Any, seeds: BatchSeeds, sample_weight: FloatArray | None
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
     ) -> SegmentPairs:
         in_order, swapped = self._texts(columns), self._texts(columns[::-1])
         return SegmentPairs(in_order, swapped, self.masking, seeds, sample_weight)

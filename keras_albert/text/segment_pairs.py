@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_albert.text.batch_seeds import BatchSeeds
+from keras_albert.text.batch_seeds import Seeds, join_parts
 from keras_albert.text.packing import EncodedTexts
 from keras_albert.text.whole_word_masking import WholeWordMasking
 from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
@@ -58,13 +58,13 @@ def draw_pairs(
 
 
 class SegmentPairs:
-    """Pairs that are swapped and masked anew each time; see `Examples`.
+    """Pairs that are swapped and masked when packed, as `seeds` say; see `Examples`.
 
     Args:
         in_order: `EncodedTexts` of pairs, each second text following its first.
         swapped: `EncodedTexts` of the same, the second texts first.
         masking: `WholeWordMasking`.
-        seeds: `BatchSeeds`.
+        seeds: `Seeds`.
         sample_weight: float32 array `(rows,)`, or `None`. Defaults to `None`.
     """
 
@@ -73,7 +73,7 @@ class SegmentPairs:
         in_order: EncodedTexts,
         swapped: EncodedTexts,
         masking: WholeWordMasking,
-        seeds: BatchSeeds,
+        seeds: Seeds,
         sample_weight: FloatArray | None = None,
     ) -> None:
         self.in_order = in_order
@@ -98,10 +98,11 @@ class SegmentPairs:
             The model's inputs, and for each of its two outputs the targets (of the
             order 1 where it is wrong) and their weights.
         """
-        generator = self.seeds.generator(rows)
-        drawn = draw_pairs(
-            self.in_order, self.swapped, self.masking, generator, rows, length
-        )
+        parts = self.seeds.parts(rows)
+        return join_parts([self._draw(part, length, rng) for part, rng in parts])
+
+    def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
+        drawn = draw_pairs(self.in_order, self.swapped, self.masking, rng, rows, length)
         y = {"masked_lm": drawn.labels, "sentence_order": drawn.changed}
         weight = np.ones(len(rows), np.float32)
         if self.sample_weight is not None:

@@ -128,7 +128,8 @@ class AlbertTokenClassifierPreprocessor(
         places = [
             numbers.setdefault(word, len(numbers)) for row in rows for word in row.words
         ]
-        return self.tokenizer.tokenize_rows(list(numbers)).take(places)
+        words: TokenRows = self.tokenizer.tokenize_rows(list(numbers))
+        return words.take(places)
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Split one element of a data set; there are no pairs here."""

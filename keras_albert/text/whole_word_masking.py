@@ -41,7 +41,8 @@ class MaskingRates:
 
     Args:
         selection: float. The part of a row's tokens to predict, special ones not
-            counted. Defaults to `0.15`.
+            counted; 0 masks nothing, 1 every word for which there is room. Defaults to
+            `0.15`.
         mask_token: float. The part of those that `[MASK]` replaces. Defaults to
             `0.8`.
         random_token: float. The part that a random token replaces; the rest stays.
@@ -62,9 +63,9 @@ class MaskingRates:
     max_selected: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.selection < 1:
+        if not 0 <= self.selection <= 1:
             msg = (
-                "`mask_selection_rate` is a part of the tokens, between 0 and 1. "
+                "`mask_selection_rate` is a part of the tokens, from 0 to 1. "
                 f"Received: mask_selection_rate={self.selection}"
             )
             raise ValueError(msg)
@@ -94,11 +95,12 @@ class MaskingRates:
             width: int. The length of the rows, padding counted.
 
         Returns:
-            `max_selected`, or what the rate asks for plus room for the last n-gram.
+            `max_selected`; or what the rate asks for and room for the last n-gram, at
+            most the width.
         """
         if self.max_selected is not None:
             return self.max_selected
-        return math.ceil(self.selection * width) + self.max_ngram
+        return min(width, math.ceil(self.selection * width) + self.max_ngram)
 
 
 class WholeWordMasking:
@@ -138,6 +140,7 @@ class WholeWordMasking:
         self.rates = rates or MaskingRates()
         self.word_starts = WordStarts(tokenizer)
         self.mask_token_id = int(tokenizer.mask_token_id)
+        self.pad_token_id = int(tokenizer.pad_token_id)
         self._drawable = _drawable_ids(tokenizer)
         weights = 1 / np.arange(1, self.rates.max_ngram + 1)
         self._ngram_steps = np.cumsum(weights / weights.sum())
@@ -157,7 +160,7 @@ class WholeWordMasking:
         """
         num_rows, width = token_ids.shape
         slots = self.rates.slots(width)
-        chosen = self._choose(token_ids, slots, generator)
+        chosen = self._choose(token_ids, generator)
         rows = chosen // width
         slot = number_in_row(rows)
         shape = (num_rows, slots)
@@ -181,10 +184,15 @@ class WholeWordMasking:
         return ids
 
     def _choose(
-        self, token_ids: IntArray, slots: int, generator: np.random.Generator
+        self, token_ids: IntArray, generator: np.random.Generator
     ) -> Int64Array:
         """Choose the tokens to predict, as rising places in the flattened rows."""
+        if not self.rates.selection:
+            return np.empty(0, np.int64)
         num_rows, width = token_ids.shape
+        # As many as if there were no padding, which so changes no mask.
+        lengths = (token_ids != self.pad_token_id).sum(axis=1).tolist()
+        slots = np.array([self.rates.slots(length) for length in lengths], np.int64)
         places = np.flatnonzero(self.word_starts.in_words(token_ids))
         if not len(places):
             return places
@@ -202,7 +210,7 @@ class WholeWordMasking:
         lengths = np.diff(run_begins, append=len(begins))
         words = np.repeat(taken == _WHOLE, lengths)
         first_only = run_begins[taken == _FIRST_WORD]
-        words[first_only] = sizes[first_only] <= slots
+        words[first_only] = sizes[first_only] <= slots[run_rows[taken == _FIRST_WORD]]
         chosen: Int64Array = places[np.repeat(words, sizes)]
         return chosen
 
@@ -223,7 +231,7 @@ class WholeWordMasking:
         run_rows: Int64Array,
         run_sizes: Int64Array,
         in_row: Int64Array,
-        slots: int,
+        slots: Int64Array,
         generator: np.random.Generator,
     ) -> npt.NDArray[np.int8]:
         """Take runs by chance, up to the rate and the slots of their row."""
@@ -240,13 +248,13 @@ class WholeWordMasking:
         window = np.minimum(self.rates.selection * in_row, slots)
         inside = np.flatnonzero(distance < window[rows])
         inside = inside[np.lexsort((distance[inside], rows[inside]))]
-        # The last one may reach beyond the slots.
+        # The last one may reach beyond its row's slots.
         total = np.cumsum(sizes[inside])
         before = np.concatenate([[0], total])[
             np.searchsorted(rows[inside], rows[inside])
         ]
         taken = np.full(len(rows), _NOT, np.int8)
-        taken[inside[total - before <= slots]] = _WHOLE
+        taken[inside[total - before <= slots[rows[inside]]]] = _WHOLE
         none = ~np.logical_or.reduceat(taken == _WHOLE, opening)
         taken[opening[none]] = _FIRST_WORD
         result = np.empty_like(taken)

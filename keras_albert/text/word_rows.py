@@ -9,14 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_albert.text.text_rows import to_text_rows
+from keras_albert.text.unspaced_scripts import UNSPACED
 from keras_albert.types import Int64Array
 
-# Scripts without spaces between words: Thai to Myanmar, Khmer, kana, ideographs.
-_UNSPACED = (
-    "\u0e01-\u0e30\u0e32-\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0ec0-\u0ec6\u1000-\u102a"
-    "\u1780-\u17b3\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
-    "\U00020000-\U0003ffff"
-)
 _FLAGS = "\U0001f1e6-\U0001f1ff"
 # Makes one sign of two.
 JOINER = "\u200d"
@@ -167,8 +162,8 @@ def character_kinds() -> dict[str, str]:
     )
     return {
         "mark": f"{marks}\U0001f3fb-\U0001f3ff",  # and the colours of skin
-        "unspaced": _UNSPACED,
-        "letter": rf"^\W{_UNSPACED}",
+        "unspaced": UNSPACED,
+        "letter": rf"^\W{UNSPACED}",
         "flag": _FLAGS,
         "sign": rf"^\w\s{_FLAGS}",
     }

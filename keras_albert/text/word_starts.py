@@ -1,30 +1,19 @@
 """Where words begin in rows of token ids, told by the vocabulary's pieces."""
 
+import re
 import unicodedata
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.text.unspaced_scripts import UNSPACED
 from keras_albert.types import IntArray
 
 # What SentencePiece writes for a space.
 SPACE = "\u2581"
 
-# Scripts that put no spaces between words, by the first word of their letters' names.
-_UNSPACED_SCRIPTS = frozenset(
-    {
-        "BOPOMOFO",
-        "CJK",
-        "HIRAGANA",
-        "KATAKANA",
-        "KHMER",
-        "LAO",
-        "MYANMAR",
-        "THAI",
-        "TIBETAN",
-    }
-)
+_LETTERS = re.compile(f"[{UNSPACED}]")
 
 # They stand inside words: don't, l'eau.
 _APOSTROPHES = "'\u2019"
@@ -119,9 +108,8 @@ def _stands_alone(character: str) -> bool:
     if character == SPACE or character in _APOSTROPHES:
         return False
     category = _category(character)
-    if category == "L":
-        script = unicodedata.name(character, "").split(" ")[0].split("-")[0]
-        return script in _UNSPACED_SCRIPTS
+    if category in ("L", "N"):
+        return _LETTERS.match(character) is not None
     return category in ("P", "S")
 
 

@@ -176,7 +176,7 @@ def test_a_config_that_contradicts_the_weights_is_refused(backbone, tmp_path, ch
     config = json.loads(path.read_text())
     config["config"] |= changes
     path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="does not hold the weights of the model"):
+    with pytest.raises(ValueError, match=r"the weights of the model|a model of"):
         AlbertBackbone.from_preset(tmp_path)
 
 

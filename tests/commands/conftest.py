@@ -1,6 +1,5 @@
 import argparse
 
-import keras
 import pytest
 
 from keras_albert.commands import finetune, finetune_build
@@ -28,16 +27,3 @@ def run(monkeypatch):
         return read.run(read)
 
     return run
-
-
-@pytest.fixture
-def stop(monkeypatch):
-    """A dict; Ctrl-C is pressed as the epoch `stop["epoch"]` begins."""
-    stop = {"epoch": None}
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch == stop["epoch"]:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(keras.callbacks.CSVLogger, "on_epoch_begin", on_epoch_begin)
-    return stop

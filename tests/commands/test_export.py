@@ -58,7 +58,7 @@ def test_matrices_are_stored_as_asked(quantize, preset, tmp_path, capsys):
     kinds = {weight.data_type for weight in weights if len(weight.dims) == 2}
     assert (onnx.TensorProto.INT8 in kinds) == (quantize == "int8")
     assert run("export", preset, path, "--format", "onnx") == 1
-    assert "pass overwrite=True" in capsys.readouterr().err
+    assert "or pass --overwrite" in capsys.readouterr().err
     assert run("export", preset, path, "--format", "onnx", "--overwrite") == 0
 
 

@@ -41,7 +41,10 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
     assert accuracy == pytest.approx(report["scores"]["accuracy"])
     card = (output / "preset" / "README.md").read_text()
     assert f"| accuracy | {accuracy:.4f} |" in card
+    lines = (output / "curve.csv").read_text().splitlines()
+    assert len(lines) == 4
     assert not (output / "training").exists()
+    assert not list(output.rglob(".*"))
 
     with pytest.raises(ValueError, match="the run is finished"):
         run(*arguments(file, output))
@@ -53,27 +56,29 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
         run(*arguments(file, tmp_path / "other", recipe="cola"))
 
 
-def test_goes_on_where_it_was_stopped(run, stop, file, tmp_path, capsys):
-    output = tmp_path / "run"
-    stop["epoch"] = 2
-    assert run(*arguments(file, output)) == 130
-    assert "the same command goes on" in capsys.readouterr().out
-    assert not (output / "preset").exists()
-    history = (output / "training" / "history.csv").read_text().splitlines()
-    assert len(history) == 3
-
-    stop["epoch"] = None
-    with pytest.raises(ValueError, match=r"seed was 0\. Repeat them"):
-        run(*arguments(file, output, seed=1))
-    assert run(*arguments(file, output)) == 0
-    printed = capsys.readouterr().out
-    assert "going on after 2 epochs" in printed
-    assert "Epoch 3/3" in printed
-    assert "Epoch 2/3" not in printed
-    epochs = json.loads((output / "report.json").read_text())["epochs"]
-    assert [row["epoch"] for row in epochs] == [0, 1, 2]
-    # What it had learned was not lost.
-    assert epochs[2]["loss"] < epochs[0]["loss"]
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", "-1"),
+        ("epochs", "0"),
+        ("epochs", "two"),
+        ("batch_size", "0"),
+        ("learning_rate", "nan"),
+        ("learning_rate", "-0.1"),
+        ("max_length", "0"),
+        ("limit", "-1"),
+        ("seed", "-1"),
+        ("seed", str(2**32)),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(run, file, tmp_path, capsys, name, value):
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments(file, tmp_path / "run", **{name: value}))
+    assert ended.value.code == 2
+    message = capsys.readouterr().err
+    assert f"argument --{name.replace('_', '-')}: must be a" in message
+    assert f"Received: {value}" in message
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

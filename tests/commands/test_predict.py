@@ -215,6 +215,14 @@ def test_every_task_answers(name, tiny_proto, tmp_path):
     [
         ("a.tsv", "id\tnumber\n1\t2\n", "no column that is known as a text"),
         ("a.jsonl", '{"text": "a"}\n{"text": null}\n', "row 1: 'text' is None"),
+        ("a.jsonl", '{"text": "a", "text": "b"}\n', "'text' more than once"),
+        ("a.tsv", "text\ttext\na\tb\n", "'text' more than once"),
+        ("a.tsv", "Text\ttext \na\tb\n", "Name it: --text-column"),
+        ("a.tsv", "text\tb\na\n", "row 0 has 1 fields"),
+        ("a.tsv", "text\tb\na\tb\tc\n", "row 0 has 3 fields"),
+        ("a.tsv", "text\na\0\n", "line 2 holds a NUL"),
+        ("a.txt", "a\nb".encode("utf-16-le"), "line 1 holds a NUL"),
+        ("a.csv", "text\na\n".encode("utf-16"), "is not UTF-8"),
         ("a.csv", 'text\n"a\n', "Correct the quotes"),
         ("a.txt", b"caf\xe9\n", "is not UTF-8"),
         ("a.xlsx", "", "none of the files"),
@@ -225,6 +233,77 @@ def test_bad_rows_are_errors(name, content, words, preset, tmp_path, capsys):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert run("predict", preset, path) == 1
     assert words in capsys.readouterr().err
+
+
+IDS = {
+    "MultipleChoice": [
+        {"question": "Who?", "A": "the captain", "B": "the crew", "C": ""},
+        {"context": "It rained.", "question": "Who?", "choices": ["she", "he"]},
+    ],
+    "TextEmbedder": [{"text": "the captain"}],
+    "Classifier": [{"text": "the captain"}, {"text": "a", "text_pair": "the crew"}],
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("kind", ["onnx", "litert"])
+def test_a_model_of_ids_answers_every_form_of_a_row(kind, name, tiny_proto, tmp_path):
+    file, options, packages = KINDS[kind]
+    if not all(map(importlib.util.find_spec, packages)):
+        pytest.skip(f"no {packages}")
+    if kind == "litert" and (keras.config.backend(), name) != (
+        "torch",
+        "MultipleChoice",
+    ):
+        pytest.skip("the same ids as ONNX', and the same file on every backend")
+    preset, model = tmp_path / "preset", tmp_path / file
+    arguments = {"labels": ("bad", "good")} if name == "Classifier" else {}
+    make_task(name, tiny_proto, **arguments).save_to_preset(preset)
+    assert run("export", preset, model, *options) == 0
+    for number, row in enumerate(IDS[name]):
+        rows = tmp_path / f"{number}.jsonl"
+        rows.write_text(json.dumps(row) + "\n" + json.dumps(row) + "\n")
+        answers = []
+        for source in (preset, model):
+            output = tmp_path / f"{number}.{source.name}.jsonl"
+            ids = ["--preset", preset, "--output", output]
+            assert run("predict", source, rows, *ids) == 0
+            answers.append(read(output)[0])
+        asked, found = answers
+        for key in {"index", "label", "embedding"} & set(asked) & set(found):
+            assert found[key] == pytest.approx(asked[key], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["MaskedLM", "Pretrainer", "QuestionAnswerer", "TokenClassifier"]
+)
+def test_a_model_of_ids_of_another_task_says_what_to_ask(
+    name, tiny_proto, tmp_path, capsys
+):
+    pytest.importorskip("onnxscript")
+    row, arguments, _ = ROWS[name]
+    preset, model = tmp_path / "preset", tmp_path / "model.onnx"
+    make_task(name, tiny_proto, **arguments).save_to_preset(preset)
+    assert run("export", preset, model, "--format", "onnx") == 0
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(row) + "\n")
+    capsys.readouterr()
+    assert run("predict", model, rows, "--preset", preset) == 1
+    error = capsys.readouterr().err
+    assert f"Albert{name}" in error
+    assert "--inputs text" in error
+
+
+def test_choices_keep_their_numbers(tiny_proto, tmp_path, capsys):
+    make_task("MultipleChoice", tiny_proto).save_to_preset(tmp_path / "preset")
+    path = tmp_path / "rows.tsv"
+    path.write_text("question\tB\tA\nWho?\tthe crew\tthe captain\n")
+    assert run("predict", tmp_path / "preset", path) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["choice"] == ("the captain", "the crew")[answer["index"]]
+    path.write_text("question\tA\tB\nWho?\t\tthe crew\n")
+    assert run("predict", tmp_path / "preset", path) == 1
+    assert "row 0 has no choice 0, and has one after it" in capsys.readouterr().err
 
 
 def test_no_rows_give_no_answers(preset, tmp_path):
@@ -256,7 +335,6 @@ def test_a_model_that_cannot_be_asked_is_an_error(
         ([damaged, file], "ONNX Runtime says"),
         ([zipped, file], _LITERT_WORDS),
         ([tmp_path / "backbone", file], "name the class with --task"),
-        ([preset, file, "--batch-size", 0], "at least 1"),
         ([preset, tmp_path / "missing.tsv"], "missing.tsv"),
     ):
         before = sorted(tmp_path.iterdir())

@@ -4,6 +4,7 @@ import pytest
 
 from keras_albert.cli import main
 from keras_albert.pretraining import PretrainingData
+from keras_albert.pretraining.prepare_part import PartPreparation
 from tests.pretraining.texts import make_documents, plain
 
 pytest.importorskip("apache_beam")
@@ -54,7 +55,34 @@ def test_what_is_wrong_is_said(text, tmp_path, capsys):
     assert main([*command, "--vocabulary-size=70"]) == 1
     assert "none*.txt" in capsys.readouterr().err
     command[1] = str(text)
-    assert main([*command, "--vocabulary-size=70", "--workers=0"]) == 1
-    assert "--workers" in capsys.readouterr().err
     assert main([*command, "--vocabulary", str(tmp_path / "no.spm")]) == 1
     assert "no vocabulary" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_workers_error_is_one_line(workers, text, tmp_path, tiny_proto, capfd):
+    (tmp_path / "v.spm").write_bytes(tiny_proto)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "parts").write_text("in the way")
+    command = ["prepare", str(text), "--output", str(tmp_path / "out")]
+    command += ["--vocabulary", str(tmp_path / "v.spm"), f"--workers={workers}"]
+    capfd.readouterr()
+    assert main(command) == 1
+    error = capfd.readouterr().err.splitlines()[-1]
+    assert error.startswith("keras-albert prepare: ")
+    assert "parts is a file, and a directory is to be written" in error
+    assert "while running" not in error
+    assert "Traceback" not in error
+
+
+def test_ctrl_c_within_a_worker_stops(text, tmp_path, tiny_proto, monkeypatch, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt(15)
+
+    monkeypatch.setattr(PartPreparation, "_split_of", stop)
+    (tmp_path / "v.spm").write_bytes(tiny_proto)
+    command = ["prepare", str(text), "--output", str(tmp_path / "out")]
+    assert main([*command, "--vocabulary", str(tmp_path / "v.spm")]) == 143
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[-1] == "keras-albert prepare: stopped"
+    assert not [p for p in (tmp_path / "out").rglob("*") if p.is_file()]

@@ -39,7 +39,7 @@ def test_runs_from_a_file_and_flags_and_says_how_good_it_is(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--steps", "0"], "`steps` is at least 1"),
+        (["--steps", "0"], "`--steps` is at least 1"),
         (["--backbone", "num_layers"], "takes NAME=VALUE. Received: 'num_layers'"),
         (["--data", "nowhere"], "nowhere holds no metadata.json"),
     ],

@@ -130,8 +130,8 @@ def _other_vocabulary(directory):
 
 
 SPOILED = {
-    "truncated": (_truncate, "damaged, truncated"),
-    "claim": (_claim, "damaged, truncated"),
+    "truncated": (_truncate, "is damaged"),
+    "claim": (_claim, "is damaged"),
     "config": (lambda d: _change_config(d, hidden_size=32), "wrong shape"),
     "nan": (
         lambda d: _change_tensors(d, **{"classifier.bias": np.full(2, np.nan, "f")}),

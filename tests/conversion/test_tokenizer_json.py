@@ -125,9 +125,14 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
             {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "%"}},
             "table is damaged",
         ),
-        ({"model": None}, "no Unigram"),
-        ({"model": {"vocab": [["a"]]}}, "No SentencePiece model can be made"),
-        ({"normalizer": {}}, "No SentencePiece model can be made"),
+        ({"model": None}, r"tokenizer\.json .* is damaged"),
+        ({"model": {"type": "BPE"}}, "no Unigram"),
+        ({"model": {"vocab": [["a"]]}}, r"tokenizer\.json .* is damaged"),
+        ({"model": {"vocab": {"a": 1}}}, r"tokenizer\.json .* is damaged"),
+        ({"normalizer": {}}, "KeyError: 'type'"),
+        ({"normalizer": [1]}, r"tokenizer\.json .* is damaged"),
+        ({"added_tokens": [{"content": "a"}]}, "KeyError: 'special'"),
+        ({"added_tokens": {"a": 1}}, r"tokenizer\.json .* is damaged"),
     ],
 )
 def test_what_sentencepiece_cannot_do_is_refused(exported, tmp_path, changes, message):
@@ -141,5 +146,5 @@ def test_what_sentencepiece_cannot_do_is_refused(exported, tmp_path, changes, me
 
 def test_a_damaged_file_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(ValueError, match="no Unigram"):
+    with pytest.raises(ValueError, match=r"tokenizer\.json .*Copy `spiece\.model`"):
         TRANSFORMERS.read_vocabulary(tmp_path)

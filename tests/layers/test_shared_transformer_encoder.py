@@ -248,9 +248,12 @@ def test_the_program_does_not_grow_with_depth():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_layers": 0}, "`num_layers` must be at least 1"),
-        ({"num_groups": 0}, "`num_groups` must be at least 1"),
-        ({"num_inner_repetitions": 0}, "`num_inner_repetitions` must be at least 1"),
+        ({"num_layers": 0}, "`num_layers` must be a whole number, at least 1"),
+        ({"num_groups": 0}, "`num_groups` must be a whole number, at least 1"),
+        (
+            {"num_inner_repetitions": 0},
+            "`num_inner_repetitions` must be a whole number, at least 1",
+        ),
         ({"num_groups": 5}, "5 groups need at least 5 layers"),
     ],
 )

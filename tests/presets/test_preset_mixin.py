@@ -27,13 +27,13 @@ def preset(backbone, tmp_path):
 )
 def test_a_damaged_config_is_refused(preset, text):
     (preset / "config.json").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.json is not the config"):
+    with pytest.raises(ValueError, match=r"config\.json .*(not the|damaged)"):
         AlbertBackbone.from_preset(preset)
 
 
 def test_a_config_in_another_encoding_is_refused(preset):
     (preset / "config.json").write_bytes(b"\xff\xfe{")
-    with pytest.raises(ValueError, match=r"config\.json is not the config"):
+    with pytest.raises(ValueError, match=r"config\.json .*(not the|damaged)"):
         AlbertBackbone.from_preset(preset)
 
 
@@ -43,7 +43,7 @@ def test_a_missing_config_is_refused(preset):
         AlbertBackbone.from_preset(preset)
 
 
-@pytest.mark.parametrize("name", ["keras_hub>BertBackbone", "os>system", 7])
+@pytest.mark.parametrize("name", ["keras_hub>BertBackbone", "os>system"])
 def test_a_foreign_class_is_refused(preset, name):
     path = preset / "config.json"
     config = json.loads(path.read_text())
@@ -56,13 +56,13 @@ def test_a_foreign_class_is_refused(preset, name):
 def test_a_truncated_file_is_refused(preset, kept):
     path = preset / "model.weights.h5"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match=r"model\.weights\.h5.*damaged or truncated"):
+    with pytest.raises(ValueError, match=r"model\.weights\.h5.* is damaged"):
         AlbertBackbone.from_preset(preset)
 
 
 def test_a_missing_file_is_refused(preset):
     (preset / "model.weights.h5").unlink()
-    with pytest.raises(ValueError, match="damaged or do not fit"):
+    with pytest.raises(ValueError, match=r"neither `model\.weights\.h5`"):
         AlbertBackbone.from_preset(preset)
 
 
@@ -79,7 +79,7 @@ def test_a_shard_outside_the_directory_is_refused(preset, name):
 def test_a_damaged_index_is_refused(preset, text):
     (preset / "model.weights.h5").rename(preset / "model_00000.weights.h5")
     (preset / "model.weights.json").write_text(text)
-    with pytest.raises(ValueError, match="is not the index of sharded weights"):
+    with pytest.raises(ValueError, match=r"model\.weights\.json.* is damaged"):
         AlbertBackbone.from_preset(preset)
 
 
@@ -118,7 +118,7 @@ def test_a_registered_format_is_asked(tmp_path, monkeypatch):
 
     class Mine(CheckpointFormat):
         backbone_arguments = recognizes = read_vocabulary = write = names = None
-        task_name = task_arguments = load_weights = None
+        task_name = task_arguments = load_weights = stored_shapes = None
 
         def load_backbone(self, cls, directory, **kwargs):
             calls.append((cls, directory, kwargs))

@@ -1,7 +1,7 @@
 import pytest
 
 from keras_albert.pretraining import PretrainingConfig, pretrain
-from keras_albert.pretraining.run_folder import RunFolder
+from keras_albert.training.run_folder import RunFolder
 from tests.pretraining.prepared_texts import write_prepared
 
 

@@ -40,4 +40,4 @@ def _examples(rng, count):
         first = int(rng.integers(5, 40))
         ids = np.arange(first, first + length, dtype="int32")
         boundary = int(rng.integers(4, length - 4))
-        yield Example(ids, np.ones(length, bool), boundary, number % 8)
+        yield Example(ids, boundary, number % 8)

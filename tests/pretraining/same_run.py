@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.training_checkpoint import TrainingCheckpoint
 
 # They depend on the machine.
 _SPEEDS = ("examples/s", "tokens/s")
@@ -17,10 +17,13 @@ def curve(folder):
 def assert_same_run(found, expected):
     """Compare curves and checkpoints to the bit."""
     assert curve(found) == curve(expected)
-    for name in ("last", "best"):
-        a, b = (TrainingCheckpoint.read(getattr(f, name)) for f in (found, expected))
-        assert a.step == b.step
-        assert set(a.groups) == set(b.groups)
-        for group in a.groups:
-            for x, y in zip(a.groups[group], b.groups[group], strict=True):
-                np.testing.assert_array_equal(x, y)
+    a, b = (TrainingCheckpoint.read(folder.last) for folder in (found, expected))
+    assert a.step == b.step
+    assert (a.notes["best"], a.notes["best_done"]) == (
+        b.notes["best"],
+        b.notes["best_done"],
+    )
+    assert set(a.groups) == set(b.groups)
+    for group in a.groups:
+        for x, y in zip(a.groups[group], b.groups[group], strict=True):
+            np.testing.assert_array_equal(x, y)

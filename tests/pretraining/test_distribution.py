@@ -12,8 +12,8 @@ import pytest
 
 from keras_albert.pretraining import PretrainingConfig, pretrain
 from keras_albert.pretraining.choose_devices import choose_devices
-from keras_albert.pretraining.run_folder import RunFolder
-from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_checkpoint import TrainingCheckpoint
 
 BACKEND = keras.config.backend()
 SPEEDS = ("examples/s", "tokens/s")
@@ -96,6 +96,7 @@ def shared(settings, tmp_path):
         "batch_size": 16,
         "steps": 12,
         "accumulation_steps": 2,
+        "ema_momentum": 0.9,
         "clip_norm": 0.1,
         "log_every": 3,
         "evaluate_every": 6,

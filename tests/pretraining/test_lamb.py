@@ -7,7 +7,7 @@ import pytest
 from keras_albert.pretraining import Lamb
 from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
 
-RATES = (0.0, 0.01, 0.02, 0.015, 0.01, 0.005)
+RATES = (0.01, 0.02, 0.016, 0.012, 0.008, 0.004)
 
 
 def reference(values, gradients, rates, decay, excluded, clip=None):

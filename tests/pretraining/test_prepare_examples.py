@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -256,17 +257,35 @@ def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):
         prepare_examples(str(tmp_path / "short.txt"), tmp_path / "out", tiny_proto)
 
 
-def test_word_starts_are_stored_for_other_readers(whole):
+def test_data_with_the_column_of_earlier_versions_is_read(whole, tmp_path):
     pa = pytest.importorskip("pyarrow")
-    data = PretrainingData(whole)
-    name = data.metadata.shards["train"][0]
-    with pa.memory_map(str(whole / name)) as file:
-        table = pa.ipc.open_file(file).read_all().to_pylist()
-    assert len(table) > 5
-    for row in table:
-        ids = np.array(row["token_ids"])
-        starts = np.array(row["word_starts"])
-        cut = row["boundary"]
-        for part in (slice(None, cut), slice(cut, None)):
-            found = data.masking.word_starts(ids[part][None])[0]
-            np.testing.assert_array_equal(starts[part], found)
+    shutil.copytree(whole, tmp_path / "earlier")
+    data, earlier = PretrainingData(whole), tmp_path / "earlier"
+    for name in data.metadata.shards["train"]:
+        with pa.memory_map(str(whole / name)) as file:
+            table = pa.ipc.open_file(file).read_all()
+        assert table.column_names == ["token_ids", "boundary", "document"]
+        starts = pa.array([[True] * len(ids.as_py()) for ids in table["token_ids"]])
+        table = table.add_column(1, "word_starts", starts)
+        with (
+            pa.OSFile(str(earlier / name), "wb") as file,
+            pa.ipc.new_file(file, table.schema) as writer,
+        ):
+            writer.write_table(table)
+    found, expected = (
+        folder.batches(4).batch(0) for folder in (PretrainingData(earlier), data)
+    )
+    for name, array in expected[0].items():
+        np.testing.assert_array_equal(found[0][name], array)
+
+
+def test_a_file_in_the_place_of_the_output_is_refused(corpus, tmp_path, tiny_proto):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(NotADirectoryError, match="is a file, and a directory"):
+        prepare_examples(str(corpus / "*"), file, tiny_proto)
+    with pytest.raises(NotADirectoryError, match="is a file, and a directory"):
+        train_vocabulary_on(str(corpus / "*"), 60, output=file)
+    with pytest.raises(OSError, match="Not a directory"):
+        prepare_examples(str(corpus / "*"), file / "folder", tiny_proto)
+    assert file.read_text() == "mine"

@@ -10,9 +10,9 @@ from keras_albert.pretraining.build_pretrainer import (
     build_pretrainer,
     compile_pretrainer,
 )
-from keras_albert.pretraining.held_out import HeldOut
-from keras_albert.pretraining.run_folder import RunFolder
+from keras_albert.pretraining.held_out import EVALUATION_MASKS, HeldOut
 from keras_albert.text import train_vocabulary
+from keras_albert.training.run_folder import RunFolder
 from tests.pretraining.prepared_texts import write_prepared
 from tests.pretraining.same_run import curve
 
@@ -50,7 +50,8 @@ def test_what_it_leaves_loads_as_any_task(whole_run, prepared):
     folder, scores = whole_run
     pretrainer = AlbertPretrainer.from_preset(folder.preset)
     # In the state of the best step, on the same data: the reported losses.
-    held_out = HeldOut.read(PretrainingData(prepared, "held_out"), 99, 8, None)
+    data = PretrainingData(prepared, "held_out", rates=EVALUATION_MASKS)
+    held_out = HeldOut.read(data, 99, 8, None)
     x, y, weights = (keras.tree.map_structure(np.asarray, e) for e in held_out.arrays)
     outputs = keras.Model.predict(pretrainer, x, verbose=0)
     logits = outputs["masked_lm"] - outputs["masked_lm"].max(-1, keepdims=True)

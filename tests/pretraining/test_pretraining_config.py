@@ -70,6 +70,11 @@ def test_what_follows_from_settings():
         ({"clip_norm": -1.0}, "clip_norm=-1.0"),
         ({"seed": -1}, "seed=-1"),
         ({"masked": 2.0}, "mask_selection_rate=2.0"),
+        ({"backbone": {"nope": 3}}, "--backbone.*no argument `nope`"),
+        ({"backbone": {"num_layer": 3}}, "Did you mean `num_layers`"),
+        ({"backbone": {"seed": 3}}, "Pass `seed`"),
+        ({"backbone": {"dtype": "float16"}}, "Pass `precision`"),
+        ({"masked": 0.0}, "masked=0.0"),
         ({"sequence_length": 4}, "sequence_length=4"),
     ],
 )

@@ -14,8 +14,8 @@ from keras_albert.pretraining import (
     PretrainingConfig,
     pretrain,
 )
-from keras_albert.pretraining.run_folder import RunFolder
-from keras_albert.pretraining.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from tests.pretraining.same_run import assert_same_run, curve
 
 

@@ -93,17 +93,6 @@ def test_a_row_has_two_sentences_even_if_one_would_fill_it(tokenizer):
         assert 1 <= example.boundary < len(example.token_ids) == 61
 
 
-def test_word_starts_are_those_of_the_segments(tokenizer):
-    found, _ = make(tokenizer, sections(20))
-    starts = SentencePairs(tokenizer, SETTINGS).word_starts
-    for example in found:
-        ids, cut = example.token_ids, example.boundary
-        expected = np.concatenate(
-            [starts(part[None])[0] for part in (ids[:cut], ids[cut:])]
-        )
-        np.testing.assert_array_equal(example.word_starts, expected)
-
-
 def test_the_seed_and_the_document_decide(tokenizer):
     documents = list(sections(12))
     first, _ = make(tokenizer, documents)

@@ -70,7 +70,6 @@ def test_others_are_told_to_use_jax(pretrainer):
 def test_the_step_compiles_under_xla(pretrainer):
     pretrainer.jit_compile = True
     devices = choose_devices("none")
-    devices.prepare(pretrainer)
     generator = np.random.default_rng(0)
     ids = generator.integers(5, 50, (ROWS, LENGTH), "int32")
     x = {
@@ -82,6 +81,7 @@ def test_the_step_compiles_under_xla(pretrainer):
     y = {"masked_lm": ids[:, :SLOTS], "sentence_order": ids[:, 0] % 2}
     weights = keras.tree.map_structure(lambda a: np.ones(a.shape, "float32"), y)
     batch = (x, y, weights)
+    devices.prepare(pretrainer, batch)
     data = devices.batches(iter([batch] * 3), batch)
     history = keras.Model.fit(
         pretrainer, data, steps_per_epoch=1, epochs=3, shuffle=False, verbose=0

@@ -154,7 +154,7 @@ def make_calls(tasks):
         ("pretrainer", (HARD, HARD[::-1])),
         ("filler", MASKED),
     ):
-        examples, _ = tasks[model].preprocessor.encode_for_prediction(x)
+        examples, _ = tasks[model].preprocessor.encode_for("prediction", x)
         packed = pack_all(examples, tasks[model].preprocessor.padded_length, True)[0]
         ids = {
             name: np.asarray(packed[name])

@@ -145,6 +145,18 @@ def test_a_task_of_ones_own_is_refused(kind, classifier, assert_leaves_what_was)
     assert_leaves_what_was(ValueError, message, mine)
 
 
+@pytest.mark.parametrize(
+    "arguments", [{}, {"format": "onnx", "inputs": "text"}], ids=["saved_model", "onnx"]
+)
+def test_a_tokenizer_that_cuts_texts_is_refused(
+    classifier, arguments, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(classifier.preprocessor.tokenizer, "sequence_length", 5)
+    with pytest.raises(ValueError, match=r"cuts them to 5 tokens\. Build it without"):
+        classifier.export(tmp_path / "model.onnx", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
 def test_without_its_package_it_says_what_to_install(
     kind, assert_leaves_what_was, monkeypatch
 ):

@@ -125,3 +125,43 @@ def test_answers():
     one = {"score": np.array([1, 2], np.float32)}
     assert json.loads(write_rest_response(one, True)) == {"predictions": [1.0, 2.0]}
     assert json.loads(write_rest_response(one, False)) == {"outputs": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"instances": ["a"] * 4}, "`text` has 4 rows, and a request has 3 at most"),
+        ({"inputs": ["a"] * 4}, "`text` has 4 rows"),
+        ({"inputs": {"text": ["é" * 6]}}, "a text of 6 characters"),
+        ({"instances": [{"b64": "YWFhYWFh"}]}, "a text of 6 characters"),
+        (
+            {
+                "signature_name": "choose",
+                "instances": [{"question": "", "choices": ["a", "a" * 6]}],
+            },
+            "`choices` holds a text of 6 characters",
+        ),
+        (
+            {"signature_name": "tokens", "instances": [{"token_ids": [1]}] * 4},
+            "`token_ids` has 4 rows",
+        ),
+    ],
+)
+def test_rows_and_characters_are_bounded_if_asked(body, words):
+    read(**body)
+    with pytest.raises(ValueError, match=words):
+        read_rest_request(json.dumps(body), SIGNATURES, max_rows=3, max_characters=5)
+    fits = {"instances": ["é" * 5] * 3}
+    read_rest_request(json.dumps(fits), SIGNATURES, max_rows=3, max_characters=5)
+
+
+def test_an_error_does_not_repeat_the_request():
+    for body in (
+        {"instances": [["a" * 10**6]] * 2, "signature_name": "choose"},
+        {"inputs": "a" * 10**6, "signature_name": "choose"},
+        {"instances": ["a"], "signature_name": "a" * 10**6},
+        {"instances": [["a" * 10**6]]},
+    ):
+        with pytest.raises(ValueError, match=r".") as error:
+            read(**body)
+        assert len(str(error.value)) < 1000

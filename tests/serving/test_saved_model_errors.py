@@ -33,9 +33,19 @@ def test_a_version_that_is_there_stays(classifier, versions):
     before = contents(versions)
     with pytest.raises(FileExistsError, match="a server may be using it"):
         classifier.export(versions, version=1)
-    with pytest.raises(ValueError, match="Received: version=0"):
-        classifier.export(versions, version=0)
+    for version in (-1, 2**63, True, "2"):
+        with pytest.raises(ValueError, match=f"Received: version={version!r}"):
+            classifier.export(versions, version=version)
     assert contents(versions) == before
+
+
+def test_version_0_is_one_that_a_server_takes(classifier, versions, monkeypatch):
+    monkeypatch.setattr(
+        "keras_albert.serving.saved_model.run_in_tensorflow", lambda *_: None
+    )
+    assert classifier.export(versions, version=0) == versions / "0"
+    # The next one is after the highest.
+    assert classifier.export(versions) == versions / "2"
 
 
 def test_a_version_that_another_process_wrote_meanwhile_stays(

@@ -65,6 +65,13 @@ def check_task(task, x, y, directory):
         ids, targets, sample_weight=weights, verbose=0, return_dict=True
     )
     assert np.isfinite(by_ids["loss"])
+    # One batch at a time.
+    for loss in (
+        bare.test_on_batch(ids, targets, weights),
+        bare.train_on_batch(ids, targets, weights),
+        loaded.train_on_batch(x, y),
+    ):
+        assert np.isfinite(loss).all()
     if not task.is_self_supervised:
         np.testing.assert_allclose(by_ids["loss"], scores["loss"], rtol=1e-3)
 

@@ -21,8 +21,8 @@ def rates(optimizer, steps):
 
 def test_the_rate_warms_up_and_decays_to_zero():
     optimizer = default_optimizer(1e-3, 100)
-    assert rates(optimizer, (0, 5, 10)) == pytest.approx([0, 5e-4, 1e-3])
-    falling = rates(optimizer, range(10, 101, 10))
+    assert rates(optimizer, (0, 4, 9)) == pytest.approx([1e-4, 5e-4, 1e-3])
+    falling = rates(optimizer, [*range(9, 100, 10), 100])
     assert falling == sorted(falling, reverse=True)
     assert falling[-1] == pytest.approx(0, abs=1e-9)
 
@@ -30,8 +30,22 @@ def test_the_rate_warms_up_and_decays_to_zero():
 @pytest.mark.parametrize("steps", [1, 2, 9])
 def test_few_steps_have_a_schedule_as_well(steps):
     found = rates(default_optimizer(1e-3, steps), range(steps + 1))
-    assert max(found) > 0
-    assert np.isfinite(found).all()
+    assert found[0] == pytest.approx(1e-3)
+    assert found == sorted(found, reverse=True)
+    assert found[-2] > 0
+    assert found[-1] == pytest.approx(0, abs=1e-9)
+
+
+def test_one_step_changes_the_weights(make_classifier, toy):
+    classifier = make_classifier()
+    before = [np.array(weight) for weight in classifier.get_weights()]
+    classifier.fit(toy[0][:8], toy[1][:8], verbose=0)
+    changed = [
+        not np.array_equal(a, b)
+        for a, b in zip(before, classifier.get_weights(), strict=True)
+    ]
+    # Not the random seeds' state, and not the key's bias, which softmax ignores.
+    assert sum(changed) >= len(before) - 3
 
 
 def test_without_steps_the_rate_is_constant():

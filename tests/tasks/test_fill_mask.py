@@ -57,7 +57,7 @@ class TestFillMask:
     @pytest.mark.parametrize("text", TEXTS)
     @pytest.mark.parametrize("top_k", [1, 5])
     def test_what_transformers_gives(self, converted, pipeline, text, top_k):
-        ids = converted.preprocessor.encode_for_prediction([text])[0].pack(
+        ids = converted.preprocessor.encode_for("prediction", [text])[0].pack(
             np.array([0]), 24
         )[0]["token_ids"][0]
         theirs = pipeline.tokenizer(text)["input_ids"]

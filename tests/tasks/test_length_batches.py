@@ -8,6 +8,7 @@ from keras_albert.tasks.datasets import backend_dataset, is_dataset, is_tf_datas
 from keras_albert.tasks.length_batches import LengthBatches
 from keras_albert.tasks.validation_split import split_validation
 from keras_albert.text import TokenRows
+from keras_albert.text.batch_seeds import BatchSeeds
 from keras_albert.text.examples import LabelledTexts
 from keras_albert.text.packing import EncodedTexts, SpecialIds
 
@@ -75,6 +76,45 @@ def test_each_epoch_has_another_plan_and_all_are_reproducible(texts):
     assert first == again
     assert first != other
     assert first[0] != first[1] != first[2]
+
+
+def test_an_epoch_follows_from_the_seed_and_its_number(texts):
+    keras.utils.set_random_seed(1)
+    batches = make(texts, True)
+    plans = []
+    for _ in range(3):
+        plans.append(plan_of(batches))
+        batches.on_epoch_end()
+    # In any order, whatever was drawn before.
+    for epoch in (2, 0, 1, 2):
+        np.random.random()
+        assert plan_of(batches.of_epoch(epoch)) == plans[epoch]
+    assert plan_of(make(texts, False).of_epoch(3)) == plan_of(make(texts, False))
+
+
+class DrawnTexts:
+    """Examples that are drawn anew each time, as those of a masked language model."""
+
+    def __init__(self, count):
+        self.lengths = np.arange(count)
+        self.seeds = BatchSeeds([7], count)
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def pack(self, rows, length):
+        ((rows, generator),) = self.seeds.parts(rows)
+        return (generator.integers(10**9, size=len(rows)),)
+
+
+def test_what_is_drawn_for_an_epoch_is_the_same_again():
+    keras.utils.set_random_seed(1)
+    batches = LengthBatches(DrawnTexts(COUNT), lambda longest: longest, 4, shuffle=True)
+    epochs = [batches.of_epoch(number) for number in (0, 1)]
+    drawn = [np.concatenate([batch for (batch,) in epoch]) for epoch in epochs]
+    again = np.concatenate([batch for (batch,) in batches.of_epoch(1)])
+    np.testing.assert_array_equal(again, drawn[1])
+    assert not set(drawn[0]) & set(drawn[1])
 
 
 def test_without_shuffling_the_plan_stays(texts):

@@ -91,9 +91,9 @@ def test_a_task_hands_its_backbone_what_only_that_knows(preset, pretrainer, cls)
 
 @pytest.mark.parametrize("name", ["remat", "no_such_argument"])
 def test_what_a_task_does_not_know_is_an_error(preset, pretrainer, name):
-    with pytest.raises(TypeError, match=f"AlbertClassifier has no argument {name}"):
+    with pytest.raises(TypeError, match=f"AlbertClassifier has no argument `{name}`"):
         AlbertClassifier(pretrainer.backbone, num_classes=2, **{name: True})
-    with pytest.raises(TypeError, match=f"AlbertClassifier has no argument {name}"):
+    with pytest.raises(TypeError, match=f"AlbertClassifier has no argument `{name}`"):
         AlbertClassifier.from_preset(
             preset, backbone=pretrainer.backbone, num_classes=2, **{name: True}
         )

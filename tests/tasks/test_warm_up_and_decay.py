@@ -12,8 +12,8 @@ def rates(schedule, steps):
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
 def test_rises_to_the_peak_and_falls_as_a_polynomial(power):
     found = rates(WarmUpAndDecay(0.5, 20, 4, power), range(20))
-    rising = 0.5 * np.arange(4) / 4
-    falling = 0.5 * ((20 - np.arange(4, 20)) / 16) ** power
+    rising = 0.5 * np.arange(1, 5) / 4
+    falling = 0.5 * ((20 - np.arange(4, 20)) / 17) ** power
     np.testing.assert_allclose(found, [*rising, *falling], rtol=1e-6)
 
 
@@ -25,7 +25,12 @@ def test_stays_within_the_references_up_to_the_jump():
     )
     found = rates(WarmUpAndDecay(peak, total, warmup), steps)
     assert np.abs(found - reference).max() <= 0.0251 * peak
-    assert found[3] == pytest.approx(peak)
+    assert found[2] == pytest.approx(peak)
+
+
+@pytest.mark.parametrize("warmup", [0, 1])
+def test_one_step_has_the_whole_rate(warmup):
+    assert rates(WarmUpAndDecay(0.5, 1, warmup), [0]) == pytest.approx([0.5])
 
 
 def test_counts_updates_where_batches_accumulate():

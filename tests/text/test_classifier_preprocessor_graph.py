@@ -91,6 +91,23 @@ def test_a_fixed_length_is_known_to_the_graph(tf, preprocessor):
     assert (tuple(one), tuple(many)) == ((9,), (None, 9))
 
 
+def test_a_tokenizer_that_cuts_texts_cuts_each_of_them(tf, tiny_proto, preprocessor):
+    first, second = ["the old café of the town", "a b"], ["it rained", ""]
+    short = AlbertClassifierPreprocessor(
+        AlbertTokenizer(tiny_proto, sequence_length=3), sequence_length=16
+    )
+    packed = short((first, second))
+    for row, texts in enumerate(zip(first, second, strict=True)):
+        ids = [preprocessor.tokenizer(text)[:3].tolist() for text in texts]
+        expected = preprocessor.tokenizer.build_inputs_with_special_tokens(*ids)
+        # Nothing is padded between the texts.
+        assert packed["token_ids"][row].tolist()[: len(expected)] == expected
+        assert packed["padding_mask"][row].sum() == len(expected)
+    elements = tf.data.Dataset.from_tensor_slices((first, second)).batch(2)
+    mapped = elements.map(lambda *texts: short(texts))
+    assert_equal(mapped.get_single_element(), packed)
+
+
 def test_names_of_classes_are_refused_in_the_graph(tf, preprocessor):
     elements = tf.data.Dataset.from_tensor_slices((["a"], ["yes"], [1.0]))
     with pytest.raises(ValueError, match="The labels are texts"):

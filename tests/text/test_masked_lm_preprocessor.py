@@ -68,13 +68,20 @@ def test_without_a_seed_keras_own_governs(tokenizer):
 
 def test_evaluation_masks_alike(preprocessor):
     rows = np.array([4, 2])
-    first, _ = preprocessor.encode_for_evaluation(TEXTS)
-    other, _ = preprocessor.encode_for_evaluation(TEXTS)
+    first, _ = preprocessor.encode_for("evaluation", TEXTS)
+    other, _ = preprocessor.encode_for("evaluation", TEXTS)
     ids = [
         examples.pack(rows, 48)[0]["token_ids"] for examples in (first, first, other)
     ]
     np.testing.assert_array_equal(ids[0], ids[1])
     np.testing.assert_array_equal(ids[0], ids[2])
+    # By the text alone: not by its place, its batch or the padding.
+    moved, _ = preprocessor.encode_for("evaluation", [TEXTS[2], "rain", TEXTS[4]])
+    (wide, *_) = moved.pack(np.array([1, 2, 0]), 96)
+    np.testing.assert_array_equal(wide["token_ids"][1:, :48], ids[0])
+    seeded = AlbertMaskedLMPreprocessor(preprocessor.tokenizer, seed=4)
+    other, _ = seeded.encode_for("evaluation", TEXTS)
+    assert (other.pack(rows, 48)[0]["token_ids"] != ids[0]).any()
 
 
 def test_slots_follow_from_the_width_alone(preprocessor):
@@ -110,7 +117,7 @@ def test_one_text_and_pairs(preprocessor):
     assert x["segment_ids"].max() == 1
     batch = preprocessor((TEXTS, TEXTS[::-1]))
     plain = AlbertMaskedLMPreprocessor(preprocessor.tokenizer)
-    texts = plain.encode_for_prediction((TEXTS, TEXTS[::-1]))[0].texts
+    texts = plain.encode_for("prediction", (TEXTS, TEXTS[::-1]))[0].texts
     width = batch[0]["token_ids"].shape[1]
     np.testing.assert_array_equal(
         unmask(batch), texts.pack(np.arange(12), width)["token_ids"]
@@ -118,16 +125,17 @@ def test_one_text_and_pairs(preprocessor):
 
 
 def test_weights_of_examples(preprocessor):
-    _, _, plain = preprocessor.encode_for_evaluation(TEXTS)[0].pack(np.arange(12), 48)
+    examples, _ = preprocessor.encode_for("evaluation", TEXTS)
+    _, _, plain = examples.pack(np.arange(12), 48)
     weight = np.linspace(0, 2, 12).astype("float32")
-    examples, _ = preprocessor.encode_for_evaluation(TEXTS, sample_weight=weight)
+    examples, _ = preprocessor.encode_for("evaluation", TEXTS, sample_weight=weight)
     _, _, weighted = examples.pack(np.arange(12), 48)
     np.testing.assert_allclose(weighted, plain * weight[:, None])
 
 
 def test_written_masks(preprocessor):
     texts = ["the [MASK] runs", "no mask", "[MASK] [MASK] [MASK] town"]
-    examples, batched = preprocessor.encode_for_prediction(texts)
+    examples, batched = preprocessor.encode_for("prediction", texts)
     assert batched
     assert examples.written.tolist() == [1, 0, 3]
     (x,) = examples.pack(np.array([2, 0, 1]), 16)

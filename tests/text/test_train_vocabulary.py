@@ -114,5 +114,5 @@ def test_takes_what_there_is_without_a_hard_limit():
     proto = train_vocabulary(texts, vocabulary_size=5000, hard_vocab_limit=False)
     size = len(parse_vocabulary(proto).pieces)
     assert 20 < size < 5000
-    with pytest.raises(ValueError, match="pass `hard_vocab_limit=False`"):
+    with pytest.raises(ValueError, match="`hard_vocab_limit=False` takes"):
         train_vocabulary(texts, vocabulary_size=5000)

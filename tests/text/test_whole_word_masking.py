@@ -141,7 +141,7 @@ texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_siz
 @given(
     rows=texts,
     seed=st.integers(0, 10),
-    rate=st.floats(0.01, 0.9),
+    rate=st.floats(0.01, 1.0),
     ngram=st.integers(1, 4),
     slots=st.none() | st.integers(1, 5),
     pairs=st.booleans(),
@@ -173,8 +173,27 @@ def test_whatever_the_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
         assert len(set(hit.reshape(-1)[word == number].tolist())) == 1
     # A row in which some word fits gives at least one.
     if slots is None:
-        short = inside.any(axis=1) & (inside.sum(axis=1) <= rates.slots(width))
+        room = [rates.slots(length) for length in map(len, packed)]
+        short = inside.any(axis=1) & (inside.sum(axis=1) <= room)
         assert hit[short].any(axis=1).all()
+
+
+def test_all_or_nothing(tokenizer, rows):
+    rows = rows[:64]
+    everything = WholeWordMasking(tokenizer, MaskingRates(selection=1.0))
+    masked = everything(rows, np.random.default_rng(0))
+    assert masked.positions.shape == rows.shape
+    np.testing.assert_array_equal(masked.weights.sum(axis=1), (rows > MASK).sum(axis=1))
+    few = WholeWordMasking(tokenizer, MaskingRates(selection=1.0, max_selected=4))
+    masked = few(rows, np.random.default_rng(0))
+    assert masked.positions.shape == (64, 4)
+    assert masked.weights.any(axis=1).all()
+    nothing = WholeWordMasking(tokenizer, MaskingRates(selection=0.0, max_selected=4))
+    masked = nothing(rows, np.random.default_rng(0))
+    np.testing.assert_array_equal(masked.token_ids, rows)
+    for array in (masked.positions, masked.labels, masked.weights):
+        assert array.shape == (64, 4)
+        assert not array.any()
 
 
 def test_nothing_to_mask(masking):
@@ -188,7 +207,7 @@ def test_nothing_to_mask(masking):
 @pytest.mark.parametrize(
     ("rates", "named"),
     [
-        ({"selection": 0.0}, "mask_selection_rate"),
+        ({"selection": -0.1}, "mask_selection_rate"),
         ({"selection": 1.5}, "mask_selection_rate"),
         ({"selection": float("nan")}, "mask_selection_rate"),
         ({"mask_token": 0.95}, "together at most 1"),

@@ -23,7 +23,7 @@ def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Da
         y: Any = table.numbers(label)
         head: dict[str, Any] = {"num_classes": 1}
     else:
-        y = [str(value) for value in table.columns[label]]
+        y = table.labels(label)
         names = sorted(set(y))
         head = {"labels": names}
         description += f"; {len(names)} classes: {', '.join(names[:20])}"

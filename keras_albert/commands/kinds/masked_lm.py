@@ -2,8 +2,10 @@
 
 import argparse
 import math
+from itertools import islice
 from pathlib import Path
 
+from keras_albert.commands.file_rows import TABLES, FileRows
 from keras_albert.commands.kinds.kind import Data, Kind
 from keras_albert.commands.run_report import Report
 from keras_albert.commands.training_files import describe, read_table
@@ -11,15 +13,17 @@ from keras_albert.tasks import AlbertMaskedLM
 
 
 def _read(path: Path, arguments: argparse.Namespace) -> Data:
-    if path.suffix.lower() in (".tsv", ".csv", ".jsonl", ".ndjson", ".json"):
+    if path.suffix.lower() in TABLES:
         table = read_table(path, arguments.limit)
         column = table.require("text", arguments.text_column)
         texts = table.texts(column)
         description = describe(table, [("text", column)])
     else:
-        # Not `splitlines`, which cuts at more than the ends of lines.
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-        texts = [line for line in lines if line.strip()][: arguments.limit]
+        rows = FileRows(path, (path.suffix.lower(),))
+        lines = (row["text"] for row in rows if row["text"].strip())
+        texts = list(islice(lines, arguments.limit))
+        if not texts:
+            raise ValueError(f"{path} holds no text. Pass a file with some.")
         description = f"{path}: {len(texts):,} lines"
     return Data(x=texts, y=None, texts=lambda: texts, description=description)
 

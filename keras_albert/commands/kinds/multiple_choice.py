@@ -1,14 +1,21 @@
 """The right one of several choices."""
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_albert.commands.kinds.kind import Data, Kind
 from keras_albert.commands.run_report import Report
-from keras_albert.commands.training_files import describe, read_table
+from keras_albert.commands.training_files import Table, describe, read_table
 from keras_albert.tasks import AlbertMultipleChoice
+from keras_albert.text.choice_answers import check_answers, encode_answers
+
+_CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
+_NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
 def _read(path: Path, arguments: argparse.Namespace) -> Data:
@@ -18,13 +25,15 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
     answer = table.require("answer", arguments.label_column)
     choices = table.find("choices")
     if choices is not None:
-        options: list[Any] = table.columns[choices]
+        options = table.lists(choices)
     else:
         # A table has a column for each: choice0, choice1, ..., or A, B, ...
-        names = [name for name in table.columns if is_choice_column(name)]
+        names = choice_columns_of(table.columns)
         columns = [table.texts(name) for name in names]
-        rows = zip(*columns, strict=True)
-        options = [[text for text in row if text] for row in rows]
+        options = [
+            read_choices(row, f"{path}, row {number}")
+            for number, row in enumerate(zip(*columns, strict=True))
+        ]
         choices = ", ".join(names)
         if not names:
             table.require("choices")
@@ -39,22 +48,70 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
 
     return Data(
         x=(*texts, options),
-        y=[_read_answer(value) for value in table.columns[answer]],
+        y=_read_answers(table, answer, options),
         texts=all_texts,
         description=describe(table, [*roles, ("answer", answer)]),
     )
 
 
-def is_choice_column(name: str) -> bool:
-    """Whether a column of a table holds a choice: choice0, option_1, A, ..."""
-    stem = name.lower().removeprefix("choice").removeprefix("option").strip("_ ")
-    has_prefix = stem != name.lower()
-    return (has_prefix and (stem.isdigit() or len(stem) == 1)) or name in "ABCDEFGH"
+def choice_columns_of(names: Iterable[str]) -> list[str]:
+    """Find the columns that hold a choice each, and put them in their order.
+
+    Args:
+        names: The columns of a table.
+
+    Returns:
+        Those named choice0, option_1, A, ..., by these numbers or letters.
+
+    Example:
+        >>> choice_columns_of(["question", "B", "A", "AB"])
+        ['A', 'B']
+    """
+    found = [(_CHOICE.fullmatch(name.strip()), name) for name in names]
+    columns = [(match[1] or match[2], name) for match, name in found if match]
+    # Numbers by their value; letters are of one length.
+    return [
+        name for _, name in sorted(columns, key=lambda c: (len(c[0]), c[0].lower()))
+    ]
 
 
-def _read_answer(value: Any) -> Any:
-    """Read a number that a table holds as text; letters stay."""
-    return int(value) if isinstance(value, str) and value.isdigit() else value
+def read_choices(row: Sequence[Any], where: str) -> list[Any]:
+    """Read the choices of a row, which may have fewer than others.
+
+    Args:
+        row: A cell for each column of choices; those at the end may be empty.
+        where: string. The file and the row, for the message.
+
+    Returns:
+        The choices.
+
+    Raises:
+        ValueError: If an empty cell stands before one that is not: the number of a
+            choice would be another one.
+    """
+    count = max((number for number, text in enumerate(row, 1) if text), default=0)
+    if not all(row[:count]):
+        msg = (
+            f"{where} has no choice {row.index('') if '' in row else 0}, and has one "
+            "after it. Move the choices up, or fill it in."
+        )
+        raise ValueError(msg)
+    return list(row[:count])
+
+
+def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int]:
+    """Read numbers and letters, as a table or JSON holds them."""
+    values = [
+        int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+        for value in table.columns[name]
+    ]
+    values = [v.strip() if isinstance(v, str) else v for v in values]
+    try:
+        answers = encode_answers(values)
+        check_answers(answers, np.array([len(row) for row in options]))
+    except ValueError as error:
+        raise ValueError(f"{table.path}: {error}") from error
+    return [int(answer) for answer in answers]
 
 
 def _report(task: AlbertMultipleChoice, data: Data) -> Report:

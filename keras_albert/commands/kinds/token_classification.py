@@ -16,12 +16,12 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
         table = read_table(path, arguments.limit)
         words = table.require("words", arguments.text_column)
         tags = table.require("tags", arguments.label_column)
-        x, y = table.columns[words], table.columns[tags]
+        x, y = table.lists(words), table.label_lists(tags)
         description = describe(table, [("words", words), ("tags", tags)])
     else:
         x, y = (rows[: arguments.limit] for rows in read_conll(path))
         description = f"{path}: {len(x):,} texts, {sum(map(len, x)):,} words"
-    names = sorted({str(tag) for row in y for tag in row})
+    names = sorted({tag for row in y for tag in row})
     return Data(
         x=x,
         y=y,

@@ -1,5 +1,6 @@
 """An ONNX model in a process of its own."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -58,8 +59,10 @@ class OnnxProcess:
         """
         if self._process.stdin is None:
             raise AssertionError("opened with a pipe")
-        self._process.stdin.write(json.dumps(inputs) + "\n")
-        self._process.stdin.flush()
+        # A process that has ended has said why: what is read next is nothing.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(inputs) + "\n")
+            self._process.stdin.flush()
         outputs = self._read_line()
         return {name: np.array(rows) for name, rows in outputs.items()}
 

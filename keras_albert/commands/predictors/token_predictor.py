@@ -40,7 +40,7 @@ class TokenPredictor(Predictor):
         close: Callable. What ends the model. Defaults to nothing.
 
     Raises:
-        ValueError: If it is a task whose texts are more than a row.
+        ValueError: If it is a task that is not asked by ids.
     """
 
     def __init__(
@@ -55,8 +55,9 @@ class TokenPredictor(Predictor):
     ) -> None:
         if task not in _ROWS:
             msg = (
-                f"A {task} that takes ids answers about windows of a text. Ask the "
-                "preset itself, a SavedModel, or an ONNX model with inputs='text'."
+                f"The ids that a {task or 'model of another program'} takes are not "
+                "made here. Ask the preset itself, its SavedModel, or what "
+                "`keras-albert export --format onnx --inputs text` wrote."
             )
             raise ValueError(msg)
         self.inputs = _ROWS[task]
@@ -73,10 +74,8 @@ class TokenPredictor(Predictor):
 
     def _run(self, columns: Columns) -> list[Answer]:
         texts: tuple[Any, ...] = tuple(columns.values())
-        if "choices" in columns and "context" not in columns:
-            texts = (None, *texts)
         x = texts if len(texts) > 1 else texts[0]
-        examples, _ = self._preprocessor.encode_for_prediction(x)
+        examples, _ = self._preprocessor.encode_for("prediction", x)
         packed = pack_all(examples, self._preprocessor.padded_length, True)[0]
         rows = rows_of_outputs(self._run_ids({name: packed[name] for name in ID_NAMES}))
         if self._labels:

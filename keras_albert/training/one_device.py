@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.pretraining.metric_state import build_metrics
+from keras_albert.tasks.datasets import map_dataset
+from keras_albert.training.metric_state import build_metrics
 from keras_albert.types import Batch
 
 
 class OneDevice:
-    """What `pretrain` asks about devices, where there is one process and one device.
+    """What a run asks about devices, where there is one process and one device.
 
     Other layouts have the same members.
     """
@@ -28,27 +29,28 @@ class OneDevice:
         """Give the context that the model is built and trained in."""
         return nullcontext()
 
-    def prepare(self, model: Any) -> None:
+    def prepare(self, model: Any, batch: Batch) -> None:
         """Change how a compiled model trains, before its state is restored.
 
         It also creates the variables of the metrics, for which Keras would take a
         batch that is then not trained on.
         """
-        build_metrics(model)
+        build_metrics(model, batch)
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
         """Turn endless batches of this process into what `fit` takes.
 
         Args:
             batches: Iterator of `(x, y, sample_weight)`, NumPy arrays.
-            example: One such batch; all have its shapes.
+            example: One such batch. Layouts of several devices need all to have its
+                shapes.
 
         Returns:
             What Keras reads.
         """
         del example
-        # Keras takes generators, and no other iterators.
-        yield from batches
+        # A generator, or a data set of TensorFlow: Keras takes no other iterators.
+        return map_dataset(batches, lambda batch: batch)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
         """Read variables, each as a whole."""

@@ -12,9 +12,12 @@ class StopSignals:
     The second SIGINT interrupts at once. Outside the main thread, where Python has
     no signals, nothing is noted.
 
+    Attributes:
+        number: int or `None`. The signal that has come, the last of several.
+
     Example:
         >>> import signal
-        >>> from keras_albert.pretraining.stop_signals import StopSignals
+        >>> from keras_albert.training.stop_signals import StopSignals
         >>> with StopSignals() as stop:
         ...     signal.raise_signal(signal.SIGTERM)
         ...     stop.requested
@@ -22,8 +25,13 @@ class StopSignals:
     """
 
     def __init__(self) -> None:
-        self.requested = False
+        self.number: int | None = None
         self._before: dict[int, Any] = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether one has come."""
+        return self.number is not None
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -39,4 +47,4 @@ class StopSignals:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.requested = True
+        self.number = number

@@ -19,7 +19,7 @@ class PrefetchedBatches:
         first: int. The first number.
 
     Example:
-        >>> from keras_albert.pretraining.prefetched_batches import PrefetchedBatches
+        >>> from keras_albert.training.prefetched_batches import PrefetchedBatches
         >>> with PrefetchedBatches(lambda number: number**2, first=3) as batches:
         ...     next(batches), next(batches)
         (9, 16)

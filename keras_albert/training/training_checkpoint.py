@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.presets.reading import reading
 
 Arrays = list[npt.NDArray[Any]]
 
 # Counted up when older files no longer mean the same.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -22,17 +24,18 @@ class TrainingCheckpoint:
     """All that a run needs to go on as if it had never stopped.
 
     Which data come next follows from the step, and dropout's random state is among
-    the model's variables.
+    the model's variables. The best weights and the rows of the curve are in the same
+    file, so that no stop comes between them.
 
     Args:
         step: int. Batches that the model has learned from.
-        groups: dict of lists of arrays. The values of the variables of "model",
-            "optimizer" and "metrics".
+        groups: dict of lists of arrays. The values of variables: "model", "optimizer",
+            "metrics" within a row of the curve, "best" once a row was evaluated.
         notes: dict. What else there is to keep; JSON values.
     """
 
     step: int
-    groups: dict[str, Arrays]
+    groups: Mapping[str, Arrays]
     notes: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
@@ -66,24 +69,23 @@ class TrainingCheckpoint:
             The checkpoint.
 
         Raises:
-            ValueError: If it is none of ours.
+            ValueError: If it is damaged, or of another version.
         """
-        from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+        from safetensors import safe_open  # noqa: PLC0415  (seldom needed)
 
+        remedy = "Remove it to begin the run anew, or name another output."
         groups: dict[str, Arrays] = {}
-        try:
-            with safe_open(path, "numpy") as file:
-                head = json.loads((file.metadata() or {})["checkpoint"])
+        with reading(path, remedy), safe_open(path, "numpy") as file:
+            head = json.loads(file.metadata()["checkpoint"])
+            version = head["version"]
+            if version == _VERSION:
                 for name in sorted(file.keys()):
                     group = groups.setdefault(name.split("/")[0], [])
                     group.append(file.get_tensor(name))
-        except (SafetensorError, KeyError, ValueError) as error:
-            msg = f"{path} is no checkpoint of a training ({error!r}). Remove it."
-            raise ValueError(msg) from error
-        if head["version"] != _VERSION:
-            msg = (
-                f"{path} is of version {head['version']}, and this is {_VERSION}. "
-                "Train on with the keras_albert that wrote it."
-            )
-            raise ValueError(msg)
-        return cls(head["step"], groups, head["notes"])
+                return cls(int(head["step"]), groups, dict(head["notes"]))
+        msg = (
+            f"{path} is a checkpoint of version {version}, and this keras_albert reads "
+            f"version {_VERSION}. Go on with the keras_albert that wrote it, or name "
+            "another output."
+        )
+        raise ValueError(msg)

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,9 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class TrainingCurve:
-    """Rows of numbers in a file of JSON lines, each with the step it was reached at.
+    """Rows of numbers in a file of JSON lines, to be watched while a run lasts.
+
+    The run itself goes on from the rows that are in its checkpoint.
 
     Args:
         path: Path. The file.
@@ -38,26 +40,29 @@ class TrainingCurve:
                 break
         return rows
 
-    def cut(self, last_step: int) -> None:
-        """Forget what comes behind a step: it will be reached again.
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write these rows and no others.
 
         Args:
-            last_step: int. The last step to keep.
+            rows: Sequence of dict of float.
         """
-        kept = [row for row in self.rows() if row["step"] <= last_step]
         with atomic_file(self.path) as partial:
-            lines = "".join(json.dumps(row) + "\n" for row in kept)
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
             partial.write_text(lines, encoding="utf-8")
 
-    def write_csv(self, path: Path) -> None:
-        """Write the rows as a table for spreadsheets.
 
-        Args:
-            path: Path. The file.
-        """
-        rows = self.rows()
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, names)
-            writer.writeheader()
-            writer.writerows(rows)
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as a table for spreadsheets, whole or not at all.
+
+    Args:
+        path: Path. The CSV file.
+        rows: Sequence of dict of float. A cell is empty where a row has no value.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with (
+        atomic_file(path) as partial,
+        partial.open("w", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)

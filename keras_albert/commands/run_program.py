@@ -1,0 +1,153 @@
+"""A program whose errors are one line, and which a signal stops in good order."""
+
+import errno
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+# What the package and its libraries raise where a file, an argument or the machine is
+# at fault. Anything else is a fault of the program's.
+_EXPECTED: tuple[type[Exception], ...] = (
+    *(ArithmeticError, ImportError, MemoryError, OSError),
+    *(RuntimeError, TypeError, ValueError),
+)
+_NO_ROOM = tuple(map(os.strerror, (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)))
+_LONGEST_LINE = 1500
+
+
+def run_program(
+    name: str,
+    run: Callable[[], int | None],
+    options: Collection[str] = (),
+    debug: bool = False,
+) -> int:
+    """Run a program, and turn how it ends into a line and an exit status.
+
+    Ctrl-C and SIGTERM raise `KeyboardInterrupt`, so that everything is cleaned up; the
+    notes of the exception are shown. An error becomes one line on stderr, in which
+    arguments of functions are named as the options that set them.
+
+    Args:
+        name: string. The program's name, with which the line begins.
+        run: Callable. The program. It returns its exit status; `None` is 0.
+        options: Collection of string. The program's options, such as `"--batch-size"`.
+            Defaults to none.
+        debug: bool. Whether an error's traceback is shown, too. Defaults to `False`.
+
+    Returns:
+        The exit status: the program's; 1 after an error; 128 and the signal's number
+        if one has stopped it.
+
+    Example:
+        >>> def run():
+        ...     raise ValueError("Pass `batch_size=8` or overwrite=True.")
+        >>> from contextlib import redirect_stderr
+        >>> with redirect_stderr(sys.stdout):
+        ...     run_program("program", run, ("--batch-size", "--overwrite"))
+        program: Pass `--batch-size 8` or --overwrite.
+        1
+    """
+    try:
+        with _interrupted_by_sigterm():
+            return run() or 0
+    except KeyboardInterrupt as stop:
+        line = "; ".join(["stopped", *getattr(stop, "__notes__", ())])
+        # Ctrl-C comes without a number.
+        status = 128 + next(iter(stop.args), signal.SIGINT)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough, as `head` has.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        line, status = describe_error(error, options), 1
+    print(f"{name}: {line}", file=sys.stderr, flush=True)
+    return status
+
+
+def describe_error(error: Exception, options: Collection[str] = ()) -> str:
+    """Describe an error in one line.
+
+    Args:
+        error: The exception.
+        options: As in `run_program`.
+
+    Returns:
+        The line.
+
+    Example:
+        >>> describe_error(KeyError("config"))
+        "unexpected KeyError: 'config'. --debug shows where; please report it"
+    """
+    # The libraries of file formats have errors and words of their own for it.
+    for reason in _NO_ROOM:
+        if reason in str(error) and f"{reason}: nothing was written" not in str(error):
+            return f"{reason}. Free some space, or write elsewhere"
+    line = _one_line(str(error))
+    if not isinstance(error, _EXPECTED):
+        what = ": ".join(filter(None, (type(error).__name__, line)))
+        return f"unexpected {what}. --debug shows where; please report it"
+    return name_options(line or type(error).__name__, options)
+
+
+def name_options(text: str, options: Collection[str]) -> str:
+    """Name arguments of functions as the options of a program.
+
+    Args:
+        text: string. A message, with arguments as `name`, name=value or both.
+        options: As in `run_program`.
+
+    Returns:
+        The text; what is no option stays as it is.
+
+    Example:
+        >>> name_options("`top_k` is at most 3. Received: top_k=5", {"--top-k"})
+        '`--top-k` is at most 3. Received: --top-k 5'
+    """
+
+    def spell(found: "re.Match[str]") -> str:
+        name = found["name"].replace("_", "-")
+        value = (found["value"] or "").strip("'\"")
+        if value == "False" and f"--no-{name}" in options:
+            return f"--no-{name}"
+        if f"--{name}" not in options or value == "False":
+            return found[0]
+        return f"--{name}" if value in ("", "True") else f"--{name} {value}"
+
+    value = r"(?P<value>'[^']*'|\"[^\"]*\"|[\w.+-]*\w)"
+    quoted = re.sub(rf"(?<=`)(?P<name>\w+)(?:={value})?(?=`)", spell, text)
+    return re.sub(rf"\b(?<!-)(?P<name>\w+)={value}", spell, quoted)
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= _LONGEST_LINE:
+        return line
+    half = _LONGEST_LINE // 2
+    return f"{line[:half]} [...] {line[-half:]}"
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does; only once, as cleaning up takes its time."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        # `None` is a handler that was not set from Python.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)

@@ -1,0 +1,227 @@
+"""The pickled programs that describe tensors, followed without being run."""
+
+import pickletools
+from collections.abc import Callable
+from math import prod
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+# What NumPy calls the numbers of PyTorch's storages; bfloat16 it has not.
+_BFLOAT16 = "torch BFloat16Storage"
+_DTYPES = {
+    "torch HalfStorage": "float16",
+    "torch FloatStorage": "float32",
+    "torch DoubleStorage": "float64",
+    _BFLOAT16: "uint16",
+    "torch BoolStorage": "bool",
+    "torch ByteStorage": "uint8",
+    "torch CharStorage": "int8",
+    "torch ShortStorage": "int16",
+    "torch IntStorage": "int32",
+    "torch LongStorage": "int64",
+    "torch ComplexFloatStorage": "complex64",
+    "torch ComplexDoubleStorage": "complex128",
+}
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+_LITERALS = {
+    *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
+    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+}
+_PUTS = {"BINPUT", "LONG_BINPUT"}
+_GETS = {"BINGET", "LONG_BINGET"}
+# A model of a thousand blocks needs less.
+_MOST_STEPS = 2**20
+
+
+class Storage(NamedTuple):
+    """A run of numbers, somewhere in the file.
+
+    Attributes:
+        key: string. Its name.
+        elements: int. How many numbers the program says that it has.
+        dtype: NumPy's type; of bfloat16 its bits, uint16.
+        is_bfloat16: bool.
+    """
+
+    key: str
+    elements: int
+    dtype: Any
+    is_bfloat16: bool
+
+
+class ProgramTensor(NamedTuple):
+    """A tensor in a storage.
+
+    Attributes:
+        storage: `Storage`.
+        offset: int. Where it begins, in elements.
+        shape: Tuple of int.
+        strides: Tuple of int, in elements.
+    """
+
+    storage: Any
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Its number of elements."""
+        return prod(self.shape)
+
+    def check(self) -> None:
+        """Check that it lies within its storage, each element at a place of its own.
+
+        Raises:
+            TypeError: If it is described by anything but numbers.
+            ValueError: If it claims more elements than the storage has.
+        """
+        numbers = (self.offset, *self.shape, *self.strides)
+        if any(type(number) is not int for number in numbers):
+            raise TypeError("a tensor is not described by whole numbers")
+        if min(numbers) < 0 or len(self.shape) != len(self.strides):
+            raise ValueError("a tensor has no such shape")
+        steps = zip(self.shape, self.strides, strict=True)
+        last = self.offset + sum((n - 1) * step for n, step in steps)
+        if self.size and not last < self.storage.elements >= self.size:
+            raise ValueError("a tensor is larger than what is stored of it")
+
+
+class _Name(NamedTuple):
+    """What a program would import."""
+
+    name: str
+
+
+_MARK = object()
+
+
+def run_tensor_program(
+    file: IO[bytes], storages: dict[str, Storage] | None = None
+) -> Any:
+    """Follow a pickled program that describes tensors.
+
+    Nothing is imported and nothing called: what it asks for is looked up in a list of
+    a dozen names that stand for tensors and their containers.
+
+    Args:
+        file: Where the program begins; afterwards the file stands behind it.
+        storages: dict. Where the storages that it names go. Defaults to `None`.
+
+    Returns:
+        What it describes: numbers, texts, lists, dicts and `ProgramTensor`.
+
+    Raises:
+        ValueError: If it holds anything else, or is damaged.
+    """
+    storages = {} if storages is None else storages
+    stack: list[Any] = []
+    memo: dict[Any, Any] = {}
+    for steps, (opcode, argument, _) in enumerate(pickletools.genops(file)):
+        step = opcode.name
+        if step == "STOP":
+            return stack.pop()
+        if steps > _MOST_STEPS:
+            raise ValueError("its program does not end")
+        if step in _LITERALS:
+            stack.append(argument)
+        elif step in _CONSTANTS:
+            stack.append(_CONSTANTS[step])
+        elif step in _PUTS:
+            memo[argument] = stack[-1]
+        elif step == "MEMOIZE":
+            memo[len(memo)] = stack[-1]
+        elif step in _GETS:
+            stack.append(memo[argument])
+        elif step in _STEPS:
+            _STEPS[step](stack, argument)
+        elif step == "BINPERSID":
+            storage = _storage(stack.pop())
+            storages[storage.key] = storage
+            stack.append(storage)
+        else:
+            raise ValueError(f"it holds more than tensors ({step})")
+    raise ValueError("its program does not end")
+
+
+def _storage(place: Any) -> Storage:
+    # Another one follows in files before PyTorch 1.6: a part of a storage, or `None`.
+    kind, name, key, _, elements, *view = place
+    if kind != "storage" or any(part is not None for part in view):
+        raise ValueError("it holds more than tensors")
+    if type(key) is not str or type(elements) is not int or elements < 0:
+        raise TypeError("a storage is not described by a name and a number")
+    return Storage(key, elements, np.dtype(_DTYPES[name.name]), name.name == _BFLOAT16)
+
+
+def _call(name: str, arguments: tuple[Any, ...]) -> Any:
+    if name == "collections OrderedDict" and not arguments:
+        return {}
+    if name == "torch._utils _rebuild_tensor_v2":
+        storage, offset, shape, strides, *_ = arguments
+        if not isinstance(storage, Storage):
+            raise TypeError("a tensor has no storage")
+        return ProgramTensor(storage, offset, tuple(shape), tuple(strides))
+    if name == "torch._utils _rebuild_parameter":
+        return arguments[0]
+    raise ValueError(f"it holds more than tensors, which could run code: {name}")
+
+
+def _reduce(stack: list[Any], _: Any) -> None:
+    arguments, function = stack.pop(), stack.pop()
+    stack.append(_call(function.name, arguments))
+
+
+def _since_mark(stack: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    while (value := stack.pop()) is not _MARK:
+        found.append(value)
+    return found[::-1]
+
+
+def _set_items(stack: list[Any], values: list[Any]) -> None:
+    names = values[::2]
+    if any(type(name) is not str for name in names):
+        raise TypeError("a tensor has no name")
+    target: dict[str, Any] = stack[-1]
+    if len(set(names)) < len(names) or not target.keys().isdisjoint(names):
+        raise ValueError("it names a tensor twice")
+    target.update(zip(names, values[1::2], strict=True))
+
+
+def _build(stack: list[Any], _: Any) -> None:
+    # An ordered dict of PyTorch's has attributes, which say nothing of the weights.
+    stack.pop()
+
+
+def _append(stack: list[Any], _: Any) -> None:
+    values = _since_mark(stack)
+    stack[-1].extend(values)
+
+
+def _last(stack: list[Any], count: int) -> list[Any]:
+    found = stack[-count:]
+    del stack[-count:]
+    return found
+
+
+_STEPS: dict[str, Callable[[list[Any], Any], None]] = {
+    "PROTO": lambda stack, _: None,
+    "FRAME": lambda stack, _: None,
+    "MARK": lambda stack, _: stack.append(_MARK),
+    "EMPTY_DICT": lambda stack, _: stack.append({}),
+    "EMPTY_LIST": lambda stack, _: stack.append([]),
+    "TUPLE1": lambda stack, _: stack.append(tuple(_last(stack, 1))),
+    "TUPLE2": lambda stack, _: stack.append(tuple(_last(stack, 2))),
+    "TUPLE3": lambda stack, _: stack.append(tuple(_last(stack, 3))),
+    "TUPLE": lambda stack, _: stack.append(tuple(_since_mark(stack))),
+    "GLOBAL": lambda stack, name: stack.append(_Name(name)),
+    "STACK_GLOBAL": lambda stack, _: stack.append(_Name(" ".join(_last(stack, 2)))),
+    "REDUCE": _reduce,
+    "BUILD": _build,
+    "SETITEM": lambda stack, _: _set_items(stack, _last(stack, 2)),
+    "SETITEMS": lambda stack, _: _set_items(stack, _since_mark(stack)),
+    "APPEND": lambda stack, _: stack[-2].append(stack.pop()),
+    "APPENDS": _append,
+}

@@ -1,0 +1,152 @@
+"""Whether a preset of our own is whole, before anything is built from it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_albert.presets.checkpoint_formats import OWN_PACKAGE
+from keras_albert.presets.model_size import check_backbone_size, check_size
+from keras_albert.presets.preset_files import (
+    CONFIG_FILE,
+    METADATA_FILE,
+    PREPROCESSOR_FILE,
+    TASK_FILE,
+    TASK_WEIGHTS_FILE,
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+)
+from keras_albert.presets.reading import read_json, read_optional_json
+from keras_albert.presets.stored_weights import stored_arrays, weights_path
+
+_CONFIG_FILES = (CONFIG_FILE, TASK_FILE, PREPROCESSOR_FILE, TOKENIZER_FILE)
+
+# What the config of one file says again of another's: the key, and both files.
+_SAID_TWICE = (
+    ("backbone", TASK_FILE, CONFIG_FILE),
+    ("preprocessor", TASK_FILE, PREPROCESSOR_FILE),
+    ("tokenizer", PREPROCESSOR_FILE, TOKENIZER_FILE),
+)
+
+
+def check_preset(
+    directory: Path, load_weights: bool = True, preprocessor: Any = "", **_: Any
+) -> None:
+    """Find what is missing or damaged, and what does not go together.
+
+    Args:
+        directory: Path. A preset that one of our classes has saved.
+        load_weights: bool. Whether weights will be loaded. Defaults to `True`.
+        preprocessor: What is used instead of that of the preset, if anything is.
+        **_: The other arguments of `from_preset`.
+
+    Raises:
+        ValueError: If a file is missing or damaged, two contradict each other, or
+            the weights cannot be of the model that the config describes.
+    """
+    configs = {
+        name: _read_config(directory / name)
+        for name in _CONFIG_FILES
+        if (directory / name).exists()
+    }
+    _check_backbone(directory, configs.get(CONFIG_FILE))
+    read_optional_json(directory / METADATA_FILE)
+    for key, outer, inner in _SAID_TWICE:
+        again = configs.get(outer, {}).get("config", {}).get(key)
+        if again is None:
+            continue
+        if inner in configs:
+            _check_equal(configs[inner], again, directory / inner, directory / outer)
+        elif preprocessor == "":
+            _report_missing(directory / inner, directory / outer)
+    has_vocabulary = (directory / VOCABULARY_FILE).exists()
+    if TOKENIZER_FILE in configs and not has_vocabulary and preprocessor == "":
+        _report_missing(directory / VOCABULARY_FILE, directory / TOKENIZER_FILE)
+    _check_sizes(directory, configs, load_weights)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """Read what Keras has serialized."""
+    found: dict[str, Any] = read_json(path)
+    wrong = [
+        key
+        for key, kind in (("registered_name", str), ("config", dict))
+        if not isinstance(found.get(key), kind)
+    ]
+    if wrong:
+        msg = (
+            f"{path} is not the config of a preset: it has no {' and no '.join(wrong)}."
+            " Save or copy the preset again."
+        )
+        raise ValueError(msg)
+    return found
+
+
+def _check_backbone(directory: Path, config: Mapping[str, Any] | None) -> None:
+    if config is None:
+        msg = (
+            f"{directory} holds no `{CONFIG_FILE}`, so it is not a preset. Pass the "
+            "directory that `save_to_preset` wrote, or one with the files of a "
+            "released checkpoint."
+        )
+        raise ValueError(msg)
+    if not config["registered_name"].startswith(OWN_PACKAGE):
+        msg = (
+            f"{directory / CONFIG_FILE} describes a {config['registered_name']!r}, "
+            "which is not an ALBERT model. Pass a preset of keras_albert or a "
+            "checkpoint of ALBERT."
+        )
+        raise ValueError(msg)
+
+
+def _report_missing(path: Path, promised_by: Path) -> None:
+    msg = (
+        f"{path} is missing, and {promised_by} says that it was saved. Copy or "
+        "download the whole preset again."
+    )
+    raise ValueError(msg)
+
+
+def _check_equal(first: Any, second: Any, file: Path, other: Path) -> None:
+    for where, one, two in _differences(first, second):
+        msg = (
+            f"{file} and {other} contradict each other: `{where}` is {one!r:.80} and "
+            f"{two!r:.80}. Copy or download the whole preset again; if you have "
+            "changed one of them, change both."
+        )
+        raise ValueError(msg)
+
+
+def _differences(
+    first: Any, second: Any, where: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Find where two configs differ, other than in what layers are called."""
+    if not (isinstance(first, dict) and isinstance(second, dict)):
+        if first != second:
+            yield where, first, second
+        return
+    for key in sorted({*first, *second} - {"name"}):
+        inner = where if key == "config" else f"{where}.{key}".lstrip(".")
+        yield from _differences(first.get(key), second.get(key), inner)
+
+
+def _check_sizes(
+    directory: Path, configs: Mapping[str, Any], load_weights: bool
+) -> None:
+    stored: list[tuple[int, ...]] = []
+    if load_weights:
+        stored = _shapes(weights_path(directory))
+    sizes = configs[CONFIG_FILE]["config"]
+    check_backbone_size(sizes, stored, str(directory / CONFIG_FILE))
+    if TASK_FILE not in configs:
+        return
+    head: list[tuple[int, ...]] = []
+    if load_weights and (directory / TASK_WEIGHTS_FILE).exists():
+        head = _shapes(directory / TASK_WEIGHTS_FILE)
+    classes = configs[TASK_FILE]["config"].get("num_classes")
+    if isinstance(classes, int):
+        # Each class has a vector in each head.
+        check_size(classes * sizes["hidden_dim"], head, str(directory / TASK_FILE))
+
+
+def _shapes(path: Path) -> list[tuple[int, ...]]:
+    return [array.shape for array in stored_arrays(path)]

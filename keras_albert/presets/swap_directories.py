@@ -1,0 +1,53 @@
+"""Two directories that change places."""
+
+import ctypes
+import errno
+import os
+from pathlib import Path
+
+_CURRENT_DIRECTORY = -100  # AT_FDCWD
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS
+# What a system call answers whose file system does not know it.
+_UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def swap_directories(first: Path, second: Path) -> bool:
+    """Let two directories change places in one step, if the system can.
+
+    Whoever opens either path, at any moment, finds one or the other, whole. Local
+    file systems of Linux and macOS can; network and FUSE file systems often cannot.
+
+    Args:
+        first: Path. A directory.
+        second: Path. Another one, in the same file system.
+
+    Returns:
+        Whether they did. Nothing has changed if not.
+
+    Raises:
+        OSError: If they may not, for instance because one is a mount point.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     old, new = Path(parent, "old"), Path(parent, "new")
+        ...     old.mkdir(), new.mkdir(), (new / "a.txt").touch()
+        ...     swapped = swap_directories(old, new)
+        ...     print((old / "a.txt").exists() == swapped)
+        (None, None, None)
+        True
+    """
+    if os.name != "posix":
+        return False
+    paths = os.fsencode(first), os.fsencode(second)
+    library = ctypes.CDLL(None, use_errno=True)
+    if hasattr(library, "renameat2"):
+        here = _CURRENT_DIRECTORY
+        failed = library.renameat2(here, paths[0], here, paths[1], _EXCHANGE)
+    elif hasattr(library, "renamex_np"):
+        failed = library.renamex_np(*paths, _EXCHANGE)
+    else:
+        return False
+    if failed and (number := ctypes.get_errno()) not in _UNKNOWN:
+        raise OSError(number, os.strerror(number), str(first), None, str(second))
+    return not failed

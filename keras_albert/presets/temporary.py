@@ -1,0 +1,133 @@
+"""Temporary files and directories that do not outlive their process for long."""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+# Windows has no such module; nothing abandoned is cleared there.
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+
+_SUFFIX = ".keras-albert"
+_NAME = re.compile(rf"\..*\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}")
+# File systems allow names of 255 bytes.
+_LONGEST_NAME = 50
+
+
+@contextmanager
+def temporary_directory(beside: Path) -> Iterator[Path]:
+    """Make a hidden directory, and remove it when the block ends.
+
+    If the process is killed it stays, and the next call of a process that writes to
+    the same parent removes it: a lock, which ends with its process, tells the two
+    cases apart.
+
+    Args:
+        beside: Path. Its parent becomes the directory's parent, too.
+
+    Yields:
+        The directory. It may be moved away.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     with temporary_directory(Path(parent, "model")) as directory:
+        ...         print(len(os.listdir(parent)), directory.is_dir())
+        ...     print(os.listdir(parent))
+        1 True
+        []
+    """
+    with _temporary(beside, tempfile.mkdtemp) as path:
+        yield path
+
+
+@contextmanager
+def temporary_file(beside: Path) -> Iterator[Path]:
+    """Make a hidden, empty file, and remove it when the block ends.
+
+    Args:
+        beside: Path. As in `temporary_directory`.
+
+    Yields:
+        The file. It may be moved away.
+    """
+
+    def make(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  (tempfile's)
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=dir)
+        os.close(handle)
+        return name
+
+    with _temporary(beside, make) as path:
+        yield path
+
+
+@contextmanager
+def _temporary(beside: Path, make: Callable[..., str]) -> Iterator[Path]:
+    _clear_abandoned(beside.parent)
+    path, lock = _make_locked(beside, make)
+    try:
+        yield path
+    finally:
+        _remove(path)
+        if lock is not None:
+            os.close(lock)
+
+
+def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | None]:
+    prefix = f".{beside.name[:_LONGEST_NAME]}."
+    while True:
+        path = Path(make(prefix=prefix, suffix=_SUFFIX, dir=beside.parent))
+        try:
+            lock = _lock(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            # The file system has no locks: nothing is ever cleared there.
+            return path, None
+        # Another process may have taken it for abandoned before it was locked.
+        with contextlib.suppress(FileNotFoundError):
+            if lock is None or os.path.samestat(path.lstat(), os.fstat(lock)):
+                return path, lock
+        os.close(lock)  # type: ignore[arg-type]
+
+
+def _clear_abandoned(parent: Path) -> None:
+    """Remove what killed processes left in a directory."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(parent) if _NAME.fullmatch(name)]
+        for name in names:
+            # Whoever works on it holds its lock.
+            with contextlib.suppress(OSError):
+                lock = _lock(parent / name)
+                _remove(parent / name)
+                os.close(lock)  # type: ignore[arg-type]
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a file or a directory for as long as this process lives."""
+    if fcntl is None:
+        return None
+    # Neither a link nor a pipe is ours.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -1,0 +1,279 @@
+"""What is kept of a training while it runs."""
+
+import math
+import time
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.stop_signals import StopSignals
+from keras_albert.training.training_checkpoint import Arrays, TrainingCheckpoint
+from keras_albert.training.training_curve import Row
+
+
+def moving_averages(optimizer: Any) -> list[Any]:
+    """Find the moving averages of the weights that an optimizer keeps.
+
+    Args:
+        optimizer: A `keras.optimizers.Optimizer`, which is built.
+
+    Returns:
+        Variables in the order of the trainable ones; none if `use_ema` is not set.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if not inner.use_ema:
+        return []
+    return [each for each in inner.variables if each.name.endswith("_average")]
+
+
+class TrainingRecorder(keras.callbacks.Callback):
+    """Counts, writes the curve and the checkpoints, and ends what went wrong.
+
+    Keras' epoch is the interval of one row. A checkpoint within it holds the metrics
+    as well, so that the row comes out the same after a stop.
+
+    Args:
+        folder: `RunFolder`.
+        devices: An object with the members of `OneDevice`.
+        stop: `StopSignals`.
+        identity: dict. What is kept with each checkpoint to tell runs apart.
+        seed: int. Of what is drawn while the model trains; not below 0.
+        num_batches: int. Batches of the whole run.
+        batches_per_row: int.
+        batches_per_checkpoint: int.
+        batches_per_update: int. Batches whose gradients are added up. There is no
+            checkpoint between them. Defaults to `1`.
+        seconds_per_checkpoint: float. After how many there is a checkpoint in any
+            case. Defaults to `math.inf`.
+        monitor: tuple of two strings. The metric that says which weights are best,
+            and `"min"` or `"max"`. Defaults to `("val_loss", "min")`.
+        remedy: string. A sentence for those whose loss becomes infinite.
+
+    Attributes:
+        done: int. Batches that the model has learned from.
+        rows: list of dict of float. The curve.
+        best_values: The best weights as a list of arrays; `None` before there are any.
+        best: float or `None`. What they reached.
+        best_done: int. Batches that they have learned from.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        devices: Any,
+        stop: StopSignals,
+        identity: dict[str, Any],
+        *,
+        seed: int,
+        num_batches: int,
+        batches_per_row: int,
+        batches_per_checkpoint: int,
+        batches_per_update: int = 1,
+        seconds_per_checkpoint: float = math.inf,
+        monitor: tuple[str, str] = ("val_loss", "min"),
+        remedy: str = "",
+    ) -> None:
+        super().__init__()
+        self.folder = folder
+        self.devices = devices
+        self.stop = stop
+        self.identity = identity
+        self.seed = seed
+        self.num_batches = num_batches
+        self.batches_per_row = batches_per_row
+        self.batches_per_checkpoint = batches_per_checkpoint
+        self.batches_per_update = batches_per_update
+        self.seconds_per_checkpoint = seconds_per_checkpoint
+        self.monitor = monitor
+        self.remedy = remedy
+        self.done = 0
+        self.rows: list[Row] = []
+        self.best: float | None = None
+        self.best_done = 0
+        self.best_values: Arrays | None = None
+        self._metrics: Arrays | None = None
+        self._evaluated: Arrays | None = None
+        self._learned: Arrays | None = None
+        self._saved_at = time.monotonic()
+
+    def begin(self, checkpoint: TrainingCheckpoint | None, task: Any) -> None:
+        """Begin, or go on from a checkpoint.
+
+        Args:
+            checkpoint: `TrainingCheckpoint`, or `None` at the beginning.
+            task: The compiled model. Its optimizer and its metrics are built.
+        """
+        if checkpoint is not None:
+            self._restore(checkpoint, task)
+        if self.devices.is_chief:
+            self.folder.begin(self.rows)
+        self._saved_at = time.monotonic()
+
+    def _restore(self, checkpoint: TrainingCheckpoint, task: Any) -> None:
+        groups, notes = checkpoint.groups, checkpoint.notes
+        self._check_shapes("model", task.variables, groups["model"])
+        self._check_shapes("optimizer", task.optimizer.variables, groups["optimizer"])
+        self.devices.assign(task.variables, groups["model"])
+        self.devices.assign(task.optimizer.variables, groups["optimizer"])
+        # Keras sets these to zero before the first batch.
+        self._metrics = groups.get("metrics")
+        self.done = checkpoint.step
+        self.rows = notes["rows"]
+        self.best, self.best_done = notes["best"], notes["best_done"]
+        self.best_values = groups.get("best")
+
+    def _check_shapes(self, group: str, variables: list[Any], values: Arrays) -> None:
+        needed = [tuple(variable.shape) for variable in variables]
+        if needed != [value.shape for value in values]:
+            msg = (
+                f"The {group} of {self.folder.last} is not of the shapes that this run "
+                "needs: what it started from has changed. Restore that, or name "
+                "another output."
+            )
+            raise ValueError(msg)
+
+    def load_best(self, task: Any) -> None:
+        """Give a model the best weights; without any it keeps what it has.
+
+        Args:
+            task: The trained model.
+        """
+        if self.best_values is not None:
+            self.devices.assign(task.variables, self.best_values)
+
+    def hand_over(self, task: Any, to: Any) -> None:
+        """Pass the weights and the optimizer's state to another compiled model.
+
+        Args:
+            task: The model that was trained.
+            to: A model of the same weights, whose optimizer is built.
+        """
+        for old, new in ((task, to), (task.optimizer, to.optimizer)):
+            self.devices.assign(new.variables, self.devices.values(old.variables))
+
+    def forget_best(self) -> None:
+        """Begin the search for the best weights anew."""
+        self.best, self.best_values, self.best_done = None, None, 0
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Evaluate the moving average of the weights, if the optimizer keeps one."""
+        if averages := moving_averages(self.model.optimizer):
+            variables = self.model.trainable_variables
+            self._learned = self._copies(variables)
+            self.devices.assign(variables, self.devices.values(averages))
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """Keep what was evaluated, and go on with what was trained."""
+        self._evaluated = self._copies(self.model.variables)
+        if self._learned is not None:
+            self.devices.assign(self.model.trainable_variables, self._learned)
+            self._learned = None
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Begin a row, or go on with one."""
+        if self._metrics is not None:
+            self.devices.assign(self.model.metrics_variables, self._metrics)
+            self._metrics = None
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Have all that is drawn follow from the number of the batch."""
+        if keras.config.backend() != "torch":
+            return
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        # Keras' dropout without a seed of its own draws from PyTorch's generator,
+        # whose state is no variable.
+        seeds = np.random.SeedSequence([self.seed, self.devices.shard, self.done])
+        torch.manual_seed(int(seeds.generate_state(1)[0]))
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
+        """Count a batch; every now and then write a checkpoint."""
+        self.done += 1
+        if not math.isfinite(logs["loss"]):
+            raise self._not_finite("The loss is infinite or no number")
+        ends_row = self.done == self.num_batches or not self.done % self.batches_per_row
+        # What ends a row is kept with it.
+        if self.done % self.batches_per_update or ends_row:
+            return
+        if self.stop.requested or self._is_due():
+            self._save(with_metrics=True)
+        if self.stop.requested:
+            raise KeyboardInterrupt(self.stop.number)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
+        """Write a row, and then a checkpoint that is not without it."""
+        row = self.make_row(epoch, logs)
+        self.rows.append(row)
+        if self.devices.is_chief:
+            self.folder.curve.append(row)
+        if self._is_best(row):
+            self.best, self.best_done = row[self.monitor[0]], self.done
+            self.best_values = self._evaluated or self._copies(self.model.variables)
+        is_last = self.done == self.num_batches
+        if is_last or self.stop.requested or self._is_due():
+            self._save(with_metrics=False)
+        if self.stop.requested and not is_last:
+            raise KeyboardInterrupt(self.stop.number)
+
+    def make_row(self, epoch: int, logs: dict[str, float]) -> Row:
+        """Choose what a row holds.
+
+        Args:
+            epoch: int. Rows before this one.
+            logs: dict of float. What Keras measured.
+
+        Returns:
+            The row.
+        """
+        return {"epoch": epoch, **{name: float(logs[name]) for name in logs}}
+
+    def _is_best(self, row: Row) -> bool:
+        name, mode = self.monitor
+        if name not in row:
+            return False
+        if self.best is None or not math.isfinite(self.best):
+            return True
+        return row[name] > self.best if mode == "max" else row[name] < self.best
+
+    def _copies(self, variables: list[Any]) -> Arrays:
+        # What some backends hand out is the memory that they train in.
+        return [np.array(value) for value in self.devices.values(variables)]
+
+    def _is_due(self) -> bool:
+        waited = time.monotonic() - self._saved_at
+        is_counted = not self.done % self.batches_per_checkpoint
+        return is_counted or waited >= self.seconds_per_checkpoint
+
+    def _save(self, with_metrics: bool) -> None:
+        model = self.model
+        groups = {"model": model.variables, "optimizer": model.optimizer.variables}
+        if with_metrics:
+            groups["metrics"] = model.metrics_variables
+        values = {name: self.devices.values(each) for name, each in groups.items()}
+        self._check(values["model"])
+        if self.best_values is not None:
+            values["best"] = self.best_values
+        if self.devices.is_chief:
+            notes = {
+                "best": self.best,
+                "best_done": self.best_done,
+                "rows": self.rows,
+                "identity": self.identity,
+            }
+            TrainingCheckpoint(self.done, values, notes).write(self.folder.last)
+        self.devices.barrier()
+        self._saved_at = time.monotonic()
+
+    def _check(self, values: Arrays) -> None:
+        floats = (array for array in values if array.dtype.kind == "f")
+        if not all(np.isfinite(array).all() for array in floats):
+            raise self._not_finite("A weight is infinite or no number")
+
+    def _not_finite(self, what: str) -> FloatingPointError:
+        kept = "There is no checkpoint before it"
+        if self.folder.last.is_file():
+            kept = f"{self.folder.last} keeps the last good weights"
+        step = -(-self.done // self.batches_per_update)
+        return FloatingPointError(f"{what} at step {step}. {kept}. {self.remedy}")

@@ -1,0 +1,141 @@
+"""How a program ends: with a line and a status, whatever happens to it."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from keras_albert.commands import run_program as module
+from keras_albert.commands.run_program import describe_error, name_options, run_program
+
+
+def raising(error):
+    def run():
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("a\nb"), "a b"),
+        (TypeError("no text"), "no text"),
+        (FloatingPointError("the loss is no number"), "the loss is no number"),
+        (MemoryError(), "MemoryError"),
+        (
+            KeyError("x"),
+            "unexpected KeyError: 'x'. --debug shows where; please report it",
+        ),
+        (
+            AssertionError(),
+            "unexpected AssertionError. --debug shows where; please report it",
+        ),
+        (
+            # As safetensors has it.
+            type("SafetensorError", (Exception,), {})(
+                "I/O error: No space left on device (os error 28)"
+            ),
+            "No space left on device. Free some space, or write elsewhere",
+        ),
+        (
+            OSError(28, "No space left on device: nothing was written to a.onnx"),
+            "[Errno 28] No space left on device: nothing was written to a.onnx",
+        ),
+    ],
+)
+def test_an_error_is_one_line(error, line, capsys):
+    assert run_program("program", raising(error)) == 1
+    assert capsys.readouterr().err == f"program: {line}\n"
+
+
+def test_a_very_long_message_is_cut():
+    assert len(describe_error(ValueError("word " * 10**6))) < 2000
+
+
+def test_debug_shows_where(capsys):
+    assert run_program("program", raising(KeyError("x")), debug=True) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert shown.endswith("please report it\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("pass overwrite=True.", "pass --overwrite."),
+        ("pass `overwrite=True`.", "pass `--overwrite`."),
+        ("leave out `top_k`", "leave out `--top-k`"),
+        ("Received: top_k=-5", "Received: --top-k -5"),
+        ("Received: top_k=0.5.", "Received: --top-k 0.5."),
+        ('pass inputs="text".', "pass --inputs text."),
+        ("inputs='a b', x", "--inputs a b, x"),
+        ("pass remat=False", "pass --no-remat"),
+        ("overwrite=False", "overwrite=False"),
+        ("pass `load_weights=False`", "pass `load_weights=False`"),
+        ("a --top-k=3 and top_kx=3", "a --top-k=3 and top_kx=3"),
+    ],
+)
+def test_arguments_are_named_as_options(text, named):
+    options = {"--overwrite", "--top-k", "--inputs", "--remat", "--no-remat"}
+    assert name_options(text, options) == named
+
+
+@pytest.fixture
+def _hears_ctrl_c():
+    """In the background of a shell SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_hears_ctrl_c")
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_stops_it_in_good_order(number, status, capsys, tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run():
+        try:
+            signal.raise_signal(number)
+        finally:
+            if number == signal.SIGTERM:
+                # A second one does not keep it from cleaning up.
+                signal.raise_signal(signal.SIGTERM)
+            (tmp_path / "cleaned").touch()
+
+    assert run_program("program", run) == status
+    assert (tmp_path / "cleaned").exists()
+    assert capsys.readouterr().err == "program: stopped\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_goes_on_later_says_so(capsys):
+    stop = KeyboardInterrupt(signal.SIGTERM)
+    stop.add_note("the same command goes on")
+    assert run_program("program", raising(stop)) == 143
+    assert capsys.readouterr().err == "program: stopped; the same command goes on\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_reader_that_has_seen_enough_is_no_error():
+    program = (
+        "import runpy, sys\n"
+        "run_program = runpy.run_path(sys.argv[1])['run_program']\n"
+        "def run():\n"
+        "    while True:\n"
+        "        print('x' * 1000, flush=True)\n"
+        "sys.exit(run_program('program', run))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, module.__file__],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

@@ -1,0 +1,143 @@
+"""Configs that describe what no file beside them can hold."""
+
+import json
+
+import pytest
+from foreign_models import TINY, transformers_model
+from safetensors.numpy import load_file
+
+from keras_albert import AlbertBackbone, AlbertClassifier
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    pytest.importorskip("torch")
+    theirs = transformers_model("AlbertForSequenceClassification")
+    theirs.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def change(directory, **changes):
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 2**40}, r"describes a model of at least [\d,]+ weights, and"),
+        ({"intermediate_size": 10**9}, "describes a model of at least"),
+        ({"vocab_size": 10**12}, "describes a model of at least"),
+        # Layers share their weights, so that only a limit tells.
+        ({"num_hidden_layers": 10**9}, "`num_layers` times.*may be 1000 at most"),
+        ({"inner_group_num": 10**6}, "may be 1000 at most"),
+        ({"num_hidden_groups": 10**400}, "`num_groups` in"),
+        ({"num_attention_heads": 3}, "no multiple of `num_heads`"),
+    ],
+)
+def test_they_are_refused_before_anything_is_built(checkpoint, changes, message):
+    change(checkpoint, **changes)
+    with pytest.raises(ValueError, match=message):
+        AlbertBackbone.from_preset(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classifier_dropout_prob": "a"}, "`classifier_dropout_prob`.*'a'"),
+        ({"classifier_dropout_prob": 5}, "`classifier_dropout_prob`.*Received: 5"),
+        ({"num_labels": "x", "id2label": None}, "`num_labels`.*'x'"),
+        ({"num_labels": 10**7, "id2label": None}, "names 10,000,000 classes, and cl"),
+        ({"num_labels": 10**400, "id2label": None}, "`num_labels`.*Received: 1000"),
+        ({"id2label": {str(n): f"{n}" for n in range(10**5)}}, "names 100,000 classe"),
+        ({"id2label": {"0": ["a"], "1": "b"}}, "`id2label`.*a name for each"),
+        ({"id2label": {"1" * 5000: "a"}}, "`id2label`.*a name for each"),
+    ],
+)
+def test_a_head_of_another_kind_is_refused(checkpoint, changes, message):
+    change(checkpoint, **changes)
+    with pytest.raises(ValueError, match=message):
+        AlbertClassifier.from_preset(checkpoint, preprocessor=None)
+
+
+def as_torch(directory):
+    import torch
+
+    path = directory / "model.safetensors"
+    state = {name: torch.from_numpy(x) for name, x in load_file(path).items()}
+    torch.save(state, directory / "pytorch_model.bin")
+    path.unlink()
+
+
+def as_keras_hub(directory):
+    backbone = AlbertBackbone.from_preset(directory)
+    classifier = AlbertClassifier(backbone, num_classes=2)
+    for path in directory.iterdir():
+        path.unlink()
+    classifier.export_to_keras_hub(directory)
+
+
+def as_google(directory):
+    pytest.importorskip("tensorflow")
+    backbone = AlbertBackbone.from_preset(directory)
+    for path in directory.iterdir():
+        path.unlink()
+    backbone.export_to_google(directory)
+
+
+@pytest.mark.parametrize("convert", [as_torch, as_keras_hub, as_google])
+@pytest.mark.parametrize(
+    "name", ["vocabulary_size", "hidden_dim", "num_layers", "num_inner_repetitions"]
+)
+def test_they_are_refused_in_every_format(checkpoint, convert, name):
+    convert(checkpoint)
+    keys = {
+        "vocabulary_size": "vocab_size",
+        "hidden_dim": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_inner_repetitions": "inner_group_num",
+    }
+    files = list(checkpoint.glob("*config.json"))
+    (path,) = [path for path in files if path.name != "tokenizer_config.json"]
+    config = json.loads(path.read_text())
+    if convert is as_keras_hub:
+        config["config"][name] *= 10**6
+        # That of the task says the same.
+        task = json.loads((checkpoint / "task.json").read_text())
+        task["config"]["backbone"]["config"][name] *= 10**6
+        (checkpoint / "task.json").write_text(json.dumps(task))
+    else:
+        config[keys[name]] *= 10**6
+    path.write_text(json.dumps(config))
+    message = "describes a model of at least|may be 1000 at most"
+    for load_weights in (True, False):
+        with pytest.raises(ValueError, match=message):
+            AlbertBackbone.from_preset(checkpoint, load_weights=load_weights)
+
+
+def test_classes_of_keras_hub_are_bounded(checkpoint):
+    as_keras_hub(checkpoint)
+    path = checkpoint / "task.json"
+    task = json.loads(path.read_text())
+    task["config"]["num_classes"] = 10**8
+    path.write_text(json.dumps(task))
+    with pytest.raises(ValueError, match="describes a model of at least 1,600,000,000"):
+        AlbertClassifier.from_preset(checkpoint, preprocessor=None)
+
+
+def test_files_that_contradict_each_other_are_refused(checkpoint):
+    as_keras_hub(checkpoint)
+    path = checkpoint / "task.json"
+    task = json.loads(path.read_text())
+    task["config"]["backbone"]["config"]["num_layers"] = TINY["num_layers"] + 1
+    path.write_text(json.dumps(task))
+    with pytest.raises(ValueError, match=r"task\.json and config\.json .*`num_layers`"):
+        AlbertBackbone.from_preset(checkpoint)
+
+
+def test_without_weights_any_size_may_be_built(checkpoint):
+    change(checkpoint, vocab_size=5000)
+    for path in checkpoint.glob("*.safetensors"):
+        path.unlink()
+    backbone = AlbertBackbone.from_preset(checkpoint, load_weights=False)
+    assert backbone.vocabulary_size == 5000

@@ -1,0 +1,76 @@
+"""Configs that describe what no file beside them can hold."""
+
+import pytest
+
+from keras_albert import AlbertBackbone
+from keras_albert.presets.model_size import check_backbone_size, check_size
+
+TINY = {
+    "vocabulary_size": 60,
+    "num_layers": 4,
+    "num_heads": 2,
+    "embedding_dim": 8,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+    "num_groups": 2,
+    "num_inner_repetitions": 2,
+    "max_sequence_length": 24,
+}
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return [tuple(weight.shape) for weight in AlbertBackbone(**TINY).weights]
+
+
+def test_a_model_fits_its_own_weights(stored):
+    check_backbone_size(TINY, stored, "config.json")
+    check_backbone_size(TINY, [], "config.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_dim": 2**40}, r"a model of at least [\d,]+ weights, and the files"),
+        ({"intermediate_dim": 10**7}, "describes a model of at least"),
+        ({"vocabulary_size": 10**12}, "describes a model of at least"),
+        ({"max_sequence_length": 10**9}, "describes a model of at least"),
+        ({"num_segments": 10**9}, "describes a model of at least"),
+        ({"num_layers": 10**6}, "`num_layers` times.* is 2000000, and may be 1000"),
+        ({"num_inner_repetitions": 10**6}, "may be 1000 at most"),
+        ({"num_layers": 500, "num_groups": 500}, "a model of 1,000 blocks, with 16"),
+        ({"num_groups": 5}, "`num_groups` in config.json is 5, more than `num_layers`"),
+        ({"num_layers": "4"}, "`num_layers`.*whole number above 0.* Received: '4'"),
+        ({"num_heads": True}, "`num_heads`.*Received: True"),
+        ({"hidden_dim": 16.0}, "`hidden_dim`.*Received: 16.0"),
+        ({"hidden_dim": -16}, "`hidden_dim`.*Received: -16"),
+        ({"hidden_dim": 10**4000}, "`hidden_dim`.*not above 2.*Received: 1000"),
+        ({"num_heads": 3}, "`hidden_dim` in config.json is 16, no multiple of"),
+        ({"num_groups": None}, "`num_groups`.*Received: None"),
+    ],
+)
+def test_a_larger_one_is_refused(stored, changes, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        check_backbone_size(TINY | changes, stored, "config.json")
+    assert "config.json" in str(caught.value)
+    assert "Copy or download" in str(caught.value)
+
+
+def test_what_is_missing_is_named(stored):
+    arguments = {name: TINY[name] for name in TINY if name != "hidden_dim"}
+    with pytest.raises(ValueError, match=r"`hidden_dim`.*Received: none\."):
+        check_backbone_size(arguments, stored, "config.json")
+
+
+def test_without_files_a_large_model_may_be_built_and_no_monster():
+    xxlarge = {"vocabulary_size": 30_000, "embedding_dim": 128, "hidden_dim": 4096}
+    xxlarge |= {"num_groups": 1, "num_inner_repetitions": 1}
+    check_backbone_size(TINY | xxlarge | {"intermediate_dim": 16_384}, [], "c.json")
+    with pytest.raises(ValueError, match="and it has no files"):
+        check_backbone_size(TINY | {"hidden_dim": 10**4}, [], "c.json")
+
+
+def test_a_head_is_bounded_too(stored):
+    check_size(3 * 16, stored, "task.json")
+    with pytest.raises(ValueError, match="at least 160,000,000 weights"):
+        check_size(10**7 * 16, stored, "task.json")

@@ -1,0 +1,326 @@
+"""What of a preset is missing, damaged or contradictory, and how it is said."""
+
+import json
+
+import h5py
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+from foreign_models import TINY
+
+from keras_albert import (
+    AlbertBackbone,
+    AlbertMaskedLM,
+    AlbertMaskedLMPreprocessor,
+    AlbertTextEmbedder,
+    AlbertTokenClassifier,
+    AlbertTokenizer,
+)
+from keras_albert.text import train_vocabulary
+
+VOCABULARY = "assets/tokenizer/vocabulary.spm"
+CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")
+
+
+@pytest.fixture(scope="module")
+def task(tiny_proto):
+    return AlbertMaskedLM(
+        AlbertBackbone(**(TINY | {"vocabulary_size": 130, "num_layers": 2})),
+        AlbertMaskedLMPreprocessor(AlbertTokenizer(tiny_proto), max_sequence_length=24),
+    )
+
+
+@pytest.fixture
+def preset(task, tmp_path):
+    task.save_to_preset(tmp_path)
+    return tmp_path
+
+
+def change(path, **changes):
+    """Change what a config says, in each place where it says it."""
+
+    def changed(entry):
+        if not isinstance(entry, dict):
+            return entry
+        entry = {key: changed(value) for key, value in entry.items()}
+        return entry | {key: changes[key] for key in changes if key in entry}
+
+    path.write_text(json.dumps(changed(json.loads(path.read_text()))))
+
+
+def change_all(preset, **changes):
+    for name in CONFIGS:
+        change(preset / name, **changes)
+
+
+def test_a_whole_one_loads(preset, task):
+    copy = AlbertMaskedLM.from_preset(preset)
+    for got, kept in zip(copy.get_weights(), task.get_weights(), strict=True):
+        np.testing.assert_array_equal(got, kept)
+
+
+class TestMissing:
+    @pytest.mark.parametrize(
+        "name",
+        ["task.weights.h5", "model.weights.h5", VOCABULARY, *CONFIGS[2:]],
+    )
+    def test_it_is_named(self, preset, name):
+        (preset / name).unlink()
+        with pytest.raises(ValueError, match=rf"{name}.* again"):
+            AlbertMaskedLM.from_preset(preset)
+
+    def test_a_shard(self, task, tmp_path):
+        task.save_to_preset(tmp_path, max_shard_size=1e-5)
+        (tmp_path / "model_00001.weights.h5").unlink()
+        for cls in (AlbertBackbone, AlbertMaskedLM):
+            with pytest.raises(ValueError, match=r"model_00001.* is missing"):
+                cls.from_preset(tmp_path)
+
+    def test_a_head_of_another_task_is_not_needed(self, preset, task):
+        (preset / "task.weights.h5").unlink()
+        embedder = AlbertTextEmbedder.from_preset(preset)
+        tagger = AlbertTokenClassifier.from_preset(preset, num_classes=3)
+        backbone = AlbertBackbone.from_preset(preset)
+        for got in (embedder.backbone, tagger.backbone, backbone):
+            kept = task.backbone.get_weights()[0]
+            np.testing.assert_array_equal(got.get_weights()[0], kept)
+
+    def test_a_new_head_on_a_backbone(self, task, tmp_path):
+        task.backbone.save_to_preset(tmp_path)
+        task.preprocessor.save_to_preset(tmp_path)
+        assert AlbertMaskedLM.from_preset(tmp_path).fill_mask("the [MASK]")
+
+    def test_weights_that_are_not_asked_for(self, preset):
+        (preset / "task.weights.h5").unlink()
+        (preset / "model.weights.h5").unlink()
+        AlbertMaskedLM.from_preset(preset, load_weights=False)
+
+    def test_a_preprocessor_that_is_given(self, preset, task):
+        (preset / VOCABULARY).unlink()
+        given = {"preprocessor": task.preprocessor}
+        copy = AlbertMaskedLM.from_preset(preset, **given)
+        assert copy.preprocessor is task.preprocessor
+        assert copy.fill_mask("the [MASK]") == task.fill_mask("the [MASK]")
+
+
+def test_a_preprocessor_that_is_given_keeps_its_vocabulary(preset):
+    proto = train_vocabulary(["another text", "of other words"] * 9, vocabulary_size=28)
+    given = AlbertMaskedLMPreprocessor(AlbertTokenizer(proto), max_sequence_length=20)
+    kept = given.tokenizer.proto
+    task = AlbertMaskedLM.from_preset(preset, preprocessor=given)
+    assert task.preprocessor is given
+    assert given.tokenizer.proto == kept
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "not UTF-8": lambda content: b"\xff\xfe" + content,
+    "a list": lambda content: b"[" + content + b"]",
+    "nested": lambda content: b"[" * 100_000,
+    "another": lambda content: b'{"registered_name": 3, "config": []}',
+    "a pointer": lambda content: b"version https://git-lfs.github.com/spec/v1",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_damaged_config_is_named(preset, name, damage):
+    path = preset / name
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=rf"{name}.* again"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "a list"])
+def test_damaged_metadata_are_named(preset, damage):
+    path = preset / "metadata.json"
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(ValueError, match=r"metadata\.json.* again"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "a pointer"])
+@pytest.mark.parametrize("name", ["model.weights.h5", "task.weights.h5", VOCABULARY])
+def test_a_damaged_file_is_named(preset, name, damage):
+    path = preset / name
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(ValueError, match=rf"{name}"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("activation", value) for value in ("nope", 3, ["relu"], {"a": 1})),
+        *(("layer_norm_epsilon", value) for value in (-1.0, float("nan"), "small")),
+        *(("dropout", value) for value in (-0.5, 2, float("inf"), None)),
+        *(("num_heads", value) for value in (0, 3, "2", 10**6)),
+        ("use_embedding_projection", False),
+        ("mask_token_rate", float("nan")),
+        ("registered_name", "keras_albert>AlbertBackbones"),
+        ("class_name", "Lambda"),
+    ],
+)
+def test_a_config_of_nonsense_names_the_preset(preset, key, value):
+    change_all(preset, **{key: value})
+    with pytest.raises(ValueError, match=str(preset)):
+        AlbertMaskedLM.from_preset(preset)
+
+
+def test_unknown_arguments_of_a_config_name_the_preset(preset):
+    path = preset / "task.json"
+    config = json.loads(path.read_text())
+    config["config"]["num_labels"] = 3
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=rf"{preset}.*num_labels"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+def test_a_wrong_argument_is_no_damage(preset):
+    with pytest.raises(TypeError, match=r"^AlbertMaskedLM has no argument `?nope"):
+        AlbertMaskedLM.from_preset(preset, nope=3)
+
+
+@pytest.mark.parametrize(
+    "name", ["mine>Tagger", "keras_albert>AlbertTokenizer", "keras_hub>BertMaskedLM"]
+)
+def test_a_task_of_another_class_is_named(preset, name):
+    path = preset / "task.json"
+    config = json.loads(path.read_text()) | {"registered_name": name}
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"task\.json describes a"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "changes"),
+    [
+        ("config.json", "task.json", {"num_layers": 3}),
+        ("config.json", "task.json", {"dropout": 0.5}),
+        ("config.json", "task.json", {"activation": "relu"}),
+        ("preprocessor.json", "task.json", {"max_sequence_length": 23}),
+        ("tokenizer.json", "preprocessor.json", {"text_rules": "keep"}),
+    ],
+)
+def test_configs_that_contradict_each_other_are_both_named(
+    preset, name, other, changes
+):
+    change(preset / name, **changes)
+    (key,) = changes
+    with pytest.raises(ValueError, match=rf"{name} and .*{other} contra.*`.*{key}`"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+class TestSizes:
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            *(("num_layers", value) for value in (10**6, 10**30, 0, -1, 2.0, "2")),
+            *(("hidden_dim", value) for value in (10**7, True, None)),
+            ("vocabulary_size", 10**9),
+            ("intermediate_dim", 10**8),
+            ("embedding_dim", 10**8),
+            ("max_sequence_length", 10**9),
+            ("num_segments", 10**9),
+            ("num_inner_repetitions", 10**4),
+        ],
+    )
+    @pytest.mark.parametrize("cls", [AlbertBackbone, AlbertMaskedLM])
+    def test_nothing_is_built(self, preset, monkeypatch, cls, key, value):
+        def build(self, *arguments, **kwargs):
+            raise AssertionError("built")
+
+        monkeypatch.setattr(AlbertBackbone, "__init__", build)
+        change_all(preset, **{key: value})
+        with pytest.raises(ValueError, match=r"config\.json"):
+            cls.from_preset(preset)
+
+    def test_of_a_head(self, task, tmp_path, monkeypatch):
+        tagger = AlbertTokenClassifier(task.backbone, num_classes=3)
+        tagger.save_to_preset(tmp_path)
+        change(tmp_path / "task.json", num_classes=10**8)
+
+        def build(self, *arguments, **kwargs):
+            raise AssertionError("built")
+
+        monkeypatch.setattr(AlbertTokenClassifier, "__init__", build)
+        with pytest.raises(ValueError, match=r"task\.json describes"):
+            AlbertTokenClassifier.from_preset(tmp_path)
+
+    def test_a_little_too_large(self, preset):
+        change_all(preset, vocabulary_size=140)
+        with pytest.raises(ValueError, match=r"h5 does not hold the weights"):
+            AlbertMaskedLM.from_preset(preset)
+
+
+def arrays_of(path):
+    names = []
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, entry: names.append(name) if hasattr(entry, "shape") else None
+        )
+    return names
+
+
+class TestWeights:
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("file", ["model.weights.h5", "task.weights.h5"])
+    def test_not_finite(self, preset, file, value, dtype):
+        path = preset / file
+        name = arrays_of(path)[-1]
+        with h5py.File(path, "a") as opened:
+            values = opened[name][()]
+            values.flat[-1] = value
+            del opened[name]
+            values = values.astype(getattr(ml_dtypes, dtype, dtype))
+            opened.create_dataset(name, data=values).attrs["dtype"] = dtype
+        message = rf"{file} has a weight that is NaN or infinite, in '{name}'"
+        with pytest.raises(ValueError, match=message):
+            AlbertMaskedLM.from_preset(preset)
+
+    def test_of_a_shard(self, task, tmp_path):
+        task.save_to_preset(tmp_path, max_shard_size=1e-5)
+        path = tmp_path / "model_00001.weights.h5"
+        with h5py.File(path, "a") as opened:
+            opened[arrays_of(path)[0]][...] = np.nan
+        with pytest.raises(ValueError, match=r"model_00001.*NaN or infinite"):
+            AlbertBackbone.from_preset(tmp_path)
+
+    def test_more_than_the_head_has(self, preset):
+        with h5py.File(preset / "task.weights.h5", "a") as opened:
+            opened["layers/dense/vars/0"] = np.zeros((7, 3), "float32")
+        with pytest.raises(ValueError, match=r"task\.weights\.h5 .*float \(7, 3\)"):
+            AlbertMaskedLM.from_preset(preset)
+
+    def test_of_another_head(self, preset, task, tmp_path_factory):
+        other = tmp_path_factory.mktemp("other")
+        AlbertTokenClassifier(task.backbone, num_classes=3).save_to_preset(other)
+        (preset / "task.weights.h5").write_bytes(
+            (other / "task.weights.h5").read_bytes()
+        )
+        with pytest.raises(ValueError, match=r"task\.weights\.h5 does not hold"):
+            AlbertMaskedLM.from_preset(preset)
+
+    def test_keras_hub_refuses_them_as_well(self, preset):
+        import keras_hub
+
+        path = preset / "task.weights.h5"
+        with h5py.File(path, "a") as opened:
+            opened[arrays_of(path)[0]][...] = np.nan
+        with pytest.raises(ValueError, match=r"task\.weights\.h5 .*NaN or infinite"):
+            keras_hub.models.MaskedLM.from_preset(str(preset))
+
+
+def test_the_preset_of_the_first_release_loads():
+    task = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+    assert task.fill_mask("the [MASK] of france.")
+
+
+def test_a_keras_file_still_loads(task, tmp_path):
+    task.save(tmp_path / "task.keras")
+    copy = keras.models.load_model(tmp_path / "task.keras")
+    for got, kept in zip(copy.get_weights(), task.get_weights(), strict=True):
+        np.testing.assert_array_equal(got, kept)

@@ -1,0 +1,128 @@
+"""What weight files hold, and what they only claim."""
+
+import json
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.presets.stored_weights import (
+    StoredArray,
+    check_stored_weights,
+    stored_arrays,
+)
+
+KERNEL = "layers/dense/vars/0"
+BIAS = "layers/dense/vars/1"
+
+
+@pytest.fixture
+def model():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+
+
+@pytest.fixture
+def path(model, tmp_path):
+    path = tmp_path / "model.weights.h5"
+    model.save_weights(path)
+    return path
+
+
+def replace(path, value=None, name=BIAS, **options):
+    with h5py.File(path, "a") as file:
+        del file[name]
+        file.create_dataset(name, data=value, **options)
+
+
+def test_what_was_saved_is_listed(model, path):
+    listed = stored_arrays(path)
+    assert sorted(listed) == [StoredArray((3,), "float"), StoredArray((4, 3), "float")]
+    check_stored_weights(model, path)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_any_floating_point_type_will_do(dtype, tmp_path, model):
+    path = tmp_path / "model.weights.h5"
+    if dtype == "float64":
+        model.save_weights(path)
+        replace(path, np.zeros(3))
+    else:
+        dense = keras.layers.Dense(3, dtype=dtype)
+        keras.Sequential([keras.Input((4,)), dense]).save_weights(path)
+    check_stored_weights(model, path)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "complex64", "uint32", "S4"])
+def test_numbers_of_another_kind_are_refused(model, path, dtype):
+    replace(path, np.zeros(3, dtype))
+    with pytest.raises(ValueError, match=r"weights.h5 does not hold the weights"):
+        check_stored_weights(model, path)
+
+
+def test_a_name_of_a_type_changes_none(model, path):
+    with h5py.File(path, "a") as file:
+        del file[BIAS]
+        file.create_dataset(BIAS, data=np.zeros(3, "int32")).attrs["dtype"] = "bfloat16"
+    with pytest.raises(ValueError, match=r"int32 \(3,\)"):
+        check_stored_weights(model, path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shape": (3,), "dtype": "float32", "chunks": (1,)},
+        {"shape": (10**12,), "dtype": "float32"},
+        {"value": np.zeros(3, "float32"), "compression": "gzip", "chunks": (3,)},
+        {"value": np.zeros(10**6, "float32"), "compression": "gzip"},
+        {"value": h5py.Empty("float32")},
+    ],
+    ids=["unwritten", "huge", "compressed", "bomb", "empty"],
+)
+def test_arrays_that_are_not_there_are_refused(model, path, options):
+    replace(path, **options)
+    with pytest.raises(ValueError, match=r"weights\.h5 \(.*only a part of"):
+        check_stored_weights(model, path)
+
+
+def test_values_in_other_files_are_refused(model, path, tmp_path):
+    (tmp_path / "raw").write_bytes(b"\0" * 12)
+    outside = [(str(tmp_path / "raw"), 0, 12)]
+    replace(path, shape=(3,), dtype="float32", external=outside)
+    with pytest.raises(ValueError, match=r"weights\.h5 .*are in another file"):
+        check_stored_weights(model, path)
+
+
+def test_one_more_array_is_refused(model, path):
+    with h5py.File(path, "a") as file:
+        file["layers/more/vars/0"] = np.zeros(7, "float32")
+    with pytest.raises(ValueError, match=r"Only in the file: float \(7,\)"):
+        check_stored_weights(model, path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "absent"])
+def test_damaged_files_are_named(model, path, damage):
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        path.write_bytes(
+            content[:96] + bytes(255 - x for x in content[96:600]) + content[600:]
+        )
+    elif damage == "text":
+        path.write_text("version https://git-lfs.github.com/spec/v1")
+    else:
+        path.unlink()
+    with pytest.raises((ValueError, OSError), match=r"weights\.h5"):
+        check_stored_weights(model, path)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [[], {}, {"weight_map": ["a"]}, {"weight_map": {"a": 3}}, {"weight_map": 1}],
+)
+def test_damaged_indices_are_named(model, tmp_path, index):
+    path = tmp_path / "model.weights.json"
+    path.write_text(json.dumps(index))
+    with pytest.raises(ValueError, match=r"model\.weights\.json"):
+        check_stored_weights(model, path)

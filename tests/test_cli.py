@@ -1,0 +1,98 @@
+"""The command line as a whole."""
+
+import signal
+
+import pytest
+
+from keras_albert import cli
+from keras_albert.commands import predict, verify
+
+COMMANDS = {
+    "convert": ["a", "b", "--to", "google"],
+    "export": ["a", "b"],
+    "predict": ["a", "b"],
+    "prepare": ["a", "--output", "b", "--vocabulary", "c"],
+    "pretrain": [],
+    "verify": ["a"],
+}
+WRONG_NUMBERS = {
+    "export --sequence-length": ["0", "-1", "1.5", "a"],
+    "export --version": ["-1", "1.0", ""],
+    "export --max-length": ["0", "-5"],
+    "export --top-k": ["0", "-1", "nan"],
+    "predict --batch-size": ["0", "-1", "1e3"],
+    "prepare --vocabulary-lines": ["0", "-1"],
+    "prepare --sequence-length": ["7", "-512"],
+    "prepare --held-out": ["1", "-0.1", "nan", "inf", "a"],
+    "prepare --short-seq-prob": ["1", "-0.1", "nan"],
+    "prepare --seed": ["-1", "4294967296"],
+    "prepare --part-size": ["0", "-1"],
+    "prepare --workers": ["0", "-1"],
+}
+
+
+@pytest.mark.parametrize("option", WRONG_NUMBERS)
+def test_a_number_out_of_range_is_refused_by_its_option(option, capsys):
+    command, name = option.split()
+    for value in WRONG_NUMBERS[option]:
+        with pytest.raises(SystemExit, match="2"):
+            cli.main([command, *COMMANDS[command], f"{name}={value}"])
+        error = capsys.readouterr().err
+        assert f"argument {name}: must be a" in error
+        assert f"Received: {value}" in error
+
+
+def test_a_size_of_the_vocabulary_is_one(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["prepare", "a", "--output", "b", "--vocabulary-size=-1"])
+    assert "argument --vocabulary-size: must be a whole" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_a_traceback_when_asked(command, monkeypatch, capsys):
+    module = next(m for m in cli._COMMANDS if m.__name__.endswith(f".{command}"))
+
+    def fail(arguments):
+        assert "debug" not in vars(arguments)
+        raise TypeError("`task` must be a name. Received: preset=5")
+
+    monkeypatch.setattr(module, "run", fail)
+    assert cli.main([command, *COMMANDS[command], "--debug"]) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert shown.splitlines()[-1].startswith(f"keras-albert {command}: `")
+    assert cli.main([command, *COMMANDS[command]]) == 1
+    shown = capsys.readouterr().err
+    assert len(shown.splitlines()) == 1
+    has_task = command in ("convert", "export", "predict")
+    assert ("`--task` must be a name" in shown) == has_task
+
+
+@pytest.fixture
+def _hears_ctrl_c():
+    """In the background of a shell SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_hears_ctrl_c")
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_is_a_line_and_a_status(number, status, monkeypatch, capsys):
+    monkeypatch.setattr(verify, "run", lambda _: signal.raise_signal(number))
+    assert cli.main(["verify", "a"]) == status
+    assert capsys.readouterr().err == "keras-albert verify: stopped\n"
+
+
+def test_arguments_that_tell_runs_apart_do_not_hold_how_errors_look(
+    tmp_path, monkeypatch
+):
+    kept = []
+    monkeypatch.setattr(predict, "run", lambda a: kept.append(predict._settings(a)))
+    (tmp_path / "a.txt").write_text("a")
+    rows = [str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
+    for arguments in (["predict", "a", *rows], ["predict", "a", *rows, "--debug"]):
+        assert cli.main(arguments) == 0
+    assert kept[0] == kept[1]

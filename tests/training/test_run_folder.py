@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.training_curve import TrainingCurve, write_table
+
+
+def write(folder, **identity):
+    folder.begin([])
+    groups = {"model": [np.arange(3.0), np.eye(2, dtype="float32")], "best": []}
+    TrainingCheckpoint(7, groups, {"identity": identity}).write(folder.last)
+
+
+def test_a_run_is_found_by_what_it_is(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    assert folder.open({"seed": 0}) is None
+    assert not folder.path.exists()
+    write(folder, seed=0, data="a")
+    checkpoint = folder.open({"seed": 0, "data": "b"}, may_change={"data"})
+    assert checkpoint.step == 7
+    np.testing.assert_array_equal(checkpoint.groups["model"][1], np.eye(2))
+    with pytest.raises(ValueError, match=r"data was 'a' and is 'b'; rate was None and"):
+        folder.open({"seed": 0, "data": "b", "rate": 1})
+    folder.check_unfinished()
+    folder.preset.mkdir()
+    with pytest.raises(ValueError, match="the run is finished"):
+        folder.check_unfinished()
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "run")
+    module = "keras_albert.training.training_checkpoint"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{module}._VERSION", 1)
+        write(folder, seed=0)
+    with pytest.raises(
+        ValueError, match=r"version 1, and .* the keras_albert that wro"
+    ):
+        folder.open({"seed": 0})
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "backup", "settings.json"])
+def test_what_is_of_no_run_is_named(tmp_path, name):
+    folder = RunFolder(tmp_path / "run")
+    folder.begin([])
+    (folder.training / ".last.safetensors.x").touch()
+    assert folder.open({}) is None
+    (folder.training / name).touch()
+    with pytest.raises(ValueError, match=rf"{name} is of a run by another version"):
+        folder.open({})
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\xff" * 8 + b"{}"])
+def test_a_damaged_checkpoint_is_named(tmp_path, content):
+    folder = RunFolder(tmp_path / "run")
+    write(folder, seed=0)
+    folder.last.write_bytes(content)
+    with pytest.raises(ValueError, match=r"last\.safetensors.* Remove it to begin"):
+        folder.open({"seed": 0})
+
+
+def test_a_curve_is_read_as_far_as_it_is_whole(tmp_path):
+    curve = TrainingCurve(tmp_path / "curve.jsonl")
+    assert curve.rows() == []
+    rows = [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5, "val_loss": 2.0}]
+    curve.write(rows[:1])
+    curve.append(rows[1])
+    with curve.path.open("a") as file:
+        file.write('{"step": 3, "lo')
+    assert curve.rows() == rows
+    write_table(tmp_path / "curve.csv", rows)
+    table = (tmp_path / "curve.csv").read_text().splitlines()
+    assert table == ["step,loss,val_loss", "1,2.5,", "2,1.5,2.0"]
