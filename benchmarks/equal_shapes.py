@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import TOLERANCES
+from peer_models import TOLERANCES
 from settings import prepare, timing_parser
 from side_by_side import CLOCKS, Comparison, Side, measure
 
@@ -37,7 +37,7 @@ def variants(backend: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def build_task(task: str, size: str, vocabulary_size: int, **changes: Any) -> Any:
-    from peers import build_backbone
+    from peer_models import build_backbone
 
     import keras_albert
 
@@ -59,7 +59,7 @@ def mask_slots(length: int) -> int:
 
 def inputs_of(task: str, vocabulary_size: int, rows: int, length: int) -> Any:
     """Give ids, and targets."""
-    from peers import random_ids
+    from peer_models import random_ids
 
     ids = random_ids(vocabulary_size, rows, length)
     generator = np.random.default_rng(1)
@@ -106,7 +106,7 @@ def compare(
         **sizes: Of the backbone, where they differ from `arguments.size`.
     """
     import keras
-    from peers import (
+    from peer_models import (
         TransformersModel,
         check_agreement,
         compile_alike,

@@ -17,7 +17,7 @@ from side_by_side import CLOCKS, Comparison, Side, measure
 
 
 def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison]:
-    from peers import build_classifier, check_classifiers, compile_alike, peers_of
+    from peer_models import build_classifier, check_classifiers, compile_alike, peers_of
     from text_ways import all_ways, longest_row, make_batches, padding_note, same_ids
 
     from keras_albert import (
@@ -75,7 +75,7 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
 
 def compare_accuracy(task: TextTask, ways, arguments) -> Comparison:
     """Train each from the same weights, and score it on what is held out."""
-    from peers import BATCH_SIZE
+    from peer_models import BATCH_SIZE
 
     rows, labels = task.examples("train", arguments.accuracy)
     held_out, expected = task.examples("dev", arguments.held_out)

@@ -22,7 +22,7 @@ TASK = "AlbertClassifier"
 def build(library: str, folder: str) -> Any:
     """Load a side's model, ready to train."""
     import keras
-    from peers import TransformersModel, compile_alike, load_keras_hub
+    from peer_models import TransformersModel, compile_alike, load_keras_hub
 
     from keras_albert import AlbertClassifier
 
@@ -63,7 +63,7 @@ def work(
 def check(folder: str, vocabulary_size: int) -> str:
     """See that what is trained computes the same."""
     import numpy as np
-    from peers import check_agreement
+    from peer_models import check_agreement
 
     ids, _ = inputs_of(TASK, vocabulary_size, 2, 16)
     outputs = {
@@ -78,7 +78,7 @@ def check(folder: str, vocabulary_size: int) -> str:
 def compare(arguments: Any, vocabulary_size: int = VOCABULARY_SIZE) -> Comparison:
     import keras
     from equal_shapes import build_task
-    from peers import write_peers
+    from peer_models import write_peers
 
     libraries = [*variants(keras.config.backend()), "KerasHub", "transformers"]
     if arguments.torch_compile:

@@ -20,7 +20,7 @@ POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 def build(size: str, vocabulary_size: int, policy: str) -> Any:
     import keras
-    from peers import compile_alike
+    from peer_models import compile_alike
 
     model = build_task(TASK, size, vocabulary_size, dtype=policy)
     compile_alike(model)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from equal_shapes import VOCABULARY_SIZE
-from peers import RATE, build_backbone
+from peer_models import RATE, build_backbone
 from settings import prepare, timing_parser
 from side_by_side import CLOCKS, Comparison, Side, measure
 

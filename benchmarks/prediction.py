@@ -11,7 +11,7 @@ from side_by_side import CLOCKS, Comparison, Side, measure
 
 
 def compare(texts: list[str], vocabulary: bytes, arguments) -> Comparison:
-    from peers import (
+    from peer_models import (
         build_classifier,
         check_agreement,
         check_classifiers,

@@ -37,7 +37,7 @@ LIBRARIES = ("keras_albert", "keras_albert, remat", "KerasHub")
 def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32") -> Any:
     """Build ours, or KerasHub's of the same sizes, with the optimizer of all."""
     import keras_hub
-    from peers import compile_alike
+    from peer_models import compile_alike
 
     is_remat = library.endswith("remat")
     model = build_task(TASK, size, vocabulary_size, remat=is_remat, dtype=dtype)
@@ -109,7 +109,7 @@ def peak(step: Step) -> dict[str, float]:
 def _transformers(step: Step, ids: Any, y: Any) -> Any:
     import tempfile
 
-    from peers import TransformersModel
+    from peer_models import TransformersModel
 
     ours = build_task(TASK, step.size, step.vocabulary_size)
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from peers import BATCH_SIZE, TransformersModel
+from peer_models import BATCH_SIZE, TransformersModel
 
 MAX_LENGTH = 512
 

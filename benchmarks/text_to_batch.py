@@ -67,7 +67,7 @@ def keras_hub_sides(preprocessor: Any, texts: list[str]) -> list[Side]:
 
 
 def compare(texts: list[str], vocabulary: bytes, arguments: Any) -> Comparison:
-    from peers import (
+    from peer_models import (
         TransformersModel,
         build_classifier,
         load_keras_hub,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import text_loops
-from peers import BATCH_SIZE, TransformersModel, compile_alike
+from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
 from keras_albert.text.length_buckets import plan_batches
 

@@ -121,7 +121,7 @@ def test_a_report_is_a_table_a_file_and_a_plot(tmp_path, capsys):
 
 
 def test_what_differs_is_not_compared():
-    peers = load("peers")
+    peers = load("peer_models")
     with pytest.raises(ValueError, match=r"KerasHub computes something else.*1\.0e-03"):
         peers.check_agreement({"ours": peers.np.zeros(2), "KerasHub": [0, 1e-3]})
     with pytest.raises(ValueError, match="something else"):

@@ -23,7 +23,7 @@ SIZES = {
 def test_operations_are_those_that_pytorch_counts(length):
     from torch.utils.flop_counter import FlopCounterMode
 
-    names = ("equal_shapes", "throughput", "peers")
+    names = ("equal_shapes", "throughput", "peer_models")
     equal_shapes, throughput, peers = map(importlib.import_module, names)
     model = equal_shapes.build_task("AlbertMaskedLM", "tiny", 50, **SIZES)
     peers.compile_alike(model)
