@@ -1,4 +1,4 @@
-"""ALBERT on Keras 3: the same on TensorFlow, JAX and PyTorch."""
+"""ALBERT for Keras 3, on TensorFlow, JAX and PyTorch."""
 
 from keras_albert import conversion, layers, serving
 from keras_albert.backbone import AlbertBackbone

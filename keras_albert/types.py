@@ -1,4 +1,4 @@
-"""The types that the public signatures are written in."""
+"""Types of the public signatures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# A tensor of whichever backend Keras runs on, or of `keras.Input`.
+# A tensor of the current Keras backend, or of `keras.Input`.
 Tensor: TypeAlias = Any
 
-# What `keras.dtype_policies.get` understands: "float32", "mixed_bfloat16", ...
+# An argument of `keras.dtype_policies.get`: "float32", "mixed_bfloat16", ...
 DType: TypeAlias = Any
 
 # A Keras activation name, "gelu_approximate" (alias "gelu_new"), or a callable.
@@ -22,10 +22,10 @@ ModelInputs: TypeAlias = Mapping[str, Tensor]
 # One text, many texts, or a pair of either; see `text.text_columns`.
 Texts: TypeAlias = Any
 
-# What a batch is preprocessed for: whether it has targets, and what is random in it.
+# The purpose of a batch, which decides whether it has targets and what is random.
 Purpose: TypeAlias = Literal["training", "evaluation", "prediction"]
 
-# How a pair that is too long is cut; KerasHub's two words.
+# How a pair that is too long is truncated, in KerasHub's terms.
 Truncation: TypeAlias = Literal["round_robin", "waterfall"]
 
 IntArray: TypeAlias = npt.NDArray[np.int32]

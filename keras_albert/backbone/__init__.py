@@ -1,4 +1,4 @@
-"""The model without a head, and the published sizes."""
+"""The ALBERT model without a head, and the published sizes."""
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.backbone.architectures import architecture

@@ -23,32 +23,32 @@ from keras_albert.types import Activation, DType, ModelInputs, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
-    """ALBERT: token ids in, one vector a token and one vector a text out.
+    """The ALBERT encoder, which returns a vector per token and one per text.
 
     A functional Keras model from a dict of `token_ids`, `segment_ids` and
     `padding_mask` (each int32 `(batch, length)`, any length up to
     `max_sequence_length`) to a dict of `sequence_output`
-    `(batch, length, hidden_dim)` and `pooled_output` `(batch, hidden_dim)`. The
-    same weights give the same numbers as KerasHub's and transformers' ALBERT.
+    `(batch, length, hidden_dim)` and `pooled_output` `(batch, hidden_dim)`. With
+    the same weights, its outputs equal those of KerasHub's and transformers' ALBERT.
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942).
 
     Args:
         vocabulary_size: int. Number of tokens.
-        num_layers: int. Virtual layers: how often the shared blocks run.
+        num_layers: int. Number of virtual layers, which share their blocks.
         num_heads: int. Attention heads; must divide `hidden_dim`.
         embedding_dim: int. Width of the embeddings.
         hidden_dim: int. Width of the encoder and of the outputs.
-        intermediate_dim: int. Width inside the feed-forward nets.
+        intermediate_dim: int. Inner width of the feed-forward nets.
         num_groups: int. Groups of layers that share weights. Defaults to `1`.
         num_inner_repetitions: int. Blocks in a group. Defaults to `1`.
         dropout: float. Rate after embeddings, attention and feed-forward nets.
             Defaults to `0.0`, as the v2 models were trained.
         attention_dropout: float. Rate on attention probabilities. Defaults to `0.0`.
         max_sequence_length: int. The longest sequence. Defaults to `512`.
-        num_segments: int. Kinds of segments. Defaults to `2`.
+        num_segments: int. Number of segments. Defaults to `2`.
         activation: string or callable. Defaults to `"gelu_approximate"`, the tanh
-            form that the reference runs; `"gelu"` is the erf form of transformers'
-            v1 files, `"relu"` that of the Chinese models.
+            form of the reference; `"gelu"` is the erf form of transformers' v1 files,
+            `"relu"` the activation of the Chinese models.
         layer_norm_epsilon: float. Defaults to `1e-12`.
         use_embedding_projection: bool or `None`. See `FactorizedEmbedding`.
         remat: bool. Recompute each virtual layer in the backward pass: less memory,
@@ -61,7 +61,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         **kwargs: `name` and `trainable`, as on any Keras model.
 
     Raises:
-        TypeError: If there is no such argument.
+        TypeError: If an argument is unknown.
         ValueError: If `num_heads` does not divide `hidden_dim`, a count is below 1
             or a sequence is too long.
 
@@ -195,17 +195,17 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.remat = remat
         self.unroll = unroll
         self.seed = seed
-        # Whether the weights were loaded: what trains it next should step softly.
+        # Whether the weights were loaded; this lowers the default learning rate.
         self.pretrained = False
 
-    # Where `[CLS]` stands, whose vector the pooler reads.
+    # The position of `[CLS]`, whose vector is the pooler's input.
     cls_token_index = 0
 
     @classmethod
     def from_preset(
         cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        """Load as `PresetMixin` does; a published size alone needs no network."""
+        """Load as `PresetMixin` does; a size without weights needs no network."""
         builtin = BUILTIN_PRESETS.get(str(preset))
         if builtin is not None and builtin.handle is not None and not load_weights:
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))
@@ -221,11 +221,11 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
         Args:
             filepath: string or path. As in `keras.Model.load_weights`.
-            skip_mismatch: bool. Load what fits and skip the rest. Defaults to `False`.
+            skip_mismatch: bool. Skip weights that do not fit. Defaults to `False`.
             **kwargs: As in Keras.
 
         Raises:
-            ValueError: If the file does not hold just the weights of this model.
+            ValueError: If the file does not contain exactly the weights of this model.
         """
         name = os.fspath(filepath)
         if name.endswith((".weights.h5", ".weights.json")) and not skip_mismatch:
@@ -233,7 +233,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         super().load_weights(name, skip_mismatch=skip_mismatch, **kwargs)
 
     def load_own_variables(self, store: Any) -> None:
-        """Be told by Keras, as it reads any file, that weights are being loaded."""
+        """Mark the model as pretrained; Keras calls this when it reads any file."""
         super().load_own_variables(store)
         self.pretrained = True
 
@@ -246,11 +246,11 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Build a backbone from what `get_config` gave."""
+        """Build a backbone from the result of `get_config`."""
         quantized = config.get("quantized_dtype")
         if quantized and config.get("dtype") is None:
-            # KerasHub's loader puts `None` over the saved policies, and the int8
-            # weights that follow would find no place.
+            # KerasHub's loader replaces the saved policies by `None`, and the int8
+            # weights that it loads next would not fit.
             config = config | {"dtype": quantized}
         arguments = {k: v for k, v in config.items() if k != "quantized_dtype"}
         backbone: Self = super().from_config(arguments)
@@ -262,10 +262,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         return self.embedding.token_embedding
 
     def all_outputs(self, inputs: ModelInputs) -> dict[str, Tensor | list[Tensor]]:
-        """Run the model and also return what happens inside.
+        """Run the model and also return hidden states and attention scores.
 
         Args:
-            inputs: The dict that the model takes.
+            inputs: The model's input dict.
 
         Returns:
             The model's outputs plus `hidden_states`, a list of `num_layers + 1`
@@ -288,7 +288,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             vocabulary_size=self.vocabulary_size,

@@ -1,4 +1,4 @@
-"""The published sizes of ALBERT, as data."""
+"""The published sizes of ALBERT."""
 
 from typing import Any
 
@@ -13,21 +13,21 @@ _SIZES = {
 
 
 def architecture(size: str, version: int = 2) -> dict[str, Any]:
-    """Give the arguments that build a published model.
+    """Return the constructor arguments of a published model.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 1, and the
     released configurations.
 
     Args:
         size: "base", "large", "xlarge" or "xxlarge".
-        version: int. 1 or 2. Version 1 of all but xxlarge trained with a dropout of
-            0.1; version 2 with none. Defaults to `2`.
+        version: int. 1 or 2. Version 1 of all but xxlarge was trained with a dropout
+            of 0.1; version 2 without. Defaults to `2`.
 
     Returns:
         Keyword arguments for `AlbertBackbone`.
 
     Raises:
-        ValueError: If there is no such size or version.
+        ValueError: If the size or version is unknown.
 
     Example:
         >>> from keras_albert.backbone import architecture

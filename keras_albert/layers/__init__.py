@@ -1,4 +1,4 @@
-"""The layers that ALBERT is made of."""
+"""The layers of ALBERT."""
 
 from keras_albert.layers.conditional_span_head import ConditionalSpanHead
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding

@@ -1,4 +1,4 @@
-"""The activations that released ALBERT checkpoints use."""
+"""Activations of released ALBERT checkpoints."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +8,8 @@ import keras
 from keras_albert.types import Activation, Tensor
 
 # google-research/albert computes the tanh form and calls it "gelu"; transformers
-# calls the tanh form "gelu_new" or "gelu_pytorch_tanh"; Keras' own "gelu" is the
-# erf form. "gelu_approximate" is the name that cannot be misread.
+# calls the tanh form "gelu_new" or "gelu_pytorch_tanh"; in Keras, "gelu" is the
+# erf form. "gelu_approximate" is unambiguous.
 _TANH_GELU_NAMES = frozenset({"gelu_approximate", "gelu_new", "gelu_pytorch_tanh"})
 
 
@@ -35,11 +35,11 @@ def gelu_approximate(x: Tensor) -> Tensor:
 
 
 def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
-    """Find the function that an activation name stands for.
+    """Return the activation function of a name.
 
     Args:
-        activation: "gelu_approximate" (or transformers' "gelu_new"), any name that
-            Keras knows ("gelu" is the erf form, "relu", ...), or a callable.
+        activation: "gelu_approximate" (or transformers' "gelu_new"), any Keras
+            activation name ("gelu" is the erf form, "relu", ...), or a callable.
 
     Returns:
         The activation function.
@@ -63,7 +63,7 @@ def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 def serialize_activation(activation: Activation) -> Any:
-    """Turn an activation into what a config file can hold."""
+    """Convert an activation to its form in a config file."""
     if isinstance(activation, str):
         return activation
     return keras.activations.serialize(activation)

@@ -1,4 +1,4 @@
-"""Whether arguments are known, and count what they should."""
+"""Checks of arguments: unknown names and counts."""
 
 import inspect
 from collections.abc import Collection, Mapping
@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
-# What KerasHub's tokenizers and preprocessors take without naming it.
+# Arguments that KerasHub's tokenizers and preprocessors accept without naming them.
 _UNNAMED = ("config_file", "_allow_python_workflow")
 
 
@@ -16,19 +16,19 @@ def refuse_unknown(
     inherited: Collection[str] | None = None,
     hint: str | None = None,
 ) -> None:
-    """Find a keyword argument that a constructor would pass on to nobody.
+    """Raise if a constructor received an unknown keyword argument.
 
     Args:
-        cls: The class that is built.
+        cls: The class to be built.
         arguments: The arguments that its constructor does not name, `**kwargs`.
-        inherited: Names that are known besides those of the constructor of `cls`.
-            Defaults to `None`: those that the constructors of its bases name.
-        hint: string or `None`. What to do where nothing known is near. Defaults to
-            `None`, which names the arguments.
+        inherited: Known names besides those of the constructor of `cls`. Defaults to
+            `None`: the names in the constructors of its bases.
+        hint: string or `None`. The remedy if no known name is similar. Defaults to
+            `None`, which lists the arguments.
 
     Raises:
-        TypeError: If an argument is unknown; the message names the nearest that is
-            known.
+        TypeError: If an argument is unknown; the message suggests the most similar
+            known name.
 
     Example:
         >>> class Model:
@@ -67,10 +67,10 @@ def _named(constructor: Any) -> set[str]:
 
 
 def check_positive(**numbers: object) -> None:
-    """Check that arguments are whole numbers from 1 on.
+    """Check that arguments are positive integers.
 
     Args:
-        **numbers: The arguments by their names.
+        **numbers: The arguments by name.
 
     Raises:
         ValueError: If one is not; the message names it.

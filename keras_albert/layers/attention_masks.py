@@ -1,4 +1,4 @@
-"""Where a position may look."""
+"""Attention masks."""
 
 from keras import ops
 
@@ -8,7 +8,7 @@ from keras_albert.types import Tensor
 def merge_masks(
     padding_mask: Tensor | None, attention_mask: Tensor | None
 ) -> Tensor | None:
-    """Make one mask for all layers.
+    """Merge both masks into one for all layers.
 
     Args:
         padding_mask: Integer or boolean tensor `(batch, length)`, zero at padding; or
@@ -18,7 +18,7 @@ def merge_masks(
 
     Returns:
         A boolean tensor that broadcasts to `(batch, heads, length, length)`; `None`
-        where everything is visible.
+        if nothing is masked.
     """
     masks = []
     if padding_mask is not None:

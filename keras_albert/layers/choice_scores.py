@@ -1,4 +1,4 @@
-"""From rows back to the choices of questions."""
+"""Reshaping the scores of rows to the choices of questions."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from keras import ops
 
 from keras_albert.types import Tensor
 
-# The score of a choice that a question lacks: its probability is zero, and finite,
-# so that no difference of two is NaN.
+# The score of a missing choice: its probability is zero, and it is finite, so that no
+# difference of two scores is NaN.
 MISSING_CHOICE = -1e9
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ChoiceScores(keras.layers.Layer):
-    """Put the scores of rows back beside each other, choice by choice.
+    """Reshape the scores of rows to one row of choices for each question.
 
     Args:
         **kwargs: `name`, as on any Keras layer.
@@ -35,13 +35,13 @@ class ChoiceScores(keras.layers.Layer):
             padding_mask: Integer tensor `(questions, choices, length)`.
 
         Returns:
-            Float tensor `(questions, choices)`, `MISSING_CHOICE` where a question
-            has no such choice.
+            Float tensor `(questions, choices)`, `MISSING_CHOICE` for a choice that
+            is missing.
         """
         scores = ops.reshape(scores, ops.shape(padding_mask)[:2])
         is_present = ops.any(ops.cast(padding_mask, "bool"), axis=-1)
         return ops.where(is_present, scores, ops.cast(MISSING_CHOICE, scores.dtype))
 
     def compute_output_spec(self, scores: Any, padding_mask: Any) -> Any:
-        """Give the shape of what `call` returns."""
+        """Return the output shape."""
         return keras.KerasTensor(padding_mask.shape[:2], scores.dtype)

@@ -1,4 +1,4 @@
-"""From the choices of questions to rows that a backbone reads."""
+"""Reshaping the choices of questions to rows for a backbone."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from keras_albert.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ChoicesToRows(keras.layers.Layer):
-    """Lay the choices of all questions under each other, as rows of one batch.
+    """Reshape the choices of all questions to the rows of one batch.
 
-    A choice that a question lacks, whose padding mask is all zero, shows its first
-    position: attention over nothing is undefined on some backends.
+    A missing choice, whose padding mask is all zero, has its first position unmasked:
+    attention over nothing is undefined on some backends.
 
     Args:
         **kwargs: `name`, as on any Keras layer.
@@ -40,7 +40,7 @@ class ChoicesToRows(keras.layers.Layer):
         return rows
 
     def compute_output_spec(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Give the shapes of what `call` returns."""
+        """Return the output shapes."""
         return {
             name: keras.KerasTensor((None, ids.shape[-1]), ids.dtype)
             for name, ids in inputs.items()

@@ -1,4 +1,4 @@
-"""Answers whose end depends on their start, and whether there is one."""
+"""The head for answer spans, with ends conditioned on starts."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from keras_albert.types import DType, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ConditionalSpanHead(keras.layers.Layer):
-    """Logits of starts, of ends given starts, and of there being no answer.
+    """Logits of starts, of ends given starts, and of having no answer.
 
-    While training, the end is predicted from the true start. While predicting nobody
-    knows it, and the likeliest starts take its place: `start_positions` says which,
-    -1 in its column k being the k-th likeliest start of the row, from 0 on.
+    In training, the end is predicted from the true start. In prediction it is
+    unknown, and the likeliest starts are used instead: -1 in column k of
+    `start_positions` is the k-th likeliest start of the row, counted from 0.
 
     Source: the head of google-research/albert for SQuAD v2, which is that of
     [Yang et al., 2019](https://arxiv.org/abs/1906.08237).
@@ -27,7 +27,7 @@ class ConditionalSpanHead(keras.layers.Layer):
         dropout: float. Rate before the answerability logit. Defaults to `0.1`.
         layer_norm_epsilon: float. Defaults to `1e-12`.
         dtype: string or `keras.DTypePolicy`. Defaults to `None`, the global policy.
-            Logits are float32 under any.
+            Logits are always float32.
         **kwargs: `name`, as on any Keras layer.
 
     Example:
@@ -95,10 +95,10 @@ class ConditionalSpanHead(keras.layers.Layer):
         Args:
             inputs: Float tensor `(batch, length, width)`, the backbone's
                 `sequence_output`.
-            segment_ids: Integer tensor `(batch, length)`, 1 from the context on.
+            segment_ids: Integer tensor `(batch, length)`, 1 in the context.
             padding_mask: Integer tensor `(batch, length)`, 0 at padding.
-            start_positions: Integer tensor `(batch, starts)`. The starts that ends
-                are wanted for; -1 for the row's own likeliest ones.
+            start_positions: Integer tensor `(batch, starts)`. The starts to predict
+                ends for; -1 for the likeliest ones of the row.
             training: bool. Whether dropout is on.
 
         Returns:
@@ -118,8 +118,8 @@ class ConditionalSpanHead(keras.layers.Layer):
         }
 
     def _end_logits(self, inputs: Tensor, features: Tensor) -> Tensor:
-        # The layer on [token, start], in two halves: the tokens' half, nearly all
-        # the work, is the same for all starts.
+        # The layer on [token, start] in two halves: that of the tokens, which is
+        # nearly all of the work, is the same for all starts.
         width = inputs.shape[-1]
         kernel = ops.convert_to_tensor(self.end_dense.kernel)
         inputs, features, kernel = (
@@ -145,7 +145,7 @@ class ConditionalSpanHead(keras.layers.Layer):
     def compute_output_shape(
         self, input_shape: Any, *shapes: Any, **named_shapes: Any
     ) -> dict[str, tuple[int | None, ...]]:
-        """Give the shapes of the outputs; the number of starts is known in a call."""
+        """Return the output shapes; the number of starts is known in `call` only."""
         batch, length = input_shape[:2]
         return {
             "start_logits": (batch, length),
@@ -154,22 +154,22 @@ class ConditionalSpanHead(keras.layers.Layer):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(dropout=self.dropout, layer_norm_epsilon=self.layer_norm_epsilon)
         return config
 
 
 def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
-    """Put the likeliest starts where none are given.
+    """Replace -1 by the likeliest starts.
 
     Args:
         start_positions: Integer tensor `(batch, starts)`; -1 to be filled.
         start_logits: Float tensor `(batch, length)`.
 
     Returns:
-        Integer tensor `(batch, starts)`. Where a row has fewer positions than
-        starts are asked for, its last one is repeated.
+        Integer tensor `(batch, starts)`. If a row has fewer positions than
+        requested starts, its last one is repeated.
     """
     order = ops.cast(ops.argsort(-start_logits, axis=-1), "int32")
     start_positions = ops.cast(start_positions, "int32")

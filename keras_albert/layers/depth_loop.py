@@ -1,4 +1,4 @@
-"""Running one step many times: as a loop of the compiled program, or written out."""
+"""Repeating one step: as a loop of the compiled program, or unrolled."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ Step = Callable[[Any, Tensor], Tensor]
 
 
 def unrolls_by_default() -> bool:
-    """Say whether depth is written out where the user does not choose.
+    """Return whether depth is unrolled by default.
 
     PyTorch runs eagerly, so there is no program to keep small. TensorFlow and JAX
     trace a loop in half the time (12 layers), and in the same time for any depth; on
@@ -33,9 +33,9 @@ def repeat(
         x: Float tensor, the first input.
         first: int. The first layer's number.
         count: int. How often to apply the step.
-        unroll: bool. Whether to write every application into the program.
-        remat: bool. Whether the step itself says what its backward pass computes
-            again. Defaults to `False`.
+        unroll: bool. Whether to unroll the loop in the program.
+        remat: bool. Whether the step defines what its backward pass recomputes.
+            Defaults to `False`.
 
     Returns:
         The last output.
@@ -62,12 +62,12 @@ def repeat(
 def _keep_products(step: Step) -> Step:
     """Keep only products with weights for the backward pass of a scan.
 
-    A scan keeps everything that a gradient needs, where a program that is written out
-    computes again what is cheap: activations, LayerNorms, softmax. So told, a scan does
-    too, and attention besides. 12 layers of base at 512 tokens then take a third of the
-    memory that they take written out, and on a CPU as long.
+    A scan keeps everything that a gradient needs, while an unrolled program recomputes
+    what is cheap: activations, LayerNorms, softmax. With this policy the scan
+    recomputes them as well, and attention too. 12 layers of base at 512 tokens then
+    take a third of the memory of the unrolled program, and the same time on a CPU.
     """
-    import jax  # noqa: PLC0415  (other backends do without)
+    import jax  # noqa: PLC0415  (other backends do not need it)
 
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
     kept: Step = jax.checkpoint(step, policy=policy, prevent_cse=False)

@@ -16,8 +16,8 @@ from keras_albert.types import DType, Tensor
 class FactorizedEmbedding(keras.layers.Layer):
     """Token, position and segment embeddings of width E, projected to width H.
 
-    The sum of the three passes LayerNorm, dropout and the projection. Called with
-    `reverse=True`, it maps vectors of width E back to scores for each token of the
+    LayerNorm, dropout and the projection are applied to the sum of the three. With
+    `reverse=True`, the layer maps vectors of width E to scores for each token of the
     vocabulary with the same token embeddings, as the masked-LM head needs.
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
@@ -25,13 +25,12 @@ class FactorizedEmbedding(keras.layers.Layer):
         vocabulary_size: int. Number of tokens, V.
         embedding_dim: int. Width of the embeddings, E.
         hidden_dim: int. Width of the output, H.
-        max_sequence_length: int. Positions that have an embedding. Defaults to
-            `512`.
-        num_segments: int. Kinds of segments. Defaults to `2`.
+        max_sequence_length: int. Number of position embeddings. Defaults to `512`.
+        num_segments: int. Number of segments. Defaults to `2`.
         dropout: float. Rate after the LayerNorm. Defaults to `0.0`.
         layer_norm_epsilon: float. Defaults to `1e-12`.
         use_projection: bool or `None`. Whether to project E to H. Defaults to
-            `None`: only where the widths differ, as in the reference; transformers
+            `None`: only if the widths differ, as in the reference; transformers
             always projects.
         seed: int or `None`. Seed of the initial weights and of the dropout masks.
             Defaults to `None`.
@@ -148,8 +147,8 @@ class FactorizedEmbedding(keras.layers.Layer):
         Args:
             inputs: Integer tensor `(batch, length)`; with `reverse`, float tensor
                 `(..., embedding_dim)`.
-            segment_ids: Integer tensor `(batch, length)`. Defaults to `None`, which
-                puts every token into segment 0.
+            segment_ids: Integer tensor `(batch, length)`. Defaults to `None`:
+                segment 0 for every token.
             training: bool. Whether dropout is on.
             reverse: bool. Map embeddings to token scores instead. Defaults to
                 `False`.
@@ -185,7 +184,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         training: bool | None = None,
         reverse: bool = False,
     ) -> Any:
-        """Describe the output of either direction."""
+        """Return the spec of the output, in either direction."""
         if reverse:
             shape = (*inputs.shape[:-1], self.vocabulary_size)
         else:
@@ -194,7 +193,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             vocabulary_size=self.vocabulary_size,

@@ -1,4 +1,4 @@
-"""How ALBERT's weights begin."""
+"""Initial weights and seeds."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,13 @@ import numpy as np
 
 
 def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
-    """Make the reference's initializer, a truncated normal of deviation 0.02.
+    """Return the reference's initializer, a truncated normal of deviation 0.02.
 
     Args:
         seed: int or `None`. Defaults to `None`, a different draw each time.
 
     Returns:
-        A new initializer: one that two weights share would give both one value.
+        A new initializer: sharing one would initialize both weights alike.
     """
     return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
 
@@ -23,13 +23,13 @@ def derive_seeds(seed: int | None, count: int) -> Iterator[int | None]:
 
     Args:
         seed: int or `None`. With `None`, each derived seed is `None` as well.
-        count: int. How many.
+        count: int. Number of seeds.
 
     Returns:
         An iterator over `count` seeds.
     """
     if seed is None:
         return iter([None] * count)
-    # 31 bits: the largest range that every backend takes for a seed.
+    # 31 bits: the largest range that every backend accepts for a seed.
     states = np.random.SeedSequence(seed).generate_state(count) >> 1
     return iter(states.tolist())

@@ -1,4 +1,4 @@
-"""Dropout randomness that a compiled loop can carry."""
+"""Seeds for dropout inside a compiled loop."""
 
 from typing import Any
 
@@ -8,46 +8,46 @@ from keras import ops
 
 from keras_albert.types import Tensor
 
-# The golden ratio in 32 bits: an odd step, so 2**32 sites get distinct seeds.
+# The golden ratio in 32 bits: an odd step, so that 2**32 sites get distinct seeds.
 _STEP = 0x9E3779B1
 
 
 class StepSeed:
-    """The randomness of one training step, for as many dropouts as it takes.
+    """The seeds of one training step, for any number of dropouts.
 
-    A `keras.random.SeedGenerator` counts up in a variable, and the body of a
-    compiled loop may not write to a variable of the model. So the encoder draws
-    one base seed a step, and each dropout of each virtual layer offsets it by its
-    own number, which may be the loop's counter. Dropout therefore differs from
-    layer to layer, and is the same whether the depth is a loop, unrolled, or
-    recomputed in the backward pass.
+    A `keras.random.SeedGenerator` increments a variable, and the body of a compiled
+    loop may not write to a variable of the model. So the encoder draws one base seed
+    per step, and each dropout of each virtual layer offsets it by its number, which
+    may be the loop's counter. Dropout therefore differs from layer to layer, and is
+    the same whether the depth is a loop, unrolled, or recomputed in the backward
+    pass.
 
     Args:
-        generator: `keras.random.SeedGenerator`. Where the base seed is drawn.
+        generator: `keras.random.SeedGenerator`. Draws the base seed.
     """
 
     def __init__(self, generator: keras.random.SeedGenerator) -> None:
         self.base = generator.next()
         if keras.config.backend() == "torch":
-            # Keras reads PyTorch's seeds on the host, a synchronisation for each
-            # dropout; fetched here, it is one a step.
+            # Keras reads PyTorch's seeds on the host, with a synchronisation for each
+            # dropout; fetching the seed here needs one per step.
             self.base = ops.convert_to_numpy(self.base)
 
     def block(self, number: Any) -> "BlockSeed":
-        """Give the randomness of one block.
+        """Return the seeds of one block.
 
         Args:
-            number: int or integer scalar tensor. The block's number among all that
-                run in a step.
+            number: int or integer scalar tensor. The block's number among all runs
+                of blocks in a step.
 
         Returns:
-            What `TransformerBlock` takes as its seed.
+            The `seed` argument of `TransformerBlock`.
         """
         return BlockSeed(self.base, number)
 
 
 class BlockSeed:
-    """The randomness of one run of one block.
+    """The seeds of one run of one block.
 
     Args:
         base: Integer tensor or array of shape `(2,)`.
@@ -59,24 +59,24 @@ class BlockSeed:
         self.number = number
 
     def site(self, index: int, count: int) -> keras.random.SeedGenerator:
-        """Give the seed of one dropout.
+        """Return the seed of one dropout.
 
         Args:
-            index: int. Which dropout of the block.
-            count: int. How many a block has.
+            index: int. Index of the dropout in the block.
+            count: int. Number of dropouts in a block.
 
         Returns:
-            What `keras.random.dropout` takes as its seed.
+            The `seed` argument of `keras.random.dropout`.
         """
         return _FixedSeed(self.base, self.number * count + index)
 
 
 class _FixedSeed(keras.random.SeedGenerator):
-    """A seed without a state, so asking twice gives the same one."""
+    """A stateless seed: every draw returns the same one."""
 
     def __init__(self, base: Tensor, site: Any) -> None:
-        # Without `super().__init__`, which makes a variable: that is the point.
-        # PyTorch's dropout asks whether the seed was given; it was.
+        # `super().__init__` would create a variable, which this class avoids.
+        # PyTorch's dropout checks whether an initial seed was given.
         self._initial_seed = 0
         self.base = base
         self.offset = site

@@ -14,10 +14,10 @@ from keras_albert.types import Activation, DType, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class MaskedLMHead(keras.layers.Layer):
-    """Score each token of the vocabulary at masked positions, or at all.
+    """Score each token of the vocabulary, at masked positions or at all positions.
 
     Vectors of width H are gathered at the positions, mapped to width E, normalized,
-    and multiplied with the token embeddings, which the head shares with the backbone.
+    and multiplied by the token embeddings, which the head shares with the backbone.
     Source: [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3.1, with
     ALBERT's narrow embeddings.
 
@@ -25,7 +25,7 @@ class MaskedLMHead(keras.layers.Layer):
         token_embedding: `keras.layers.ReversibleEmbedding`. The backbone's.
         activation: string or callable. Defaults to `"gelu_approximate"`.
         layer_norm_epsilon: float. Defaults to `1e-12`.
-        dtype: string or `keras.DTypePolicy`. The scores are float32 under any.
+        dtype: string or `keras.DTypePolicy`. The scores are always float32.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Example:
@@ -81,7 +81,7 @@ class MaskedLMHead(keras.layers.Layer):
             name="output_bias",
             shape=(self.token_embedding.input_dim,),
             initializer="zeros",
-            # Added to scores, which are float32.
+            # The scores are float32.
             autocast=False,
         )
         self.built = True
@@ -108,13 +108,13 @@ class MaskedLMHead(keras.layers.Layer):
     def compute_output_spec(
         self, inputs: Tensor, mask_positions: Tensor | None = None
     ) -> keras.KerasTensor:
-        """Describe the scores."""
+        """Return the spec of the scores."""
         where = inputs if mask_positions is None else mask_positions
         shape = (*where.shape[:2], self.token_embedding.input_dim)
         return keras.KerasTensor(shape, dtype="float32")
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             token_embedding=keras.layers.serialize(self.token_embedding),
@@ -125,6 +125,6 @@ class MaskedLMHead(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "MaskedLMHead":
-        """Build a head from what `get_config` gave, on an embedding of its own."""
+        """Build a head with a separate embedding from the result of `get_config`."""
         embedding = keras.layers.deserialize(config["token_embedding"])
         return cls(**(config | {"token_embedding": embedding}))

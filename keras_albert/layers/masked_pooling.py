@@ -1,4 +1,4 @@
-"""From the vectors of a text's tokens to one vector."""
+"""Pooling the vectors of a text's tokens into one vector."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ POOLING_MODES = ("mean", "cls", "max")
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class MaskedPooling(keras.layers.Layer):
-    """Pool over a sequence, without its padding.
+    """Pool over a sequence, ignoring padding.
 
     Args:
-        mode: string. `"mean"` or `"max"` of the tokens, `[CLS]` and `[SEP]` counted;
-            `"cls"`, the vector of the first token.
+        mode: string. `"mean"` or `"max"` of the tokens, including `[CLS]` and
+            `[SEP]`; or `"cls"`, the vector of the first token.
         **kwargs: `dtype` and `name`, as on any Keras layer.
 
     Raises:
-        ValueError: If there is no such mode.
+        ValueError: If the mode is unknown.
 
     Example:
         >>> import numpy as np
@@ -40,7 +40,7 @@ class MaskedPooling(keras.layers.Layer):
         self.mode = mode
 
     def call(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
-        """Pool.
+        """Pool the sequence.
 
         Args:
             sequence: Float tensor `(batch, length, width)`.
@@ -59,9 +59,9 @@ class MaskedPooling(keras.layers.Layer):
         return ops.divide(total, ops.maximum(count, 1.0))
 
     def compute_output_shape(self, sequence_shape: Any, padding_mask_shape: Any) -> Any:
-        """Give the shape of what `call` returns."""
+        """Return the output shape."""
         return (sequence_shape[0], sequence_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "mode": self.mode}

@@ -1,4 +1,4 @@
-"""Running a layer from within another one."""
+"""Running a layer inside another one."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from keras_albert.types import Tensor
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
-    """Run a layer whose inputs are of its dtype, as one inside another one.
+    """Run an inner layer on inputs of its compute dtype.
 
-    PyTorch runs eagerly, so that what Keras does around a call (binding arguments,
+    PyTorch runs eagerly, so the overhead of Keras' `__call__` (binding arguments,
     names, casts, masks: 0.1 to 0.3 ms) counts each time. For a batch of few tokens it
-    is half of the time, and the outer layer has had it already.
+    is half of the time, and the outer layer has already done the same work.
 
     Args:
-        layer: A layer. One that is quantized is run by Keras, which knows how.
-        x: Its input, of the dtype that it computes in.
-        **kwargs: What else it takes.
+        layer: A layer. A quantized one is always run by Keras.
+        x: Its input, in its compute dtype.
+        **kwargs: Its other arguments.
 
     Returns:
         Its output.
@@ -30,7 +30,7 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     import torch  # noqa: PLC0415  (it is the backend)
 
     kernel, bias = map(ops.convert_to_tensor, (layer.kernel, layer.bias))
-    # The bias along with the product: a sum of its own is one more pass over memory.
+    # Adding the bias separately would be one more pass over memory.
     rows = torch.addmm(bias, x.reshape(-1, x.shape[-1]), kernel)
     return rows.view(*x.shape[:-1], kernel.shape[-1])
 

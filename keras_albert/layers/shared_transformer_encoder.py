@@ -1,4 +1,4 @@
-"""ALBERT's encoder: few blocks, run many times."""
+"""ALBERT's encoder: a few blocks, run many times."""
 
 from typing import Any
 
@@ -20,15 +20,15 @@ from keras_albert.types import Activation, DType, Tensor
 class SharedTransformerEncoder(keras.layers.Layer):
     """A transformer encoder whose layers share their weights.
 
-    `num_layers` virtual layers are spread over `num_groups` groups; each group
-    holds `num_inner_repetitions` blocks with weights of their own. Virtual layer
-    `i` runs group `i * num_groups // num_layers`, in integers: the float formulas
-    of the reference and of transformers differ from each other for some depths,
-    though for no released model.
+    `num_layers` virtual layers are divided among `num_groups` groups; each group
+    contains `num_inner_repetitions` blocks with separate weights. Virtual layer `i`
+    runs group `i * num_groups // num_layers`, in integers: the float formulas of the
+    reference and of transformers differ from each other for some depths, though for
+    no released model.
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
     Args:
-        num_layers: int. How often the input passes through a group.
+        num_layers: int. Number of virtual layers, each of which runs one group.
         num_heads: int. Attention heads of a block; must divide the input's width.
         intermediate_dim: int. Width of a block's feed-forward net.
         num_groups: int. Groups of blocks, at most `num_layers`. Defaults to `1`.
@@ -39,11 +39,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
         activation: string or callable. Defaults to `"gelu_approximate"`.
         layer_norm_epsilon: float. Defaults to `1e-12`.
         remat: bool. Recompute a virtual layer in the backward pass instead of
-            keeping what it computed: less memory, about a third more work.
-            Defaults to `False`.
-        unroll: bool or `None`. `True` writes every virtual layer into the program,
+            keeping its activations: less memory, about a third more work. Defaults
+            to `False`.
+        unroll: bool or `None`. `True` unrolls the virtual layers in the program,
             `False` runs one as a compiled loop, so that tracing, compilation and a
-            saved graph do not grow with depth. Defaults to `None`: what measured
+            saved graph do not grow with depth. Defaults to `None`: whichever measured
             faster on the backend; PyTorch runs eagerly and is always unrolled.
         seed: int or `None`. Seed of the initial weights and of the dropout masks.
             Defaults to `None`.
@@ -130,7 +130,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         self.supports_masking = True
 
     def group_of(self, layer: int) -> int:
-        """Give the group that a virtual layer runs.
+        """Return the group that a virtual layer runs.
 
         Args:
             layer: int. The virtual layer, counted from 0.
@@ -141,7 +141,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return layer * self.num_groups // self.num_layers
 
     def group_blocks(self, group: int) -> list[TransformerBlock]:
-        """Give the blocks of a group, in the order they run.
+        """Return the blocks of a group, in the order in which they run.
 
         Args:
             group: int. The group, counted from 0.
@@ -178,7 +178,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 padding, which no position attends to.
             attention_mask: Integer or boolean tensor `(batch, length, length)` or
                 `(batch, heads or 1, length, length)`; nonzero where a query (the row)
-                may look at a key (the column).
+                may attend to a key (the column).
             training: bool. Whether dropout is on.
             return_hidden_states: bool. Also return the list of the input and each
                 virtual layer's output. Defaults to `False`.
@@ -186,8 +186,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 attention probabilities. Defaults to `False`.
 
         Returns:
-            The last hidden state `(batch, length, width)`, followed by each list
-            that was asked for.
+            The last hidden state `(batch, length, width)`, followed by each
+            requested list.
         """
         mask = merge_masks(padding_mask, attention_mask)
         seed = None
@@ -218,11 +218,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
         seed: StepSeed | None,
         training: bool | None,
     ) -> Any:
-        """One virtual layer, as a function of its number and its input alone.
+        """Return a virtual layer as a function of only its number and its input.
 
-        The weights are read here, once: under mixed precision this is also where
-        they are cast, so that a loop carries one low-precision copy instead of
-        making one an iteration and keeping all of them for the backward pass.
+        The weights are read once, here: under mixed precision they are also cast
+        here, so that a loop carries one low-precision copy instead of making one per
+        iteration and keeping all of them for the backward pass.
         """
         blocks = self.group_blocks(group)
         variables = [v for block in blocks for v in block.variables]
@@ -230,7 +230,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         def step(values: list[Tensor], x: Tensor, layer: Any) -> Tensor:
             scope = keras.StatelessScope()
             for variable, value in zip(variables, values, strict=True):
-                # Not through the constructor, which would cast back to float32.
+                # The constructor would cast back to float32.
                 scope.add_update((variable, value))
             with scope:
                 for inner, block in enumerate(blocks):
@@ -258,7 +258,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return_hidden_states: bool,
         return_attention_scores: bool,
     ) -> tuple[Any, ...]:
-        """Run layer by layer and keep what passes."""
+        """Run layer by layer and collect intermediate outputs."""
         hidden_states, scores = [x], []
         for layer in range(self.num_layers):
             for inner, block in enumerate(self.group_blocks(self.group_of(layer))):
@@ -281,13 +281,13 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return outputs
 
     def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Describe the output without running `num_layers` layers to find out."""
+        """Return the spec of the output without running all layers."""
         if kwargs.get("return_hidden_states") or kwargs.get("return_attention_scores"):
             return super().compute_output_spec(inputs, *args, **kwargs)
         return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             self._block_arguments,

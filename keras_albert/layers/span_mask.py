@@ -1,21 +1,21 @@
-"""Where in a row of question and context an answer may stand."""
+"""The mask of the positions where an answer may begin or end."""
 
 from keras import ops
 
 from keras_albert.types import Tensor
 
-# The logit of a position that cannot be chosen; the reference's.
+# The logit of a masked position, as in the reference.
 MASKED_LOGIT = -1e30
 
 
 def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
     """Mark the positions that may begin or end an answer.
 
-    A row is `[CLS] question [SEP] context [SEP]`. The tokens of the context may, and
-    `[CLS]`, which stands for "no answer here".
+    A row is `[CLS] question [SEP] context [SEP]`. The positions are those of the
+    context and `[CLS]`, which means "no answer here".
 
     Args:
-        segment_ids: Integer tensor `(batch, length)`, 1 from the context on.
+        segment_ids: Integer tensor `(batch, length)`, 1 in the context.
         padding_mask: Integer tensor `(batch, length)`, 0 at padding.
 
     Returns:
@@ -28,7 +28,7 @@ def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
         >>> ops.convert_to_numpy(mask).astype(int).tolist()
         [[1, 0, 0, 1, 1, 0, 0]]
     """
-    # The last token of a row is its second [SEP]: padding, or nothing, follows it.
+    # The last token of a row is its second [SEP], followed by padding or nothing.
     follows = ops.pad(ops.cast(padding_mask, "int32")[:, 1:], [[0, 0], [0, 1]])
     in_context = ops.logical_and(ops.equal(segment_ids, 1), ops.equal(follows, 1))
     ones = ops.ones_like(segment_ids)
@@ -37,11 +37,11 @@ def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Give positions that cannot be chosen no chance.
+    """Set the logits of masked positions to `MASKED_LOGIT`.
 
     Args:
         logits: float32 tensor.
-        mask: Boolean tensor that broadcasts to its shape.
+        mask: Boolean tensor that broadcasts to the shape of `logits`.
 
     Returns:
         The logits, `MASKED_LOGIT` where `mask` is False.

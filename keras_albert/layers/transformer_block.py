@@ -23,8 +23,8 @@ DROPOUTS_PER_BLOCK = 3
 class TransformerBlock(keras.layers.Layer):
     """Self-attention and a feed-forward net, each followed by add and LayerNorm.
 
-    The layer keeps no random state: what drops is decided by the `seed` that the
-    caller passes, so the block can run inside a compiled loop.
+    The layer keeps no random state: the `seed` argument of `call` determines its
+    dropout, so that the block can run inside a compiled loop.
     Source: [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), in the
     arrangement of [Lan et al., 2020](https://arxiv.org/abs/1909.11942).
 
@@ -34,12 +34,12 @@ class TransformerBlock(keras.layers.Layer):
         dropout: float. Rate after the attention and after the feed-forward net.
             Defaults to `0.0`.
         attention_dropout: float. Rate on the attention probabilities. Defaults to
-            `0.0`; above that, training cannot use a fused attention kernel.
+            `0.0`; above 0, training cannot use a fused attention kernel.
         activation: string or callable. Defaults to `"gelu_approximate"`.
         layer_norm_epsilon: float. Defaults to `1e-12`.
         seed: int or `None`. Seed of the initial weights. Defaults to `None`.
-        dtype: string or `keras.DTypePolicy`. LayerNorm and softmax compute in
-            float32 whatever it says.
+        dtype: string or `keras.DTypePolicy`. LayerNorm and softmax always compute
+            in float32.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Raises:
@@ -135,9 +135,10 @@ class TransformerBlock(keras.layers.Layer):
         Args:
             inputs: Float tensor `(batch, length, width)`.
             attention_mask: Boolean tensor that broadcasts to
-                `(batch, heads, length, length)`; True where a query may look.
-            seed: `BlockSeed`. The step's randomness for this block. Needed only
-                where something drops.
+                `(batch, heads, length, length)`; True where a query may attend to a
+                key.
+            seed: `BlockSeed`. The step's seeds for this block. Required only for
+                dropout.
             training: bool. Whether dropout is on.
             return_attention_scores: bool. Also return the probabilities,
                 `(batch, heads, length, length)`. Defaults to `False`.
@@ -146,7 +147,7 @@ class TransformerBlock(keras.layers.Layer):
             The output, or `(output, probabilities)`.
         """
         drop = _Dropout(seed, training)
-        # Not -1: TensorFlow would no longer know the width of a head.
+        # With -1, TensorFlow would lose the static width of a head.
         head_dim = inputs.shape[-1] // self.num_heads
         shape = (*ops.shape(inputs)[:2], self.num_heads, head_dim)
         query, key, value = (
@@ -172,11 +173,11 @@ class TransformerBlock(keras.layers.Layer):
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
     ) -> tuple[int | None, ...]:
-        """Give the shape of the output, which is the input's."""
+        """Return the output shape, which is the input's."""
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             num_heads=self.num_heads,
@@ -191,7 +192,7 @@ class TransformerBlock(keras.layers.Layer):
 
 
 class _Dropout:
-    """Dropout whose mask is decided by the step, the block and the site."""
+    """Dropout whose mask is determined by the step, the block and the site."""
 
     def __init__(self, seed: BlockSeed | None, training: bool | None) -> None:
         self.seed = seed

@@ -12,7 +12,7 @@ from keras_albert.backbone import architecture
 from keras_albert.presets import BUILTIN_PRESETS
 
 INPUTS = ragged_inputs()
-# Outside a compiled model, JAX would compile a loop anew at each call.
+# Outside a compiled model, JAX would compile a loop again at each call.
 SMALL = TINY | {"num_layers": 2, "num_groups": 2, "unroll": True, "seed": 1}
 
 
@@ -37,7 +37,7 @@ def _assert_same(first, second):
     ],
 )
 def test_the_published_sizes_have_the_published_counts(size, count, monkeypatch):
-    # 222 million random numbers would take their time; only the shapes matter.
+    # Drawing 222 million random numbers is slow, and only the shapes matter.
     zeros = keras.initializers.Zeros
     monkeypatch.setattr(keras.initializers, "TruncatedNormal", lambda **_: zeros())
     assert AlbertBackbone(**architecture(size), dtype="float16").count_params() == count
@@ -122,7 +122,7 @@ def test_a_preset_gives_the_model_back(backbone, tmp_path):
     assert reloaded.pretrained
     assert not backbone.pretrained
     _assert_same(backbone, reloaded)
-    # KerasHub's own door leads to our class as well.
+    # KerasHub's `from_preset` returns this class as well.
     theirs = keras_hub.models.Backbone.from_preset(str(tmp_path))
     assert type(theirs) is AlbertBackbone
     _assert_same(backbone, theirs)

@@ -1,4 +1,4 @@
-"""The same weights give the same numbers as in transformers and KerasHub."""
+"""Outputs and gradients equal those of transformers and KerasHub."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_outputs_are_those_of_transformers(pretrained, unroll):
     directory, expected = pretrained
     backbone = AlbertBackbone.from_preset(directory, unroll=unroll)
     outer = {name: expected[name] for name in ("sequence_output", "pooled_output")}
-    # Compiled, since that is where a loop is a loop.
+    # `predict` compiles the model; only there is the loop a loop.
     _same(backbone.predict(INPUTS, verbose=0), outer)
     if unroll:
         _same(to_numpy(backbone.all_outputs(INPUTS)), expected)
@@ -77,7 +77,7 @@ _WEIGHTS = {
 
 
 def _weigh(outputs):
-    # Every number of the outputs counts, each with a weight of its own.
+    # A sum of all outputs, each with a different weight.
     return sum(
         ops.sum(ops.multiply(outputs[name], _WEIGHTS[name])) for name in _WEIGHTS
     )
@@ -122,8 +122,8 @@ def test_gradients_are_those_of_transformers(expected_gradients, how):
     largest = max(np.abs(gradient).max() for gradient in expected.values())
     for row in rows:
         theirs = row.layout.to_ours(expected[row.name.removeprefix("albert.")])
-        # A key's bias moves all scores of a query alike, which softmax ignores: its
-        # gradient is zero but for rounding, so the error is set against the others.
+        # The key's bias shifts all scores of a query equally, which softmax ignores:
+        # its gradient is zero up to rounding, so the error is relative to the others.
         scale = max(np.abs(theirs).max(), 1e-3 * largest)
         error = np.abs(by_path[row.variable] - theirs).max() / scale
         assert error <= 1e-4, row.variable

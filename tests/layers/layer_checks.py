@@ -1,4 +1,4 @@
-"""What every layer has to pass, in one place."""
+"""Checks that every layer must pass."""
 
 import json
 
@@ -16,7 +16,7 @@ def check_layer(cls, arguments, x, output_shape):
         cls: The layer's class.
         arguments: dict for its constructor.
         x: The array to call it on.
-        output_shape: Of the output, with the batch.
+        output_shape: The shape of the output, including the batch.
     """
     layer = cls(**arguments, dtype="float32")
     expected = to_numpy(layer(x))
@@ -30,7 +30,7 @@ def check_layer(cls, arguments, x, output_shape):
 
 
 def check_saving(cls, arguments, x, directory):
-    """Save a model of the layer, and its weights alone, and reload both."""
+    """Save a model of the layer and its weights separately, and reload both."""
     layer = cls(**arguments)
     model = _functional(layer, x)
     expected = to_numpy(model(x))
@@ -44,7 +44,7 @@ def check_saving(cls, arguments, x, directory):
 
 
 def check_training(cls, arguments, x):
-    """A step of training changes each weight that can be trained."""
+    """Check that a training step changes each trainable weight."""
     layer = cls(**arguments)
     model = _functional(layer, x)
     model.compile(optimizer=keras.optimizers.SGD(1.0), loss="mse", jit_compile=False)
@@ -52,7 +52,7 @@ def check_training(cls, arguments, x):
     target = np.random.default_rng(1).normal(size=to_numpy(model(x)).shape)
     model.train_on_batch(x, target)
     for variable, old in zip(layer.trainable_variables, before, strict=True):
-        # A key's bias moves all scores of a query alike, which softmax ignores.
+        # The key's bias shifts all scores of a query equally, which softmax ignores.
         if not variable.path.endswith("key/bias"):
             assert np.abs(to_numpy(variable.value) - old).max() > 0, variable.path
 

@@ -1,4 +1,4 @@
-"""Arguments that nobody knows are refused, by everything that is built."""
+"""Unknown arguments are refused by every constructor."""
 
 import json
 
@@ -112,7 +112,7 @@ def test_what_was_saved_loads(tiny_proto, tmp_path):
     again = AlbertClassifier.from_preset(tmp_path)
     assert again.backbone.name == "body"
     assert again.preprocessor.sequence_length == 16
-    # A config of another version is refused where it is not understood.
+    # A config of another version with an unknown argument is refused.
     path = tmp_path / "config.json"
     config = json.loads(path.read_text("utf-8"))
     config["config"]["num_layer"] = 3

@@ -6,7 +6,7 @@ from compiled import to_numpy
 from keras_albert.layers.attention import attend, attend_fused, fuses
 
 SHAPE = (3, 5, 2, 4)
-# The last row is all padding.
+# The last row is padding only.
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]], bool)[
     :, None, None
 ]
@@ -39,7 +39,7 @@ def test_both_ways_compute_the_same(mask):
 def test_a_row_of_padding_gives_numbers(dtype):
     values = heads(dtype)
     found = [in_the_open(values, MASK)[0]]
-    # JAX has it in float16 on some GPUs only.
+    # JAX supports float16 on some GPUs only.
     if dtype != "float16" or fuses(values[0], training=False):
         found.append(attend_fused(*values, keras.ops.convert_to_tensor(MASK)))
     for output in found:
@@ -59,7 +59,7 @@ def test_what_drops_is_left_out_of_the_sum():
 @pytest.mark.parametrize("length", [128, 129])
 def test_where_attention_is_left_to_the_backend(dtype, training, length):
     query = keras.ops.zeros((1, length, 1, 2), dtype)
-    # On a CPU, that is.
+    # On a CPU only.
     is_slow = training and length == 128 and dtype != "float32"
     is_cpu = getattr(query, "is_cpu", True)
     is_fused = {

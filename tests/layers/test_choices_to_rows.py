@@ -12,7 +12,7 @@ def test_there_and_back():
     mask[0, 1, 2:] = 0
     rows = to_numpy(ChoicesToRows()({"token_ids": ids, "padding_mask": mask}))
     np.testing.assert_array_equal(rows["token_ids"], ids.reshape(6, 4))
-    # A choice that is missing shows one position, all others what they have.
+    # A missing choice has one position unmasked; the masks of all others are unchanged.
     expected = mask.reshape(6, 4).copy()
     expected[5, 0] = 1
     np.testing.assert_array_equal(rows["padding_mask"], expected)

@@ -5,7 +5,7 @@ import pytest
 from keras_albert.layers import ConditionalSpanHead
 from keras_albert.layers.span_mask import MASKED_LOGIT, span_mask
 
-# [CLS] question [SEP] a b c [SEP] padding; and the same without room to spare.
+# [CLS] question [SEP] a b c [SEP] padding; and the same without padding.
 SEGMENTS = np.array([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1]])
 PADDING = np.array([[1, 1, 1, 1, 1, 1, 1, 0], [1] * 8])
 MASK = np.array([[1, 0, 0, 1, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1, 1, 0]], bool)
@@ -43,7 +43,7 @@ def run(head, tokens, starts, **kwargs):
 
 
 def reference(head, tokens, starts):
-    """The head as the reference describes it, one start after the other."""
+    """Compute the head as the reference describes it, one start after the other."""
     weights = {w.path.split("/", 1)[-1]: to_numpy(w.value) for w in head.weights}
 
     def dense(x, name):
@@ -105,7 +105,7 @@ def test_unknown_starts_are_the_likeliest(head, tokens):
     order = np.argsort(-found["start_logits"], axis=1)[:, :3]
     given = run(head, tokens, order)
     np.testing.assert_allclose(found["end_logits"], given["end_logits"], rtol=1e-5)
-    # Some may be known and others not.
+    # A row may mix known and unknown starts.
     mixed = order.copy()
     mixed[:, 1] = -1
     mixed = run(head, tokens, mixed)

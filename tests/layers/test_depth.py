@@ -26,7 +26,7 @@ def test_each_site_of_each_block_has_a_mask_of_its_own():
     assert len({mask.tobytes() for mask in masks}) == len(masks)
     for first in masks:
         agreements = [(first == second).mean() for second in masks]
-        # Chance agrees on half of 128 places, give or take 4 standard deviations.
+        # Independent masks agree on half of 128 places, within 4 standard deviations.
         assert sorted(agreements)[-2] < 0.68
 
 

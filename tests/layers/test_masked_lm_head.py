@@ -1,4 +1,4 @@
-"""The masked-LM head by itself; its numbers are tested with the task."""
+"""The masked-LM head alone; its outputs are compared in the task's tests."""
 
 import keras
 import numpy as np

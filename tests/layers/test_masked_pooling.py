@@ -24,7 +24,7 @@ def pool(mode, sequence, mask):
 def test_padding_never_counts(mode, mask, expected):
     outputs = pool(mode, SEQUENCE, np.array([mask]))
     np.testing.assert_allclose(outputs, [expected], atol=1e-6)
-    # Not even where it is no number.
+    # Not even if it is NaN.
     if mask[0]:
         broken = np.where(np.array([mask])[..., None] == 1, SEQUENCE, np.nan)
         np.testing.assert_allclose(pool(mode, broken, np.array([mask])), [expected])

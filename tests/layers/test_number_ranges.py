@@ -1,4 +1,4 @@
-"""What no layer can compute with."""
+"""Invalid numbers are refused by every layer."""
 
 import keras
 import pytest

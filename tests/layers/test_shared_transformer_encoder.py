@@ -15,7 +15,7 @@ ARGUMENTS = {
     "num_inner_repetitions": 2,
     "activation": "gelu",
     "layer_norm_epsilon": 1e-9,
-    # Outside a compiled model, JAX would compile a loop anew at each call.
+    # Outside a compiled model, JAX would compile a loop again at each call.
     "unroll": True,
     "seed": 1,
 }
@@ -29,7 +29,7 @@ def _encoder(**arguments):
     encoder = SharedTransformerEncoder(**(ARGUMENTS | arguments))
     encoder.build(X.shape)
     rng = np.random.default_rng(2)
-    # The initial weights are so small that attention would be near uniform.
+    # With the small initial weights, attention would be nearly uniform.
     encoder.set_weights(
         [w + rng.normal(size=w.shape, scale=0.3) for w in encoder.get_weights()]
     )
@@ -112,7 +112,7 @@ def test_what_drops_differs_from_layer_to_layer():
     _, states = encoder(x, training=True, return_hidden_states=True)
     kept = [to_numpy(state) > 0 for state in states[1:]]
     for first, second in ((0, 1), (1, 2), (0, 2)):
-        # 512 fair coins agree on half, give or take 5 standard deviations.
+        # Two draws of 512 fair coins agree on half, within 5 standard deviations.
         assert 0.39 < (kept[first] == kept[second]).mean() < 0.61
 
 
@@ -141,7 +141,7 @@ def test_padding_never_influences_what_is_no_padding():
         to_numpy(encoder(x, padding_mask=PADDING)) for x in (X, other.astype("float32"))
     )
     np.testing.assert_allclose(first[PADDING > 0], second[PADDING > 0], atol=1e-6)
-    # Nor does how much of it there is.
+    # Nor does the amount of padding.
     short = to_numpy(encoder(X[1:, :3]))
     np.testing.assert_allclose(first[1:, :3], short, atol=1e-5)
 

@@ -49,7 +49,7 @@ def test_attention_in_the_open_is_the_fused_one():
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_softmax_and_layer_norm_are_float32(policy):
     block = TransformerBlock(**ARGUMENTS, dtype=policy)
-    # The squares of these do not fit float16.
+    # Their squares exceed the range of float16.
     large = X * 1000
     output, scores = block(large, return_attention_scores=True)
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"
