@@ -23,11 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: Sequence of string. Defaults to `None`: those of the process.
+        arguments: Sequence of string. Defaults to `None`, the process's arguments.
 
     Returns:
-        The exit status: 0; 1 after an error, which stands on stderr; 130 after Ctrl-C
-        and 143 after SIGTERM. Options that are wrong end the process with 2.
+        The exit status: 0; 1 after an error, which is printed to stderr; 130 after
+        Ctrl-C and 143 after SIGTERM. Invalid options end the process with 2.
     """
     parser = argparse.ArgumentParser(
         prog="keras-albert", description="ALBERT on Keras 3."
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_parser(commands)
     for subparser in commands.choices.values():
         subparser.add_argument(
-            "--debug", action="store_true", help="show the traceback of an error"
+            "--debug", action="store_true", help="show the traceback of errors"
         )
     chosen = parser.parse_args(arguments)
-    # What a command keeps of its arguments says what is computed, and this does not.
+    # Commands record their arguments as settings of the run; this is not one of them.
     debug = vars(chosen).pop("debug")
     options = re.findall(r"--[\w-]+", commands.choices[chosen.command].format_usage())
     name = f"keras-albert {chosen.command}"

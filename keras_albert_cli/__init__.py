@@ -1,7 +1,7 @@
-"""The program `keras-albert`, which Ctrl-C and SIGTERM end in one line from the start.
+"""Entry point of `keras-albert`, which exits with one line on Ctrl-C and SIGTERM.
 
-Beside the package, whose import takes seconds: within it, whatever is done about
-signals would come after.
+It is a separate package: importing `keras_albert` takes seconds, and signal handlers
+that it installs itself would come too late.
 """
 
 import os
@@ -13,14 +13,14 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
-    """Load the package, and run its command line.
+    """Import the package and run its command line.
 
     Returns:
         The exit status.
     """
     before = {number: signal.getsignal(number) for number in _NUMBERS}
     for number, handler in before.items():
-        # What a shell runs in the background does not hear Ctrl-C, and need not.
+        # A shell's background processes ignore Ctrl-C; that is kept.
         if handler != signal.SIG_IGN:
             signal.signal(number, _stop)
     from keras_albert.cli import main as run  # noqa: PLC0415  (takes seconds)
@@ -29,14 +29,14 @@ def main() -> int:
         signal.signal(number, handler)
     status = run()
     if status in [128 + number for number in _NUMBERS]:
-        # All is cleaned up; threads of libraries would go on with their work.
+        # Cleanup is done, but threads of libraries would keep the process running.
         sys.stdout.flush()
         os._exit(status)
     return status
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
-    # Nothing has been begun.
+    # No work has started, so no cleanup is needed.
     os.write(2, b"keras-albert: stopped\n")
     os._exit(128 + number)
 

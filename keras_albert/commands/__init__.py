@@ -1,1 +1,1 @@
-"""The commands of `keras-albert`, one a module."""
+"""The commands of `keras-albert`, one module each."""

@@ -1,4 +1,4 @@
-"""A file of answers that grows line by line, and outlives its process."""
+"""A file of predictions, written line by line, that an interrupted run can resume."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,23 +10,22 @@ from keras_albert.commands.run_settings import Settings, open_settings
 
 
 class AnswerFile:
-    """Answers as JSON lines or TSV, a line for each row of the input.
+    """Writes predictions as JSON lines or TSV, one line for each row of the input.
 
-    They are gathered in `PATH.partial` and appear under their own name when all are
-    there. If the process dies, those that are whole stay, and the same run goes on
-    behind them.
+    They are written to `PATH.partial`, which is renamed to `PATH` when all are there.
+    If the process dies, complete lines are kept, and the same run resumes after them.
 
     Attributes:
-        done: int. How many answers were there already.
+        done: int. The number of predictions that an interrupted run has left.
 
     Args:
         path: Path. The file to write.
         format: string. `"jsonl"` or `"tsv"`.
-        settings: dict. What makes the run this run; see `open_settings`.
+        settings: dict. The settings that identify the run; see `open_settings`.
 
     Raises:
-        FileExistsError: If the file is there.
-        ValueError: If a run with other settings was stopped.
+        FileExistsError: If the file exists.
+        ValueError: If an interrupted run had other settings.
 
     Example:
         >>> import tempfile
@@ -49,7 +48,7 @@ class AnswerFile:
         if not self._holds_something():
             self._settings.unlink(missing_ok=True)
         if not open_settings(self._settings, settings):
-            # Whatever it is: no settings tell what run it was of.
+            # Without settings, the run that wrote the partial file is unknown.
             self._partial.unlink(missing_ok=True)
         self._lines = AnswerLines(format)
         self._file: BinaryIO = self._partial.open("a+b")
@@ -78,18 +77,18 @@ class AnswerFile:
         trace: TracebackType | None,
     ) -> None:
         self._file.close()
-        # A model that cannot be asked leaves nothing behind.
+        # If no prediction was made, no files remain.
         if error is not None and not self._holds_something():
             self._partial.unlink(missing_ok=True)
             self._settings.unlink(missing_ok=True)
 
     def write(self, answers: Sequence[Answer]) -> None:
-        """Add answers, and hand them to the system."""
+        """Write predictions and flush the file."""
         self._file.write(self._lines.encode(answers))
         self._file.flush()
 
     def finish(self) -> None:
-        """Give the file its name: all answers are there."""
+        """Rename the complete file to its final name."""
         self._file.close()
         self._partial.replace(self.path)
         self._settings.unlink()

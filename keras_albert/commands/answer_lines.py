@@ -1,4 +1,4 @@
-"""What models answer, as lines of a file."""
+"""Predictions as lines of a file."""
 
 import json
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ import numpy as np
 Answer = dict[str, Any]
 
 FORMATS = ("jsonl", "tsv")
-# Of a float32 there is no more to say.
+# More digits would exceed the precision of float32.
 _DIGITS = 6
 
 
 class AnswerLines:
-    r"""Answers as bytes.
+    r"""Encodes predictions as lines of bytes.
 
     Args:
         format: string. `"jsonl"` or `"tsv"`.
@@ -29,12 +29,12 @@ class AnswerLines:
         self._columns: list[str] = []
 
     def resume(self, line: bytes) -> None:
-        """Read a line that was written before; the first of a table names columns."""
+        """Read a line of an interrupted run; a table's first line names its columns."""
         if self.header_lines and not self._columns:
             self._columns = line.decode().rstrip("\n").split("\t")
 
     def encode(self, answers: Sequence[Answer]) -> bytes:
-        """Give the lines of some answers, and of a table's first ones the header."""
+        """Return predictions as lines, with a header before the first line of a TSV."""
         lines = []
         for answer in answers:
             plain = to_json(answer)
@@ -46,19 +46,19 @@ class AnswerLines:
                 lines.append("\t".join(self._columns))
             fields = (_to_field(plain[name]) for name in self._columns)
             lines.append("\t".join(fields))
-        # A text may hold half a character; it is written as it came.
+        # A text may contain lone surrogates, which are written unchanged.
         text = "".join(f"{line}\n" for line in lines)
         return text.encode("utf-8", "surrogatepass")
 
 
 def to_json(value: Any) -> Any:
-    """Turn what a model gives into what JSON can hold.
+    """Convert the outputs of a model to JSON values.
 
     Args:
         value: Arrays, numbers, texts, bytes, and lists and dicts of them.
 
     Returns:
-        The same in Python's own types; numbers are rounded to what float32 knows.
+        The same as built-in Python types; floats are rounded to six decimal places.
 
     Example:
         >>> to_json({"scores": np.array([0.1, 0.25], np.float32), "label": b"good"})
@@ -73,12 +73,12 @@ def to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, float):
-        # JSON has no name for what is no number.
+        # JSON has no NaN or infinity.
         return round(value, _DIGITS) if np.isfinite(value) else None
     return value
 
 
-# A table has no quotes: what would end a field or a line is written as in JSON.
+# TSV has no quotes: characters that end a field or a line are escaped as in JSON.
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 

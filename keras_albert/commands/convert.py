@@ -1,4 +1,4 @@
-"""`keras-albert convert`: a checkpoint in another library's format."""
+"""`keras-albert convert`: converts checkpoints to other libraries' formats."""
 
 import argparse
 from pathlib import Path
@@ -9,15 +9,16 @@ from rich.table import Table
 
 from keras_albert.conversion.convert_checkpoint import OWN_FORMAT, convert_checkpoint
 
-_HELP = """Convert a checkpoint, and verify it.
+_HELP = """Convert a checkpoint and verify the result.
 
-The new files are read again, here and by the other library where it is installed, and
-all compute a small batch. Where they differ nothing is written.
+The new files are loaded again, by this package and, if it is installed, by the other
+library, and each model computes a small batch. If the outputs differ, nothing is
+written.
 """
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the command line's parsers."""
+    """Add the parser of this command."""
     parser = commands.add_parser(
         "convert",
         help="convert a checkpoint to another library's format",
@@ -35,11 +36,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--task",
         metavar="NAME",
-        help="the class to load it as, for instance AlbertClassifier, or "
-        "AlbertBackbone; by default what the checkpoint has a head for",
+        help="the class to load it as, for instance AlbertClassifier or "
+        "AlbertBackbone; by default the task that the checkpoint has a head for",
     )
     parser.add_argument(
-        "--without-vocabulary", action="store_true", help="convert the weights alone"
+        "--without-vocabulary", action="store_true", help="convert only the weights"
     )
     parser.set_defaults(run=run)
 
@@ -48,14 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: What the parser read.
+        arguments: The parsed arguments.
 
     Returns:
         The exit status.
 
     Raises:
-        ValueError: If the source cannot be read, the target cannot hold it, or the
-            outputs differ.
+        ValueError: If the source cannot be read, the target format cannot represent
+            it, or the outputs differ.
     """
     done = convert_checkpoint(
         arguments.source,

@@ -1,4 +1,4 @@
-"""`keras-albert export`: a model for a server or a device."""
+"""`keras-albert export`: exports a model for a server or a device."""
 
 import argparse
 import inspect
@@ -9,30 +9,30 @@ from keras_albert.commands.number_types import whole_number
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks.export_formats import export_writer
 
-_HELP = """Write a model for a server or a device.
+_HELP = """Export a model for a server or a device.
 
-  tf_saved_model  a directory of versions for TensorFlow Serving; texts in
-  onnx            a file for ONNX Runtime or OpenVINO; ids or texts in
-  litert          a file for LiteRT (TensorFlow Lite); ids in
+  tf_saved_model  a directory of versions for TensorFlow Serving; takes texts
+  onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
+  litert          a file for LiteRT (TensorFlow Lite); takes token ids
 """
 _FORMATS = ("tf_saved_model", "onnx", "litert")
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the command line's parsers."""
+    """Add the parser of this command."""
     parser = commands.add_parser(
         "export",
-        help="write a model for a server or a device",
+        help="export a model for a server or a device",
         description=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("preset", help="a fine-tuned model: a directory or a handle")
-    parser.add_argument("path", type=Path, help="what to write")
+    parser.add_argument("path", type=Path, help="the file or directory to write")
     parser.add_argument("--format", choices=_FORMATS, default=_FORMATS[0])
     parser.add_argument(
         "--task", metavar="NAME", help="the class to load it as; by default its own"
     )
-    options = parser.add_argument_group("options of the formats")
+    options = parser.add_argument_group("options of each format")
     options.add_argument(
         "--quantize", help="onnx: int8; litert: dynamic_int8 or fp16; by default float"
     )
@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> None:
     options.add_argument(
         "--sequence-length",
         type=whole_number(),
-        help="litert: tokens in a row, by default any",
+        help="litert: fixed length of rows in tokens; by default any",
     )
     options.add_argument(
         "--version",
@@ -53,10 +53,10 @@ def add_parser(commands: Any) -> None:
     options.add_argument(
         "--max-length",
         type=whole_number(),
-        help="tf_saved_model: the most tokens in a row",
+        help="tf_saved_model: the maximum length of rows in tokens",
     )
     options.add_argument(
-        "--top-k", type=whole_number(), help="tf_saved_model: how many answers"
+        "--top-k", type=whole_number(), help="tf_saved_model: number of predictions"
     )
     options.add_argument(
         "--overwrite", action="store_true", help="onnx, litert: replace the file"
@@ -74,16 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: What the parser read.
+        arguments: The parsed arguments.
 
     Returns:
         The exit status.
 
     Raises:
-        ValueError: If the format has no such option, or the model cannot be exported.
+        ValueError: If the format lacks an option, or the model cannot be exported.
     """
     given = {name: getattr(arguments, name) for name in _OPTIONS}
-    # Not by equality: a version may be 0.
+    # Compared by identity, as a version may be 0.
     given = {
         name: value
         for name, value in given.items()

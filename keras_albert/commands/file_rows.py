@@ -1,4 +1,4 @@
-"""A user's own file, row by row, however long it is."""
+"""Reads a user's file row by row, so that it need not fit into memory."""
 
 import csv
 import io
@@ -15,21 +15,22 @@ Row = dict[str, Any]
 
 
 class FileRows:
-    r"""The rows of a file as dicts, read one after the other.
+    r"""The rows of a file as dicts, read one by one.
 
     Attributes:
         columns: The names of the columns, in the file's order.
-        position: How many bytes have been read.
+        position: The number of bytes that have been read.
 
     Args:
-        path: Path. `.tsv` has no quotes, `.csv` has; both have a header. `.jsonl`,
-            `.ndjson` and `.json` hold an object a line; `.txt` a `text` a line.
-        kinds: The suffixes that are wanted. Defaults to all.
+        path: Path. `.tsv` without quoting or `.csv` with it, both with a header;
+            `.jsonl`, `.ndjson` or `.json` with one object per line; `.txt` with one
+            `text` per line.
+        kinds: The suffixes that are accepted. Defaults to all.
 
     Raises:
-        ValueError: If the file is of another kind or no UTF-8, or, while it is read,
-            if a line does not fit the header. A header, or an object, has no name
-            twice.
+        ValueError: If the file has another suffix or is not UTF-8, or, while it is
+            read, if a line does not match the header. The names in a header or an
+            object must be unique.
 
     Example:
         >>> import tempfile
@@ -55,13 +56,13 @@ class FileRows:
         readers = {".tsv": self._tab, ".csv": self._comma}
         readers |= dict.fromkeys(OBJECTS, self._objects)
         self._read = readers.get(suffix, self._lines)
-        # The first row knows them all; of a table of a header alone, the header does.
+        # The first row sets the columns; in a table without rows, the header does.
         self.columns: tuple[str, ...] = ()
         next(iter(self), None)
 
     def __iter__(self) -> Iterator[Row]:
         with self.path.open("rb") as file:
-            # Its readers ask for much at a time: bytes are counted as they leave.
+            # The wrapper reads in large chunks: `position` counts the bytes it took.
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
             try:
                 for row in self._read(self._without_nul(text)):

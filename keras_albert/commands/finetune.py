@@ -1,4 +1,4 @@
-"""`keras-albert finetune`: a model from somebody's own files."""
+"""`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
 import shutil
@@ -20,16 +20,16 @@ from keras_albert.tasks.recipes import RECIPE_NAMES
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
 
-_HELP = """Fine-tune on your own files.
+_HELP = """Fine-tune a model on your own files.
 
-The best epoch by the dev file is kept. OUTPUT gets a preset with a model card, the
-report, the curve and, where matplotlib is installed, plots. However it is stopped, the
-same command goes on as if nothing had happened.
+The weights of the best epoch on the dev file are kept. OUTPUT receives a preset with a
+model card, the report, the learning curve and, if matplotlib is installed, plots. If
+the run is interrupted, the same command resumes it with the same result.
 """
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the command line's parsers."""
+    """Add the parser of this command."""
     parser = commands.add_parser(
         "finetune",
         help="fine-tune a model on your own files",
@@ -37,34 +37,34 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(f"  {name:<22}{kind.files}" for name, kind in KINDS.items()),
     )
-    parser.add_argument("task", choices=KINDS, metavar="TASK", help="one of the below")
+    parser.add_argument("task", choices=KINDS, metavar="TASK", help="listed below")
     parser.add_argument(
         "--preset",
         help="weights to start from: a built-in name, a directory or a handle; without "
-        "it a small model learns from random weights",
+        "it, a small model is trained from random weights",
     )
     parser.add_argument("--train", type=Path, required=True, help="the training file")
-    parser.add_argument("--dev", type=Path, required=True, help="the file to judge by")
+    parser.add_argument("--dev", type=Path, required=True, help="the validation file")
     parser.add_argument("--output", type=Path, required=True, help="a new directory")
     parser.add_argument(
         "--recipe",
         choices=RECIPE_NAMES,
-        help="with a preset: learn as the paper did for this task",
+        help="with a preset: use the hyperparameters of the paper for this task",
     )
     parser.add_argument(
-        "--epochs", type=whole_number(), help="by default 3, or the recipe's"
+        "--epochs", type=whole_number(), help="by default 3 or the recipe's"
     )
     parser.add_argument(
-        "--batch-size", type=whole_number(), help="by default 32, or the recipe's"
+        "--batch-size", type=whole_number(), help="by default 32 or the recipe's"
     )
     parser.add_argument(
-        "--learning-rate", type=positive_number, help="the peak; by default auto"
+        "--learning-rate", type=positive_number, help="peak rate; by default automatic"
     )
     parser.add_argument(
-        "--max-length", type=whole_number(), help="tokens in a row; by default 128"
+        "--max-length", type=whole_number(), help="tokens per row; by default 128"
     )
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many examples a file"
+        "--limit", type=whole_number(), help="maximum number of examples per file"
     )
     parser.add_argument("--seed", type=SEED, default=0)
     for role in ("text", "text-pair", "label"):
@@ -76,13 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: What the parser read.
+        arguments: The parsed arguments.
 
     Returns:
         The exit status.
 
     Raises:
-        ValueError: If a file, a column or an argument is wrong.
+        ValueError: If a file, a column or an argument is invalid.
     """
     console = Console()
     try:
@@ -110,7 +110,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> None:
     identity = finetune_identity(arguments, task)
     checkpoint = folder.open(identity)
     if folder.preset.exists():
-        # The run was stopped as it tidied up.
+        # The run was interrupted during cleanup.
         _tidy_up(folder)
         console.print(f"model: {folder.preset}", soft_wrap=True)
         return
@@ -131,7 +131,7 @@ def _finish(
     rows: list[Row],
     console: Console,
 ) -> None:
-    """Leave the model and its story; the preset comes last."""
+    """Write the reports and the model; the preset last."""
     settings = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
@@ -153,7 +153,7 @@ def _finish(
 
 
 def _tidy_up(folder: RunFolder) -> None:
-    """Remove what is of no use any more; what tells that, last."""
+    """Remove training files; cleanup can be resumed while the checkpoint exists."""
     folder.curve.path.unlink(missing_ok=True)
     folder.last.unlink(missing_ok=True)
     shutil.rmtree(folder.training)

@@ -1,4 +1,4 @@
-"""The model that `finetune` trains."""
+"""Builds the model that `finetune` trains."""
 
 import argparse
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from keras_albert.commands.kinds import Data, Kind
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 
-# What learns where nobody names a preset: minutes on a CPU.
+# The model without a preset; trains in minutes on a CPU.
 SMALL: dict[str, Any] = {
     "num_layers": 3,
     "num_heads": 4,
@@ -24,12 +24,12 @@ _MAX_LENGTH = 128
 
 
 def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
-    """Build the task on a preset, or on a small model of random weights.
+    """Build the task on a preset, or on a small model with random weights.
 
     Args:
-        kind: What kind of task.
+        kind: The kind of task.
         train: The training data.
-        arguments: The command's.
+        arguments: The arguments of the command.
 
     Returns:
         The task.
@@ -46,7 +46,7 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
         )
         preprocessor = load(arguments.preset, max_sequence_length=length)
         if kind.task.shared_head_layers:
-            # A pretrained head has learned the very thing.
+            # The pretrained head was trained for the same task.
             return kind.task.from_preset(arguments.preset, preprocessor=preprocessor)
         backbone = AlbertBackbone.from_preset(arguments.preset)
     else:
@@ -59,7 +59,7 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
 def _small_model(
     texts: Iterable[str], max_sequence_length: int
 ) -> tuple[AlbertTokenizer, AlbertBackbone]:
-    """Make a vocabulary, and a small backbone of random weights."""
+    """Train a vocabulary and build a small backbone with random weights."""
     proto = train_vocabulary(texts, vocabulary_size=8000, hard_vocab_limit=False)
     tokenizer = AlbertTokenizer(proto)
     backbone = AlbertBackbone(

@@ -1,4 +1,4 @@
-"""What makes a fine-tuning run this run and no other."""
+"""Settings that identify a fine-tuning run."""
 
 import argparse
 import hashlib
@@ -8,21 +8,21 @@ from typing import Any
 
 import keras
 
-# Where files lie says nothing of what comes out.
+# The locations of files do not affect the result.
 _NOT_COMPARED = ("run", "command", "output", "train", "dev")
 
 
 def finetune_identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
-    """Describe a run, so that the same command is known again.
+    """Describe a run, so that a repeated command can be recognized.
 
     Args:
-        arguments: The command's.
-        task: The model that it begins with.
+        arguments: The arguments of the command.
+        task: The model before training.
 
     Returns:
-        JSON values: the options, the contents of the files, what the model is but for
-        its weights, and the backend, none of which computes to the bit what another
-        one does.
+        JSON values: the options, digests of the files, the vocabulary and the
+        configuration of the model without its weights, and the backend, as results
+        are not bit-exact across backends.
     """
     options = {
         name: value
@@ -40,7 +40,7 @@ def finetune_identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any
 
 def _config(backbone: Any) -> bytes:
     config = backbone.get_config()
-    # Keras counts models as they are made.
+    # Keras numbers models in the order of their creation.
     del config["name"]
     return json.dumps(config, sort_keys=True, default=str).encode()
 

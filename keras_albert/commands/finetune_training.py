@@ -1,4 +1,4 @@
-"""How `finetune` trains."""
+"""The training of `finetune`."""
 
 import argparse
 from collections.abc import Callable
@@ -42,21 +42,21 @@ def train_task(
     checkpoint: TrainingCheckpoint | None,
     console: Console,
 ) -> TrainingRecorder:
-    """Train to the end, from where the run was stopped if it was.
+    """Train to the end, from the checkpoint if there is one.
 
     Args:
-        kind: What kind of task.
-        task: The task as the run begins with it.
+        kind: The kind of task.
+        task: The task before training.
         train: The training data.
-        dev: The data that say which epoch is best.
-        arguments: The command's.
+        dev: The validation data, which determine the best epoch.
+        arguments: The arguments of the command.
         folder: `RunFolder`.
-        identity: dict. What tells this run apart.
-        checkpoint: Where to go on, or `None`.
-        console: Where to say so.
+        identity: dict. The settings that identify the run.
+        checkpoint: The checkpoint to resume from, or `None`.
+        console: The console that the progress is printed to.
 
     Returns:
-        What was recorded of the training.
+        The recorder of the training.
     """
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
@@ -118,8 +118,8 @@ def train_task(
 
 
 def _reader(batches: LengthBatches) -> Callable[[int], Batch]:
-    """Find a batch by its number in the run."""
-    # A thread reads ahead, into the next epoch.
+    """Return a function from the number of a batch in the run to the batch."""
+    # A thread reads ahead, possibly into the next epoch.
     of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
 
     def read(number: int) -> Batch:

@@ -1,4 +1,4 @@
-"""Which columns of a file a model reads."""
+"""Finds the columns of a file that a model reads."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,24 +7,24 @@ from keras_albert.commands.file_rows import FileRows, Row
 from keras_albert.commands.kinds.multiple_choice import choice_columns_of, read_choices
 from keras_albert.commands.training_files import Table
 
-# The name of an argument that may stand for another, as `finetune` has it.
+# Inputs whose column is set by another input's option, as in `finetune`.
 _SAME = {"context": "text", "question": "text_pair"}
 
 
 class InputColumns:
-    """What a model asks for, found in a file.
+    """The inputs of a model, found in the columns of a file.
 
     Attributes:
-        names: For each input of the model the columns it is read from.
+        names: The columns that each input of the model is read from.
 
     Args:
         rows: The file.
-        choices: What the model may ask for, the better first: each a tuple of
+        choices: The sets of inputs that the model accepts, best first: each a tuple of
             `"text"`, `"text_pair"`, `"context"`, `"question"` and `"choices"`.
-        asked: dict. The columns that the user named, by these.
+        asked: dict. The columns that the user named, by input.
 
     Raises:
-        ValueError: If the file has the columns of none.
+        ValueError: If the file has the columns of none of the sets.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class InputColumns:
                 self.names = found
                 break
         else:
-            # Says which one is missing, of the least that the model can do with.
+            # Names the missing column of the smallest set that the model accepts.
             for name in choices[-1]:
                 if not self._find(name):
                     self._table.require(name, self._asked_for(name))
@@ -65,17 +65,17 @@ class InputColumns:
         return lambda row, where: read_choices([row[c] for c in columns], where)
 
     def read(self, rows: Sequence[Row], first: int) -> dict[str, list[Any]]:
-        """Take the model's inputs out of rows.
+        """Read the inputs of the model from rows.
 
         Args:
             rows: Rows of the file.
-            first: int. The number of the first of them, for messages.
+            first: int. The number of the first row, for messages.
 
         Returns:
             A list for each input.
 
         Raises:
-            ValueError: If a row holds something else than texts; the message names it.
+            ValueError: If a value is not a text; the message names the row.
         """
         taken: dict[str, list[Any]] = {name: [] for name in self._readers}
         for number, row in enumerate(rows, first):

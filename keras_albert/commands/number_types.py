@@ -1,4 +1,4 @@
-"""Numbers on the command line, refused as it is read."""
+"""Types of numbers on the command line, which `argparse` checks."""
 
 import argparse
 import math
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def whole_number(least: int = 1, most: int | None = None) -> Callable[[str], int]:
-    """Return an `argparse` type: a whole number within bounds.
+    """Return an `argparse` type for integers within bounds.
 
     Args:
         least: int. Defaults to `1`.
@@ -39,7 +39,7 @@ def whole_number(least: int = 1, most: int | None = None) -> Callable[[str], int
 
 
 def fraction(text: str) -> float:
-    """Read a number from 0 to below 1, as an `argparse` type.
+    """Read a number in [0, 1), as an `argparse` type.
 
     Args:
         text: string.
@@ -48,7 +48,7 @@ def fraction(text: str) -> float:
         The number.
 
     Raises:
-        argparse.ArgumentTypeError: If it is none.
+        argparse.ArgumentTypeError: If it is not such a number.
 
     Example:
         >>> fraction("0.1")
@@ -58,7 +58,7 @@ def fraction(text: str) -> float:
 
 
 def positive_number(text: str) -> float:
-    """Read a number above 0, as an `argparse` type.
+    """Read a positive number, as an `argparse` type.
 
     Args:
         text: string.
@@ -67,7 +67,7 @@ def positive_number(text: str) -> float:
         The number.
 
     Raises:
-        argparse.ArgumentTypeError: If it is none.
+        argparse.ArgumentTypeError: If it is not such a number.
 
     Example:
         >>> positive_number("3e-5")
@@ -87,5 +87,5 @@ def _real(text: str, bounds: str, fits: Callable[[float], bool]) -> float:
     return number
 
 
-# What NumPy and Keras take.
+# The range that NumPy and Keras accept.
 SEED = whole_number(0, 2**32 - 1)

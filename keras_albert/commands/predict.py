@@ -1,4 +1,4 @@
-"""`keras-albert predict`: what a model answers to a file."""
+"""`keras-albert predict`: writes predictions for the rows of a file."""
 
 import argparse
 import sys
@@ -18,35 +18,35 @@ from keras_albert.commands.input_columns import InputColumns
 from keras_albert.commands.number_types import whole_number
 from keras_albert.commands.predictors import Predictor, open_predictor
 
-_HELP = """Answer a file, line by line.
+_HELP = """Predict for each row of a file.
 
 MODEL is a preset, the directory of a SavedModel, or an .onnx or .tflite file. FILE is
-.txt, a text a line, or .tsv, .csv or .jsonl with a column for each input: text and
-perhaps text_pair; question and context; perhaps context, question and choices. There is
-a line of answers for each row, in their order. Stop it when you like: with --output the
-same command goes on behind the last whole line.
+.txt with one text per line, or .tsv, .csv or .jsonl with a column for each input: text
+and optionally text_pair; question and context; or question, choices and optionally
+context. The output has one line for each row, in the same order. With --output, an
+interrupted run can be resumed: the same command continues after the last complete line.
 """
-# Of these, batches of like length are made.
+# The number of batches that are read at once, to group rows of similar length.
 _BATCHES_AT_ONCE = 16
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the command line's parsers."""
+    """Add the parser of this command."""
     parser = commands.add_parser(
         "predict",
-        help="answer the rows of a file",
+        help="predict for the rows of a file",
         description=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", help="a preset or an export")
-    parser.add_argument("file", type=Path, help="the rows to answer")
+    parser.add_argument("file", type=Path, help="the rows to predict for")
     parser.add_argument(
-        "--output", type=Path, help="a new file; by default answers are printed"
+        "--output", type=Path, help="a new file; by default predictions are printed"
     )
     parser.add_argument(
         "--to",
         choices=FORMATS,
-        help="JSON lines or TSV; by default what --output ends in, or jsonl",
+        help="JSON lines or TSV; by default the suffix of --output, or jsonl",
     )
     parser.add_argument(
         "--batch-size", type=whole_number(), default=32, help="by default 32"
@@ -57,10 +57,11 @@ def add_parser(commands: Any) -> None:
         help="the class to load a preset as; by default its own",
     )
     parser.add_argument(
-        "--preset", help="for a model that takes ids: where its preprocessor is"
+        "--preset", help="for a model of token ids: the preset with its preprocessor"
     )
     parser.add_argument(
-        "--signature", help="of a SavedModel; by default what reads most columns"
+        "--signature",
+        help="the signature of a SavedModel; by default the one that reads most columns",
     )
     for role in ("text", "text-pair"):
         parser.add_argument(f"--{role}-column", help=f"the column of the {role}")
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: What the parser read.
+        arguments: The parsed arguments.
 
     Returns:
         The exit status.
@@ -107,7 +108,7 @@ def _format(arguments: argparse.Namespace) -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Say what makes the run this one: the command, and that its file is the same."""
+    """Return the settings that identify the run: options, and size and time of FILE."""
     settings = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
@@ -121,7 +122,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def _answers(
     arguments: argparse.Namespace, rows: FileRows, done: int
 ) -> Iterator[list[dict[str, Any]]]:
-    """Answer the rows behind those that are done, some at a time."""
+    """Predict for the rows after those that are done, in parts."""
     predictor = open_predictor(
         arguments.model,
         arguments.batch_size,
@@ -159,7 +160,7 @@ def _ask(
 def _watched(
     parts: Iterator[list[dict[str, Any]]], rows: FileRows
 ) -> Iterator[list[dict[str, Any]]]:
-    """Show how much of the file has been read."""
+    """Show a progress bar of the file."""
     bar = Progress(
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),

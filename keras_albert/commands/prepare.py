@@ -1,4 +1,4 @@
-"""`keras-albert prepare`: texts made ready to pretrain on."""
+"""`keras-albert prepare`: prepares texts for pretraining."""
 
 import argparse
 import logging
@@ -22,20 +22,20 @@ from keras_albert.pretraining.train_vocabulary_on import (
 )
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 
-_HELP = """Prepare texts to pretrain on.
+_HELP = """Prepare texts for pretraining.
 
-INPUT is a file or a glob, in any filesystem that Apache Beam knows: text, plain or .gz,
-a paragraph or a sentence a line and a blank line between documents; or JSON lines
-(.jsonl, .jsonl.gz), a document each. Stop it when you like; the same command does what
-is left.
+INPUT is a file or a glob, in any filesystem that Apache Beam supports: text, plain or
+.gz, with a paragraph or a sentence per line and a blank line between documents; or JSON
+lines (.jsonl, .jsonl.gz) with a document per line. If the command is interrupted,
+repeating it completes the remaining parts.
 """
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the command line's parsers."""
+    """Add the parser of this command."""
     parser = commands.add_parser(
         "prepare",
-        help="prepare texts to pretrain on",
+        help="prepare texts for pretraining",
         description=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -43,18 +43,18 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--output", required=True, help="a directory")
     vocabulary = parser.add_mutually_exclusive_group(required=True)
     vocabulary.add_argument(
-        "--vocabulary", help="a SentencePiece model, or the preset to go on from"
+        "--vocabulary", help="a SentencePiece model, or the preset to continue from"
     )
     vocabulary.add_argument(
         "--vocabulary-size",
         type=whole_number(),
-        help="train one of so many pieces on the texts",
+        help="train a vocabulary of this many pieces on the texts",
     )
     parser.add_argument(
         "--vocabulary-lines",
         type=whole_number(),
         default=NUM_LINES,
-        help=f"the most lines to train it on; by default {NUM_LINES:,}",
+        help=f"the maximum number of lines to train it on; by default {NUM_LINES:,}",
     )
     parser.add_argument(
         "--sequence-length", type=whole_number(8), default=512, help="by default 512"
@@ -63,22 +63,22 @@ def add_parser(commands: Any) -> None:
         "--held-out",
         type=fraction,
         default=0.01,
-        help="the part of the documents to evaluate on; by default 0.01",
+        help="the fraction of the documents to evaluate on; by default 0.01",
     )
     parser.add_argument(
         "--short-seq-prob",
         type=fraction,
         default=0.1,
-        help="how many rows are made shorter; by default 0.1",
+        help="the fraction of shortened rows; by default 0.1",
     )
     parser.add_argument("--seed", type=SEED, default=0)
-    parser.add_argument("--language", default="en", help="a code; by default en")
-    parser.add_argument("--text-field", default="text", help="of JSON lines")
+    parser.add_argument("--language", default="en", help="the language code; by default en")
+    parser.add_argument("--text-field", default="text", help="the field of JSON lines")
     parser.add_argument(
         "--part-size",
         type=whole_number(),
         default=PART_SIZE,
-        help=f"bytes of a plain file in a part; by default {PART_SIZE:,}",
+        help=f"size of a plain file's parts in bytes; by default {PART_SIZE:,}",
     )
     parser.add_argument(
         "--workers", type=whole_number(), default=1, help="processes on this machine"
@@ -86,7 +86,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--beam",
         metavar="OPTIONS",
-        help="Beam's own options in one string, to run elsewhere: "
+        help="Beam's options in one string, to run elsewhere: "
         "--beam='--runner=DataflowRunner --project=...'",
     )
     parser.set_defaults(run=run)
@@ -96,14 +96,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: What the parser read.
+        arguments: The parsed arguments.
 
     Returns:
         The exit status.
 
     Raises:
         ImportError: If Beam is not installed.
-        ValueError: If an argument is out of range, or an input is not there.
+        ValueError: If an argument is out of range, or an input does not exist.
     """
     console = Console()
     start = time.perf_counter()
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what Beam logs from the screen; it raises its errors as well."""
+    """Silence the logs of Beam, which raises its errors as well."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     hook, threading.excepthook = threading.excepthook, lambda _: None
@@ -146,7 +146,7 @@ def _prepare(arguments: argparse.Namespace, console: Console) -> PreparedMetadat
 
 
 def _vocabulary(arguments: argparse.Namespace, console: Console) -> Any:
-    """Give the vocabulary that was named, or train one, unless it is there."""
+    """Return the given vocabulary or that of an earlier run, or train one."""
     if arguments.vocabulary is not None:
         return arguments.vocabulary
     stored = stored_vocabulary(arguments.output)

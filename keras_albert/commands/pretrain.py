@@ -1,4 +1,4 @@
-"""`keras-albert pretrain`: a model from prepared texts."""
+"""`keras-albert pretrain`: pretrains a model on prepared texts."""
 
 import argparse
 import json
@@ -15,16 +15,16 @@ from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.pretraining.pretraining_config import PretrainingConfig
 from keras_albert.pretraining.setting_checks import allowed_types
 
-_HELP = """Pretrain on what `keras-albert prepare` wrote.
+_HELP = """Pretrain on the output of `keras-albert prepare`.
 
-Settings stand in a TOML or JSON file, or are flags; flags count more. OUTPUT gets
-checkpoints, curves and, at the end, a preset with a model card. However it is stopped,
-the same command goes on as if nothing had happened.
+Settings are read from a TOML or JSON file and from flags, which take precedence. OUTPUT
+receives checkpoints, curves and, at the end, a preset with a model card. If the run is
+interrupted, the same command resumes it with the same result.
 """
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the command line's parsers."""
+    """Add the parser of this command."""
     parser = commands.add_parser(
         "pretrain",
         help="pretrain a model on prepared texts",
@@ -36,7 +36,7 @@ def add_parser(commands: Any) -> None:
     declared = get_type_hints(PretrainingConfig)
     for each in fields(PretrainingConfig):
         if each.name == "stages":
-            # Tables, which only a file of settings can hold.
+            # Stages are tables, which only a settings file can express.
             continue
         flag = f"--{each.name.replace('_', '-')}"
         parser.add_argument(
@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> None:
             **_parsing(declared[each.name]),
         )
     parser.add_argument(
-        "--quiet", action="store_true", help="a line for each row of the curve"
+        "--quiet", action="store_true", help="print one line for each row of the curve"
     )
     parser.set_defaults(run=run)
 
@@ -55,13 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: What the parser read.
+        arguments: The parsed arguments.
 
     Returns:
         The exit status.
 
     Raises:
-        ValueError: If a setting, a file or the data are wrong.
+        ValueError: If a setting, a file or the data are invalid.
     """
     console = Console()
     known = {each.name for each in fields(PretrainingConfig)}
@@ -91,7 +91,7 @@ def _show(console: Console, scores: dict[str, float], output: Path) -> None:
 
 
 def _parsing(declared: Any) -> dict[str, Any]:
-    """Say how a flag of some type is read."""
+    """Return the `argparse` arguments for a flag of a type."""
     allowed = [kind for kind in allowed_types(declared) if kind is not NoneType]
     if bool in allowed:
         return {"action": argparse.BooleanOptionalAction}
@@ -101,7 +101,7 @@ def _parsing(declared: Any) -> dict[str, Any]:
 
 
 def _read_pairs(pairs: list[str]) -> dict[str, Any]:
-    """Read `NAME=VALUE`, where a value is JSON or a word."""
+    """Read pairs `NAME=VALUE`; a value is JSON or a plain word."""
     read = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -116,7 +116,7 @@ def _read_pairs(pairs: list[str]) -> dict[str, Any]:
 
 
 def _descriptions() -> dict[str, str]:
-    """Read the documentation of the settings, so that it stands in one place."""
+    """Read the descriptions of the settings from their docstring."""
     text = PretrainingConfig.__doc__ or ""
     section = re.search(r"Args:\n(.*?)\n\n", text, re.DOTALL)
     if section is None:

@@ -1,4 +1,4 @@
-"""A program whose errors are one line, and which a signal stops in good order."""
+"""Runs a program with one-line errors and an orderly end after signals."""
 
 import errno
 import os
@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# What the package and its libraries raise where a file, an argument or the machine is
-# at fault. Anything else is a fault of the program's.
+# Raised by the package and its libraries for faults of a file, an argument or the
+# machine. Anything else is a bug in the program.
 _EXPECTED: tuple[type[Exception], ...] = (
     *(ArithmeticError, ImportError, MemoryError, OSError),
     *(RuntimeError, TypeError, ValueError),
@@ -27,22 +27,22 @@ def run_program(
     options: Collection[str] = (),
     debug: bool = False,
 ) -> int:
-    """Run a program, and turn how it ends into a line and an exit status.
+    """Run a program, report errors in one line, and return an exit status.
 
     Ctrl-C and SIGTERM raise `KeyboardInterrupt`, so that everything is cleaned up; the
-    notes of the exception are shown. An error becomes one line on stderr, in which
-    arguments of functions are named as the options that set them.
+    notes of the exception are printed. An error becomes one line on stderr, in which
+    arguments of functions are replaced by the options that set them.
 
     Args:
-        name: string. The program's name, with which the line begins.
-        run: Callable. The program. It returns its exit status; `None` is 0.
+        name: string. The name of the program, at the beginning of the line.
+        run: Callable. The program. It returns its exit status; `None` means 0.
         options: Collection of string. The program's options, such as `"--batch-size"`.
             Defaults to none.
-        debug: bool. Whether an error's traceback is shown, too. Defaults to `False`.
+        debug: bool. Whether tracebacks of errors are printed. Defaults to `False`.
 
     Returns:
-        The exit status: the program's; 1 after an error; 128 and the signal's number
-        if one has stopped it.
+        The exit status of the program; 1 after an error; 128 plus the number of the
+        signal that stopped it.
 
     Example:
         >>> def run():
@@ -58,10 +58,10 @@ def run_program(
             return run() or 0
     except KeyboardInterrupt as stop:
         line = "; ".join(["stopped", *getattr(stop, "__notes__", ())])
-        # Ctrl-C comes without a number.
+        # Python's own handler of SIGINT passes no number.
         status = 128 + next(iter(stop.args), signal.SIGINT)
     except BrokenPipeError:
-        # Whoever read the output has seen enough, as `head` has.
+        # The reader of the output has ended, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
@@ -86,7 +86,7 @@ def describe_error(error: Exception, options: Collection[str] = ()) -> str:
         >>> describe_error(KeyError("config"))
         "unexpected KeyError: 'config'. --debug shows where; please report it"
     """
-    # The libraries of file formats have errors and words of their own for it.
+    # Libraries of file formats wrap this in their own errors and words.
     for reason in _NO_ROOM:
         if reason in str(error) and f"{reason}: nothing was written" not in str(error):
             return f"{reason}. Free some space, or write elsewhere"
@@ -98,14 +98,14 @@ def describe_error(error: Exception, options: Collection[str] = ()) -> str:
 
 
 def name_options(text: str, options: Collection[str]) -> str:
-    """Name arguments of functions as the options of a program.
+    """Replace arguments of functions by the options of a program.
 
     Args:
         text: string. A message, with arguments as `name`, name=value or both.
         options: As in `run_program`.
 
     Returns:
-        The text; what is no option stays as it is.
+        The text; other arguments are unchanged.
 
     Example:
         >>> name_options("`top_k` is at most 3. Received: top_k=5", {"--top-k"})
@@ -136,7 +136,7 @@ def _one_line(text: str) -> str:
 
 @contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does; only once, as cleaning up takes its time."""
+    """Treat SIGTERM as Ctrl-C; further ones are ignored, as cleanup takes time."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -149,5 +149,5 @@ def _interrupted_by_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        # `None` is a handler that was not set from Python.
+        # `None` means a handler that was not installed from Python.
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)

@@ -1,4 +1,4 @@
-"""What a run leaves for people: a report, plots and a model card."""
+"""The report, plots and model card of a run."""
 
 import importlib.util
 import json
@@ -15,13 +15,14 @@ from keras_albert.presets.versions import versions
 
 @dataclass(frozen=True)
 class Report:
-    """How good a model is on the dev file.
+    """The quality of a model on the dev file.
 
     Args:
-        scores: dict of string to float. The task's metrics.
+        scores: dict of string to float. The metrics of the task.
         classes: dict of string to dict. The metrics of each class, if there are
             classes. Defaults to none.
-        confusion: int array `(classes, classes)`, truth by answer, or `None`.
+        confusion: int array `(classes, classes)`, true class by predicted class, or
+            `None`.
         names: The names of its rows. Defaults to none.
     """
 
@@ -37,13 +38,13 @@ def write_report(
     history: list[dict[str, float]],
     settings: dict[str, Any],
 ) -> None:
-    """Write `report.json`, whole or not at all.
+    """Write `report.json` atomically.
 
     Args:
         output: Path. The directory.
         report: `Report`.
-        history: What each epoch came to.
-        settings: dict. How the run was started.
+        history: The metrics of each epoch.
+        settings: dict. The settings of the run.
     """
     contents = {
         "scores": report.scores,
@@ -65,10 +66,10 @@ def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[
     Args:
         output: Path. The directory for the PNG files.
         report: `Report`.
-        history: What each epoch came to.
+        history: The metrics of each epoch.
 
     Returns:
-        What was drawn; nothing where matplotlib is not installed.
+        The files that were drawn; none if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
         return []
@@ -80,7 +81,7 @@ def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[
 
 
 def _figure(width: float, height: float) -> Any:
-    # Without pyplot, which would choose a window system.
+    # Not with pyplot, which would choose a window system.
     from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -127,13 +128,13 @@ def model_card(
     settings: dict[str, Any],
     task: Any,
 ) -> str:
-    """Write what somebody who finds the model should know.
+    """Return the model card of a fine-tuned model.
 
     Args:
         name: string. The kind of task.
         use: string. A line of Python that uses `model`.
         report: `Report`.
-        settings: dict. How the run was started.
+        settings: dict. The settings of the run.
         task: The model.
 
     Returns:

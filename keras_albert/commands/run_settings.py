@@ -1,4 +1,4 @@
-"""What makes a run this run and no other, so that the same command goes on with it."""
+"""The settings that identify a run, so that the same command resumes it."""
 
 import json
 from pathlib import Path
@@ -10,17 +10,17 @@ Settings = dict[str, Any]
 
 
 def open_settings(file: Path, settings: Settings) -> bool:
-    """Begin a run, or find the one that was stopped.
+    """Begin a run, or find the interrupted one.
 
     Args:
-        file: Path. Where the settings are kept while the run lasts.
+        file: Path. The file of the settings, which exists during the run.
         settings: dict. JSON values.
 
     Returns:
-        Whether there was one.
+        Whether there is an interrupted run.
 
     Raises:
-        ValueError: If there was one with other settings.
+        ValueError: If the interrupted run has other settings.
     """
     if not file.is_file():
         with atomic_file(file) as partial:

@@ -1,4 +1,4 @@
-"""A user's own files as raw input and targets, with the columns that were found."""
+"""Reads users' files as raw inputs and targets, and finds their columns."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_albert.commands.file_rows import TABLES, FileRows
 
-# What people call their columns; the first that is there is taken.
+# Common names of columns; the first one in the file is used.
 _ALIASES = {
     "text": (
         *("text", "sentence", "sentence1", "premise", "question1", "#1 string"),
@@ -34,11 +34,11 @@ _ALIASES = {
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a file, by the names of its columns.
+    """The columns of a file, by name.
 
     Args:
         path: Path. The file.
-        columns: dict of lists of equal length, in the file's order.
+        columns: dict of lists of equal length, in the order of the file.
     """
 
     path: Path
@@ -48,18 +48,18 @@ class Table:
         return len(next(iter(self.columns.values()), []))
 
     def find(self, role: str, asked: str | None = None) -> str | None:
-        """Find the column that plays a role.
+        """Find the column of a role.
 
         Args:
             role: string. `"text"`, `"label"`, ...
             asked: string or `None`. The name that the user gave. Defaults to `None`.
 
         Returns:
-            The column's name; `None` if there is none.
+            The name of the column; `None` if there is none.
 
         Raises:
-            ValueError: If the column that was asked for is not there, or two columns
-                have the same name but for case and spaces.
+            ValueError: If the given column does not exist, or two columns have the
+                same name except for case and spaces.
         """
         if asked is not None:
             if asked in self.columns:
@@ -82,14 +82,14 @@ class Table:
         return None
 
     def require(self, role: str, asked: str | None = None) -> str:
-        """Find the column that plays a role, or say how to name it.
+        """Find the column of a role, which must exist.
 
         Args:
             role: string. As in `find`.
             asked: string or `None`. As in `find`.
 
         Returns:
-            The column's name.
+            The name of the column.
 
         Raises:
             ValueError: If there is none.
@@ -104,46 +104,46 @@ class Table:
         return name
 
     def texts(self, name: str) -> list[str]:
-        """Give a column of texts.
+        """Return a column of texts.
 
         Raises:
-            ValueError: If a row is no text; the message names it.
+            ValueError: If a value is not a text; the message names the row.
         """
         texts: list[str] = self._convert(name, _text, "a text")
         return texts
 
     def numbers(self, name: str) -> list[float]:
-        """Give a column of numbers.
+        """Return a column of numbers.
 
         Raises:
-            ValueError: If a row is no number; the message names it.
+            ValueError: If a value is not a number; the message names the row.
         """
         numbers: list[float] = self._convert(name, _number, "a number")
         return numbers
 
     def labels(self, name: str) -> list[str]:
-        """Give a column of classes, without the spaces around their names.
+        """Return a column of labels, stripped of surrounding spaces.
 
         Raises:
-            ValueError: If a row has none; the message names it.
+            ValueError: If a row has no label; the message names the row.
         """
         labels: list[str] = self._convert(name, _label, "a label")
         return labels
 
     def lists(self, name: str) -> list[list[str]]:
-        """Give a column of lists of words or choices.
+        """Return a column of lists of words or choices.
 
         Raises:
-            ValueError: If a row is no such list; the message names it.
+            ValueError: If a value is not such a list; the message names the row.
         """
         lists: list[list[str]] = self._convert(name, _texts, "a list of texts")
         return lists
 
     def label_lists(self, name: str) -> list[list[str]]:
-        """Give a column of lists of tags, without the spaces around their names.
+        """Return a column of lists of tags, stripped of surrounding spaces.
 
         Raises:
-            ValueError: If a row is no such list; the message names it.
+            ValueError: If a value is not such a list; the message names the row.
         """
         lists: list[list[str]] = self._convert(name, _labels, "a list of labels")
         return lists
@@ -170,7 +170,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    # Python reads "1_0" as 10, and true as 1.
+    # `float` would read "1_0" as 10 and true as 1.
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         raise TypeError
     number = float(value)
@@ -196,7 +196,7 @@ def _labels(value: Any) -> list[str]:
     return list(map(_label, _texts(value)))
 
 
-# The option that names the column of a role, where it is another role's.
+# Roles whose column is set by another role's option.
 _OPTIONS = {"context": "text", "words": "text", "question": "text-pair"}
 _OPTIONS |= dict.fromkeys(("answer", "score", "tags"), "label")
 
@@ -208,18 +208,18 @@ def _remedy(role: str) -> str:
 
 
 def read_table(path: Path, limit: int | None = None) -> Table:
-    """Read a TSV, CSV or JSON lines file; its name says which it is.
+    """Read a TSV, CSV or JSON lines file, according to its suffix.
 
     Args:
         path: Path. As in `FileRows`.
-        limit: int or `None`. The most rows to read. Defaults to `None`.
+        limit: int or `None`. The maximum number of rows. Defaults to `None`.
 
     Returns:
         The table.
 
     Raises:
-        ValueError: If the file is empty, of another kind, no UTF-8, or a line does
-            not fit the header.
+        ValueError: If the file is empty, has another suffix or is not UTF-8, or a
+            line does not match the header.
     """
     rows = FileRows(path, TABLES)
     read = list(islice(rows, limit))
@@ -230,6 +230,6 @@ def read_table(path: Path, limit: int | None = None) -> Table:
 
 
 def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
-    """Say which columns were taken for what."""
+    """Describe a table and the columns of its roles."""
     taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
     return f"{table.path}: {len(table):,} rows; {taken}"

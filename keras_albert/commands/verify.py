@@ -1,4 +1,4 @@
-"""`keras-albert verify`: whether a server can serve an export."""
+"""`keras-albert verify`: checks that a server can serve an export."""
 
 import argparse
 from pathlib import Path
@@ -10,16 +10,16 @@ from rich.table import Table
 from keras_albert.serving.saved_model_file import TensorSpec
 from keras_albert.serving.verify_export import verify
 
-_HELP = """Load a SavedModel as TensorFlow Serving does, and ask it.
+_HELP = """Load a SavedModel as TensorFlow Serving does, and run it.
 
-TensorFlow's library in C++ loads it, without Python's TensorFlow, in a process of its
-own. All operations must be a stock server's, and the warm-up requests are replayed.
-Prints the signatures, and requests to copy.
+TensorFlow's C++ library loads it in a separate process, without TensorFlow's Python
+code. A stock server must have all of its operations, and the warm-up requests are
+replayed. Prints the signatures and example requests.
 """
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the command line's parsers."""
+    """Add the parser of this command."""
     parser = commands.add_parser(
         "verify",
         help="check that a server can serve an export",
@@ -32,7 +32,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="an interpreter whose TensorFlow is to load it; by default this one",
+        help="the interpreter whose TensorFlow loads it; by default this one",
     )
     parser.set_defaults(run=run)
 
@@ -41,13 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: What the parser read.
+        arguments: The parsed arguments.
 
     Returns:
         The exit status.
 
     Raises:
-        ImportError: If there is no TensorFlow.
+        ImportError: If TensorFlow is not installed.
         ValueError: If the export cannot be served.
     """
     model = verify(arguments.directory, arguments.python)

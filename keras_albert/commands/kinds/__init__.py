@@ -1,4 +1,4 @@
-"""The tasks that `finetune` knows, by name."""
+"""The tasks of `finetune`, by name."""
 
 from keras_albert.commands.kinds.classification import CLASSIFICATION, REGRESSION
 from keras_albert.commands.kinds.kind import Data, Kind

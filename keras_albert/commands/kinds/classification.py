@@ -1,4 +1,4 @@
-"""Classes and scores of texts or pairs."""
+"""Classification and regression of texts or pairs."""
 
 import argparse
 from pathlib import Path

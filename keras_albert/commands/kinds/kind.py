@@ -1,4 +1,4 @@
-"""What `finetune` has to know of a task."""
+"""The description of a task for `finetune`."""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -11,14 +11,14 @@ from keras_albert.commands.run_report import Report
 
 @dataclass(frozen=True)
 class Data:
-    """A file as a task takes it.
+    """The contents of a file, as inputs of a task.
 
     Args:
         x: The examples, as `fit` takes them.
         y: Their targets, or `None`.
-        texts: Callable that gives all texts, to learn a vocabulary from.
-        description: string. What was read from where.
-        head: dict. What the task's constructor must know of the targets.
+        texts: Callable that returns all texts, to train a vocabulary on.
+        description: string. The file and the columns that were read.
+        head: dict. Arguments of the task's constructor that follow from the targets.
     """
 
     x: Any
@@ -33,14 +33,14 @@ class Data:
 
 @dataclass(frozen=True)
 class Kind:
-    """A task.
+    """A kind of task.
 
     Args:
-        task: Its class.
+        task: The class of the task.
         read: Callable of a path and the command's arguments.
         report: Callable of the trained task and the dev data.
-        monitor: The metric that says which epoch is best, and `"max"` or `"min"`.
-        files: string. What its files look like, for the help.
+        monitor: The metric that determines the best epoch, and `"max"` or `"min"`.
+        files: string. The format of its files, for the help.
         use: string. A line of Python that uses `model`, for the model card.
     """
 

@@ -1,4 +1,4 @@
-"""Words behind masks: going on with pretraining on texts of one's own."""
+"""Masked language modeling: continued pretraining on a user's texts."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""The right one of several choices."""
+"""Multiple choice: the right one of several choices."""
 
 import argparse
 import re
@@ -27,7 +27,7 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
     if choices is not None:
         options = table.lists(choices)
     else:
-        # A table has a column for each: choice0, choice1, ..., or A, B, ...
+        # Tables have a column for each choice: choice0, choice1, ..., or A, B, ...
         names = choice_columns_of(table.columns)
         columns = [table.texts(name) for name in names]
         options = [
@@ -55,13 +55,13 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
 
 
 def choice_columns_of(names: Iterable[str]) -> list[str]:
-    """Find the columns that hold a choice each, and put them in their order.
+    """Find the columns of the choices, and sort them.
 
     Args:
         names: The columns of a table.
 
     Returns:
-        Those named choice0, option_1, A, ..., by these numbers or letters.
+        Those named choice0, option_1, A, ..., in the order of the numbers or letters.
 
     Example:
         >>> choice_columns_of(["question", "B", "A", "AB"])
@@ -69,14 +69,14 @@ def choice_columns_of(names: Iterable[str]) -> list[str]:
     """
     found = [(_CHOICE.fullmatch(name.strip()), name) for name in names]
     columns = [(match[1] or match[2], name) for match, name in found if match]
-    # Numbers by their value; letters are of one length.
+    # By length first, so that numbers are sorted by value.
     return [
         name for _, name in sorted(columns, key=lambda c: (len(c[0]), c[0].lower()))
     ]
 
 
 def read_choices(row: Sequence[Any], where: str) -> list[Any]:
-    """Read the choices of a row, which may have fewer than others.
+    """Read the choices of a row; rows may have different numbers of choices.
 
     Args:
         row: A cell for each column of choices; those at the end may be empty.
@@ -86,8 +86,8 @@ def read_choices(row: Sequence[Any], where: str) -> list[Any]:
         The choices.
 
     Raises:
-        ValueError: If an empty cell stands before one that is not: the number of a
-            choice would be another one.
+        ValueError: If an empty cell precedes a non-empty one: it would change the
+            numbers of the choices.
     """
     count = max((number for number, text in enumerate(row, 1) if text), default=0)
     if not all(row[:count]):
@@ -100,7 +100,7 @@ def read_choices(row: Sequence[Any], where: str) -> list[Any]:
 
 
 def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int]:
-    """Read numbers and letters, as a table or JSON holds them."""
+    """Read answers that are numbers or letters, from a table or JSON."""
     values = [
         int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
         for value in table.columns[name]

@@ -1,4 +1,4 @@
-"""Answers to questions, as spans of a context."""
+"""Question answering: answers are spans of a context."""
 
 import argparse
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def _read(path: Path, arguments: argparse.Namespace) -> Data:
         y=file.answers,
         texts=texts,
         description=f"{path}: {len(file.ids):,} questions, {empty:,} without an answer",
-        # Only the conditional head says that there is none.
+        # Only the conditional head can predict that there is no answer.
         head={"head": "conditional" if empty else "independent"},
     )
 
@@ -35,7 +35,7 @@ def _report(task: AlbertQuestionAnswerer, data: Data) -> Report:
     half = len(answers) // 2
     tuned = slice(half)
     if len(set(has_answer[tuned])) > 1:
-        # What the threshold is chosen on is not what the model is judged by.
+        # The threshold is chosen and the model evaluated on different examples.
         task.choose_null_threshold((questions[tuned], contexts[tuned]), answers[tuned])
         rest = slice(half, None)
         questions, contexts, answers = questions[rest], contexts[rest], answers[rest]

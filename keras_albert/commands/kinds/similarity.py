@@ -1,4 +1,4 @@
-"""How alike two texts are, as the cosine of their vectors."""
+"""Similarity of two texts: the cosine of their embeddings."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tags of words, entities in texts."""
+"""Token classification: tags of words, entities in texts."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An ONNX model in a process of its own."""
+"""Runs an ONNX model in a separate process."""
 
 import contextlib
 import json
@@ -19,14 +19,14 @@ class OnnxProcess:
 
     Attributes:
         columns: The names of the model's inputs.
-        metadata: What the file says of itself, strings by name.
+        metadata: The metadata of the file, strings by name.
 
     Args:
         path: Path. The model.
 
     Raises:
         ImportError: If onnxruntime is not installed.
-        ValueError: If ONNX Runtime does not read the file.
+        ValueError: If ONNX Runtime cannot read the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,17 +49,17 @@ class OnnxProcess:
         """Run a batch.
 
         Args:
-            inputs: Lists of texts or ids by name.
+            inputs: Lists of texts or token ids by name.
 
         Returns:
             Arrays by name.
 
         Raises:
-            ValueError: If ONNX Runtime refuses it; the message is the runtime's.
+            ValueError: If ONNX Runtime rejects it, with the runtime's message.
         """
         if self._process.stdin is None:
             raise AssertionError("opened with a pipe")
-        # A process that has ended has said why: what is read next is nothing.
+        # If the process has ended, the next read reports it.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(inputs) + "\n")
             self._process.stdin.flush()

@@ -1,11 +1,11 @@
-"""Run as a program: an ONNX model that reads and writes JSON lines.
+"""A program that runs an ONNX model on JSON lines.
 
     python onnx_program.py MODEL
 
-By its path, not as a module of the package: onnxruntime-extensions and tensorflow-text
-both bring SentencePiece along, and one of them crashes in a process that has loaded the
-other. The first line that it writes says what the model is; each line that it reads
-holds inputs by name, and is answered with outputs by name or an `error`.
+It is run by its path, not as a module of the package: onnxruntime-extensions and
+tensorflow-text both include SentencePiece, and one of them crashes in a process that
+has loaded the other. The first output line describes the model; each input line
+contains inputs by name, and is answered by a line of outputs by name or an `error`.
 """
 
 import json
@@ -17,9 +17,9 @@ import onnxruntime
 
 
 def open_session(path: str) -> onnxruntime.InferenceSession:
-    """Load a model, with the operations on texts where they are installed."""
+    """Load a model, with the text operations if they are installed."""
     options = onnxruntime.SessionOptions()
-    # 4: what is fatal. All else is told as an `error`.
+    # Log only fatal errors (4); others are returned as an `error`.
     options.log_severity_level = 4
     if find_spec("onnxruntime_extensions") is not None:
         from onnxruntime_extensions import get_library_path  # noqa: PLC0415
@@ -29,7 +29,7 @@ def open_session(path: str) -> onnxruntime.InferenceSession:
 
 
 def answer(session: onnxruntime.InferenceSession, line: str) -> str:
-    """Run a request."""
+    """Run one request."""
     kinds = {value.name: value.type for value in session.get_inputs()}
     names = [value.name for value in session.get_outputs()]
     try:
@@ -44,7 +44,7 @@ def answer(session: onnxruntime.InferenceSession, line: str) -> str:
 
 
 def main() -> None:
-    """Answer lines until there are no more."""
+    """Answer each line of the standard input."""
     try:
         session = open_session(sys.argv[1])
     except Exception as error:

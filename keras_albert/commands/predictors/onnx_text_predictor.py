@@ -1,4 +1,4 @@
-"""An ONNX model that takes texts."""
+"""Predictions of an ONNX model that takes texts."""
 
 from keras_albert.commands.answer_lines import Answer
 from keras_albert.commands.predictors.onnx_process import OnnxProcess
@@ -12,11 +12,11 @@ from keras_albert.commands.predictors.predictor import (
 
 
 class OnnxTextPredictor(Predictor):
-    """An ONNX model that tokenizes inside.
+    """An ONNX model that includes the tokenizer.
 
     Args:
         process: The model.
-        batch_size: int. The most rows of a batch.
+        batch_size: int. The maximum number of rows in a batch.
     """
 
     def __init__(self, process: OnnxProcess, batch_size: int) -> None:
@@ -24,7 +24,7 @@ class OnnxTextPredictor(Predictor):
         self.inputs = (process.columns,)
 
     def predict(self, columns: Columns) -> list[Answer]:
-        """Answer some rows."""
+        """Predict for some rows."""
         return by_length(columns, self._batch_size, self._run)
 
     def _run(self, columns: Columns) -> list[Answer]:
@@ -33,5 +33,5 @@ class OnnxTextPredictor(Predictor):
         return rows_of_outputs(self._process.run(columns))
 
     def close(self) -> None:
-        """End its process."""
+        """End the process of the model."""
         self._process.close()

@@ -1,4 +1,4 @@
-"""From what a user names to a model that answers."""
+"""Opens the model that a user names."""
 
 import json
 import zipfile
@@ -25,25 +25,27 @@ def open_predictor(
     preset: str | None = None,
     signature: str | None = None,
 ) -> Predictor:
-    """Open a model by what it is.
+    """Open a model of any kind.
 
     Args:
         model: string. An `.onnx` or `.tflite` file, a directory of a SavedModel or of
-            its versions, or what `from_preset` takes.
-        batch_size: int. The most rows of a batch.
-        task: string. The class to load a preset as. Defaults to `None`: what it has a
-            head for.
-        preset: string. Where the preprocessor of a model of ids is. Defaults to `None`.
-        signature: string. Which function of a SavedModel to ask. Defaults to `None`:
-            the one that reads most of the columns that there are.
+            its versions, or anything that `from_preset` takes.
+        batch_size: int. The maximum number of rows in a batch.
+        task: string. The class to load a preset as. Defaults to `None`, the task that
+            it has a head for.
+        preset: string. The preset with the preprocessor of a model that takes token
+            ids. Defaults to `None`.
+        signature: string. The signature of a SavedModel. Defaults to `None`, the one
+            that reads most of the file's columns.
 
     Returns:
         The predictor.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ImportError: If the package that runs it is not installed.
-        ValueError: If it cannot be read, or is a model of ids and no preset is named.
+        FileNotFoundError: If the file does not exist.
+        ImportError: If the package that runs the model is not installed.
+        ValueError: If the model cannot be read, or it takes token ids and `preset` is
+            `None`.
     """
     path = Path(model)
     kinds = {".onnx": _open_onnx, ".tflite": _open_litert}

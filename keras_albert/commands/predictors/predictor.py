@@ -1,4 +1,4 @@
-"""What `predict` wants of a model, whatever runs it."""
+"""The interface of the models that `predict` runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,42 +11,42 @@ Columns = dict[str, list[Any]]
 
 
 class Predictor:
-    """A model that answers rows of texts.
+    """A model that predicts for rows of texts.
 
     Attributes:
-        inputs: Which columns it can read, the most first: tuples of `"text"`,
-            `"text_pair"`, `"context"`, `"question"` and `"choices"`.
+        inputs: The sets of columns that it can read, largest first: tuples of
+            `"text"`, `"text_pair"`, `"context"`, `"question"` and `"choices"`.
     """
 
     inputs: Sequence[tuple[str, ...]] = ()
 
     def predict(self, columns: Columns) -> list[Answer]:
-        """Answer some rows.
+        """Predict for some rows.
 
         Args:
-            columns: A list for each name of one of `inputs`.
+            columns: A list for each name in one of `inputs`.
 
         Returns:
-            An answer for each row.
+            A prediction for each row.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release resources."""
 
 
 def by_length(
     columns: Columns, batch_size: int, run: Callable[[Columns], list[Answer]]
 ) -> list[Answer]:
-    """Run batches of texts of like length, which need little padding.
+    """Run batches of texts of similar length, which need little padding.
 
     Args:
-        columns: Lists of one length.
-        batch_size: int. The most rows of a batch.
-        run: Callable that answers a batch.
+        columns: Lists of equal length.
+        batch_size: int. The maximum number of rows in a batch.
+        run: Callable that predicts for a batch.
 
     Returns:
-        The answers in the order of the rows.
+        The predictions in the order of the rows.
 
     Example:
         >>> columns = {"text": ["long text", "a", "bc"]}
@@ -71,11 +71,11 @@ def _length(text: Any) -> int:
 
 
 def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
-    """Cut a batch's outputs into rows.
+    """Split the outputs of a batch into rows.
 
     Args:
-        outputs: Arrays by name, each with the batch as its first axis. Where there is a
-            `count`, those of more axes are filled up, and are cut to it.
+        outputs: Arrays by name, each with the batch as its first axis. If there is a
+            `count`, arrays with more axes are padded, and are cut to it.
 
     Returns:
         A dict for each row.
@@ -99,7 +99,7 @@ def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
 
 
 def fill_up(choices: list[list[str]]) -> list[list[str]]:
-    """Give each row as many choices, "" for those that it lacks.
+    """Pad the choices of each row with "" to equal numbers.
 
     Example:
         >>> fill_up([["yes"], ["a", "b"]])

@@ -1,4 +1,4 @@
-"""A SavedModel, in TensorFlow."""
+"""Predictions of a SavedModel, in TensorFlow."""
 
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,15 @@ class SavedModelPredictor(Predictor):
     """An export for TensorFlow Serving.
 
     Args:
-        path: Path. The directory of a version, or of versions: the highest is taken.
-        batch_size: int. The most rows of a batch.
-        signature: string. Which function to ask. Defaults to `None`: the one that reads
-            most of the columns that there are.
+        path: Path. The directory of a version, or of versions: the highest is used.
+        batch_size: int. The maximum number of rows in a batch.
+        signature: string. The signature to run. Defaults to `None`, the one that reads
+            most of the file's columns.
 
     Raises:
         ImportError: If tensorflow-text is not installed.
-        ValueError: If TensorFlow cannot load it, or there is no such signature, or none
-            that reads texts.
+        ValueError: If TensorFlow cannot load it, there is no such signature, or none
+            reads texts.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SavedModelPredictor(Predictor):
         import tensorflow_text  # noqa: F401, PLC0415  (its operations)
 
         try:
-            # What is loaded lives as long as this object.
+            # Its functions work only as long as this object exists.
             self._model = tf.saved_model.load(str(version_of(path)))
         except (tf.errors.OpError, OSError) as error:
             reason = str(error).partition("\n")[0]
@@ -57,7 +57,7 @@ class SavedModelPredictor(Predictor):
         self._batch_size = batch_size
 
     def predict(self, columns: Columns) -> list[Answer]:
-        """Answer some rows."""
+        """Predict for some rows."""
         return by_length(columns, self._batch_size, self._run)
 
     def _run(self, columns: Columns) -> list[Answer]:
@@ -75,13 +75,13 @@ class SavedModelPredictor(Predictor):
 
 
 def version_of(path: Path) -> Path:
-    """Find the directory with the graph: a version's own, or the highest below.
+    """Find the directory of the graph: `path`, or its highest version.
 
     Args:
         path: Path. A directory.
 
     Returns:
-        The version's directory; `path` itself where there is none.
+        The directory of the version; `path` itself if there is none.
     """
     if (path / "saved_model.pb").is_file():
         return path
@@ -93,7 +93,7 @@ def _functions_by_inputs(
     signatures: Any, wanted: str | None
 ) -> dict[tuple[str, ...], Any]:
     found: dict[tuple[str, ...], Any] = {}
-    # The one that servers ask comes first of those that read the same.
+    # Among signatures with the same inputs, the servers' default comes first.
     for name in sorted(signatures, key=lambda name: (name != "serving_default", name)):
         function = signatures[name]
         specs = function.structured_input_signature[1]

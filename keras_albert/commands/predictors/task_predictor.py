@@ -1,4 +1,4 @@
-"""A model of this package, in Keras."""
+"""Predictions of a task of this package, in Keras."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ _PAIRS = (("text", "text_pair"), ("text",))
 
 
 class TaskPredictor(Predictor):
-    """A task, asked by the one call that it has for a person.
+    """A task, run by its method that returns readable predictions.
 
     Args:
         task: A task with a preprocessor.
-        batch_size: int. The most rows of a batch.
+        batch_size: int. The maximum number of rows in a batch.
 
     Raises:
-        ValueError: If the task is none that answers, or it has no preprocessor.
+        ValueError: If the task is not supported, or has no preprocessor.
     """
 
     def __init__(self, task: Any, batch_size: int) -> None:
@@ -40,7 +40,7 @@ class TaskPredictor(Predictor):
         self._task, self._batch_size = task, batch_size
 
     def predict(self, columns: Columns) -> list[Answer]:
-        """Answer some rows."""
+        """Predict for some rows."""
         return self._call(self._task, columns, self._batch_size)
 
 
@@ -51,7 +51,7 @@ def _texts(columns: Columns) -> Any:
 
 def _classify(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
     answers = task.classify(_texts(columns), batch_size=batch_size)
-    # Where a text may have several classes, each has a list of them.
+    # Multi-label classification returns a list for each text.
     return [row if isinstance(row, dict) else {"labels": row} for row in answers]
 
 

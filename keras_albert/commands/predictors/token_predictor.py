@@ -1,4 +1,4 @@
-"""A model that takes ids: of ONNX, or of LiteRT."""
+"""Predictions of an ONNX or LiteRT model that takes token ids."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from keras_albert.text.examples import pack_all
 
 Run = Callable[[dict[str, Any]], dict[str, Any]]
 
-# A text is a row of these; of others, windows of a text must be put together.
+# Tasks with one row per text; others would have to combine windows of a text.
 _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
     "AlbertClassifier": (("text", "text_pair"), ("text",)),
     "AlbertTextEmbedder": (("text",),),
@@ -28,19 +28,20 @@ _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 class TokenPredictor(Predictor):
-    """A model that takes ids, behind the preprocessor of a preset.
+    """A model that takes token ids, with the preprocessor of a preset.
 
     Args:
         run: Callable from ids to outputs, arrays by name.
         task: string. The name of the task's class.
-        labels: The names of its classes; there may be none.
-        preset: string. Where the preprocessor is, as `from_preset` takes it.
-        sequence_length: int or `None`. Tokens in a row, where the model takes no other.
-        batch_size: int. The most rows of a batch.
-        close: Callable. What ends the model. Defaults to nothing.
+        labels: The names of its classes; may be empty.
+        preset: string. The preset with the preprocessor, as `from_preset` takes it.
+        sequence_length: int or `None`. The length of rows, if the model has a fixed
+            one.
+        batch_size: int. The maximum number of rows in a batch.
+        close: Callable. Ends the model. Defaults to a function that does nothing.
 
     Raises:
-        ValueError: If it is a task that is not asked by ids.
+        ValueError: If the task is not supported.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class TokenPredictor(Predictor):
         self._batch_size, self._close = batch_size, close
 
     def predict(self, columns: Columns) -> list[Answer]:
-        """Answer some rows."""
+        """Predict for some rows."""
         return by_length(columns, self._batch_size, self._run)
 
     def _run(self, columns: Columns) -> list[Answer]:
