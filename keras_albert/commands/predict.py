@@ -61,7 +61,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--signature",
-        help="the signature of a SavedModel; by default the one that reads most columns",
+        help="a signature of a SavedModel; by default the one reading most columns",
     )
     for role in ("text", "text-pair"):
         parser.add_argument(f"--{role}-column", help=f"the column of the {role}")

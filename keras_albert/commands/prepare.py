@@ -72,7 +72,9 @@ def add_parser(commands: Any) -> None:
         help="the fraction of shortened rows; by default 0.1",
     )
     parser.add_argument("--seed", type=SEED, default=0)
-    parser.add_argument("--language", default="en", help="the language code; by default en")
+    parser.add_argument(
+        "--language", default="en", help="the language code; by default en"
+    )
     parser.add_argument("--text-field", default="text", help="the field of JSON lines")
     parser.add_argument(
         "--part-size",
