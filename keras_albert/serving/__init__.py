@@ -1,4 +1,4 @@
-"""Models for servers: importing this teaches `export` its formats."""
+"""Exports for serving; importing this package registers the export formats."""
 
 from keras_albert.serving.litert_export import export_litert
 from keras_albert.serving.onnx_export import export_onnx

@@ -1,4 +1,4 @@
-"""Running SavedModels through TensorFlow's C API, in a process of its own."""
+"""Running SavedModels through TensorFlow's C API, in a separate process."""
 
 import json
 import os
@@ -20,11 +20,11 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Served(NamedTuple):
-    """What the process said.
+    """The results of the process.
 
     Attributes:
-        operations: The operations of TensorFlow's own library.
-        answers: For each request the outputs by name, or the error's message.
+        operations: The operations of TensorFlow's library.
+        answers: For each request the outputs by name, or the error message.
     """
 
     operations: frozenset[str]
@@ -36,22 +36,22 @@ def run_saved_model(
     requests: Sequence[tuple[Signature, Mapping[str, Any]]],
     python: str | os.PathLike[str] | None = None,
 ) -> Served:
-    """Load a SavedModel as a server does, and ask it.
+    """Load a SavedModel as a server does, and run requests.
 
-    The library in C++ that comes with TensorFlow loads it, with no Python of
-    TensorFlow's, and the libraries of tensorflow-text's operations.
+    TensorFlow's C++ library loads it, without TensorFlow's Python code, together with
+    the libraries of tensorflow-text's operations.
 
     Args:
-        directory: Path. That of one version.
+        directory: Path. The directory of one version.
         requests: Signatures, each with arrays by the names of its inputs.
         python: string or path. An interpreter that has TensorFlow and tensorflow-text.
-            Defaults to `None`, this one.
+            Defaults to `None`, the current interpreter.
 
     Returns:
         `Served`.
 
     Raises:
-        ImportError: If the interpreter has no such library.
+        ImportError: If the interpreter lacks these libraries.
         ValueError: If the library cannot load the model, or the process died.
     """
     job = {
@@ -78,7 +78,7 @@ def run_saved_model(
         msg = f"{steps[0]['missing']}. Install: pip install tensorflow-text"
         raise ImportError(msg)
     if len(steps) > 1 and "error" in steps[1]:
-        # Where in the graph it happened stands in the other lines.
+        # The other lines name the place in the graph.
         reason = steps[1]["error"].partition("\n")[0]
         msg = (
             f"TensorFlow's library cannot load {directory}: {reason}. If "

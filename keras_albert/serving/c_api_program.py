@@ -1,10 +1,10 @@
-"""Run as a program, by its path: a SavedModel through TensorFlow's C API.
+"""A program, run by its path, that runs a SavedModel through TensorFlow's C API.
 
-A server is a C++ program: it loads a model by its signatures, knows operations and no
-Python. So does this one, which imports neither TensorFlow nor this package, and runs
-under any Python that has a TensorFlow. It reads one job, a line of JSON, from standard
-input and writes one line of JSON for each step, so that whoever started it knows how
-far it came if the library ends the process.
+A server is a C++ program: it loads a model by its signatures and uses operations, but
+no Python code. This program does the same: it imports neither TensorFlow nor this
+package, and runs under any Python that has TensorFlow installed. It reads one job, a
+line of JSON, from standard input and writes one line of JSON for each step, so that the
+parent process knows the last completed step if the library ends the process.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from typing import Any
 
 _FLOAT, _INT32, _STRING = 1, 3, 7
 _NUMBERS: dict[int, Any] = {_FLOAT: ctypes.c_float, _INT32: ctypes.c_int32}
-# A TF_TString, which the library alone looks into.
+# The size of a TF_TString, which is opaque here.
 _STRING_SIZE = 24
 _POINTER, _TEXT, _INT, _LONG = (
     ctypes.c_void_p,
@@ -68,11 +68,10 @@ class _Buffer(ctypes.Structure):
 
 
 class Library:
-    """The library and, once it is loaded, a model.
+    """The library and, after `load`, a model.
 
     Args:
-        paths: The shared objects, in the order in which they load; the last one has
-            the C API.
+        paths: The shared objects in loading order; the last one contains the C API.
     """
 
     def __init__(self, paths: list[str]) -> None:
@@ -89,12 +88,12 @@ class Library:
             raise RuntimeError(message.decode(errors="replace"))
 
     def operations(self) -> bytes:
-        """Give a serialized `OpList` of all operations that are registered."""
+        """Return a serialized `OpList` of all registered operations."""
         buffer = _Buffer.from_address(self._api.TF_GetAllOpList())
         return ctypes.string_at(buffer.data, buffer.length)
 
     def add(self, path: str) -> None:
-        """Load a library of more operations."""
+        """Load a library of additional operations."""
         self._api.TF_LoadLibrary(path.encode(), self._status)
         self._check()
 
@@ -113,8 +112,8 @@ class Library:
         """Run the model.
 
         Args:
-            inputs: Tensors as JSON has them, by the names of places in the graph.
-            outputs: Places in the graph.
+            inputs: Tensors in JSON form, by the names of graph tensors.
+            outputs: Names of graph tensors.
 
         Returns:
             A tensor for each of `outputs`.
@@ -184,13 +183,13 @@ class Library:
 
 
 def find_libraries() -> tuple[list[str], list[str]]:
-    """Find the shared objects that come with TensorFlow and with tensorflow-text.
+    """Find the shared objects of TensorFlow and tensorflow-text.
 
     Returns:
-        TensorFlow's, in the order in which they load; and those of text operations.
+        TensorFlow's, in loading order; and those of the text operations.
 
     Raises:
-        ImportError: If there are none.
+        ImportError: If they are missing.
     """
     core = [
         str(path)
@@ -217,7 +216,7 @@ def _say(**step: Any) -> None:
 
 
 def main() -> None:
-    """Do the job."""
+    """Read the job and run it."""
     job = json.loads(sys.stdin.readline())
     try:
         core, text = find_libraries()

@@ -1,10 +1,10 @@
-"""Run as a program, by its path: another program, for as long as its parent lives.
+"""A program, run by its path, that runs another until its parent process ends.
 
     python child_program.py PROGRAM ARGUMENT ...
 
-PROGRAM is a module or the path of a file. Whoever starts this process keeps the other
-end of its standard input open. The system closes that with its owner, also where a
-signal leaves no time to end children; then this process ends, too.
+PROGRAM is a module or the path of a file. The parent process keeps the other end of
+this process's standard input open. The system closes it when the parent ends, even if
+a signal leaves the parent no time to end its children; then this process ends, too.
 """
 
 import os
@@ -15,11 +15,11 @@ import threading
 
 
 def end_with_parent() -> None:
-    """End this process as soon as nobody can write to its standard input any more."""
+    """End this process when the other end of its standard input is closed."""
     if not hasattr(select, "poll"):  # Windows
         return
     watched = select.poll()
-    # Of no event but the end: what there is to read is for the program.
+    # Only hang-up is polled: the input itself is for the program.
     watched.register(sys.stdin.fileno(), 0)
 
     def watch() -> None:

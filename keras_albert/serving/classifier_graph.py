@@ -1,4 +1,4 @@
-"""What a served classifier computes."""
+"""The TensorFlow graph of a served classifier."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from keras_albert.serving.task_graph import text_signature
 
 
 class ClassifierGraph(DocumentGraph):
-    """An `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes.
+    """Serves an `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes.
 
-    Outputs: `probabilities`, `logits` and `classes`, each `(batch, classes)`, `label`
-    and `score`, those of the likeliest; of a regression `score` alone. With `top_k`
-    also `top_k_labels` and `top_k_scores`, `(batch, top_k)`, the likeliest first.
-    `serve_document` answers as `classify_documents` does with its defaults.
+    Outputs: `probabilities`, `logits` and `classes`, each `(batch, classes)`, and
+    `label` and `score` of the most likely class; for a regression only `score`. With
+    `top_k` also `top_k_labels` and `top_k_scores`, `(batch, top_k)`, most likely first.
+    `serve_document` returns what `classify_documents` does with its defaults.
     """
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served."""
+        """Return the served functions by name."""
 
         def serve_text(text: Any) -> dict[str, Any]:
             return self._run(self.pack(text))

@@ -1,4 +1,4 @@
-"""What served models share that read texts row by row, but for texts of any length."""
+"""Base class of served models that average their outputs over long documents."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from keras_albert.text.windows import window_stride
 
 
 class DocumentGraph(TaskGraph):
-    """A task whose outputs for a document are the means over its windows."""
+    """A task whose outputs for a document are means over its windows."""
 
     def run_documents(self, text: Any) -> Any:
-        """Do what `TextWindows` does: windows of tokens, and their outputs as one.
+        """Split documents into windows and average the outputs, as `TextWindows` does.
 
         Args:
             text: String tensor `(batch,)`.
@@ -27,7 +27,7 @@ class DocumentGraph(TaskGraph):
         windows = WindowGraph(tokens.row_lengths(), room, window_stride(None, room))
         packed = join_in_graph((windows.take(tokens.values),), self.special)
         outputs = run_windows(self.task, packed)
-        # What the only window of an empty text owns counts as well.
+        # The only window of an empty text owns no token; it counts as one.
         owned = tf.maximum(windows.owned_to - windows.owned_from, 1)
         texts, count = windows.documents, tf.size(text)
         total = tf.math.unsorted_segment_sum(owned, texts, count)

@@ -1,4 +1,4 @@
-"""What to do where the system refuses to write an export."""
+"""Error messages for exports that the system refuses to write."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,13 +7,13 @@ from pathlib import Path
 
 @contextmanager
 def explained_errors(target: Path) -> Iterator[None]:
-    """Say of an error of the system which export it stopped, and what to do.
+    """Re-raise an `OSError` with the export that failed and how to fix it.
 
     Args:
-        target: Path. What is written, whole or not at all.
+        target: Path. The export, which is written completely or not at all.
 
     Raises:
-        OSError: Of the same class and number, if the block raises one.
+        OSError: If the block raises one; of the same class and number.
 
     Example:
         >>> with explained_errors(Path("model.onnx")):

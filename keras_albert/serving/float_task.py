@@ -1,4 +1,4 @@
-"""A model in float32 of one in another precision."""
+"""Converting tasks to float32."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ _MATRICES = ("kernel", "embeddings")
 
 
 def float_task(task: Any) -> Any:
-    """Give a task that computes in float32, with the same weights.
+    """Return a task that computes in float32, with the same weights.
 
     Args:
-        task: A task of any dtype policy, perhaps quantized to int8.
+        task: A task of any dtype policy, possibly quantized to int8.
 
     Returns:
-        The task itself where it is in float32; else a new one, which has no
+        The task itself if it is in float32; otherwise a new one without a
         preprocessor.
 
     Raises:
-        ValueError: If it is quantized to anything but int8.
+        ValueError: If the task is quantized to a type other than int8.
 
     Example:
         >>> from keras_albert import AlbertBackbone, AlbertClassifier

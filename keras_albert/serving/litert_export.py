@@ -1,4 +1,4 @@
-"""Writing a LiteRT model from any backend."""
+"""The LiteRT export, from any backend."""
 
 import json
 import zipfile
@@ -25,38 +25,41 @@ def export_litert(
     quantize: Literal["dynamic_int8", "fp16"] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a model for LiteRT (TensorFlow Lite), on phones and small devices.
+    """Write a model for LiteRT (TensorFlow Lite), for phones and small devices.
 
-    It takes int32 ids as the preprocessor makes them, and gives numbers, under the
-    names that ONNX has. Every backend gives the same file, through a process of the
-    TensorFlow backend: LiteRT's own operations only, each weight once, depth as a loop.
+    It takes int32 ids from the preprocessor and returns numbers, under the same names
+    as the ONNX export. Every backend writes the same file, in a process with the
+    TensorFlow backend: LiteRT's built-in operations only, each weight stored once, the
+    layers as a loop.
 
-    The file is a zip archive as well, as LiteRT's tools expect it: `metadata.json` says
-    which task it is, its labels, the longest row and versions, and `labels.txt` has
-    the classes, one a line. `zipfile` and `unzip` read both.
+    The file is also a zip archive, as LiteRT's tools expect: `metadata.json` contains
+    the task, its labels, the longest row and versions, and `labels.txt` the classes,
+    one per line. `zipfile` and `unzip` read both.
 
     Args:
         task: A task.
         path: Path. The file.
-        sequence_length: int. Tokens in a row, for devices that want shapes to be
-            known; shorter rows are padded. Defaults to `None`, rows of any length.
-            There may be any number of rows.
+        sequence_length: int. Tokens in a row, for devices that need fixed shapes;
+            shorter rows are padded. Defaults to `None`, rows of any length. The number
+            of rows is variable in any case.
         quantize: `"dynamic_int8"` stores matrices in int8, a quarter of the size, and
-            rounds activations as it multiplies, row by row. `"fp16"` stores weights in
-            float16, half the size, and computes in float32. Defaults to `None`.
-        overwrite: bool. Whether a file that is there is replaced. Defaults to `False`.
+            rounds activations for each multiplication, row by row. `"fp16"` stores
+            weights in float16, half the size, and computes in float32. Defaults to
+            `None`.
+        overwrite: bool. Whether to replace an existing file. Defaults to `False`.
 
     Returns:
         The path.
 
     Raises:
         ImportError: If TensorFlow is not installed.
-        FileExistsError: If there is such a file, and `overwrite` is `False`.
+        FileExistsError: If the file exists and `overwrite` is `False`.
         IsADirectoryError: If `path` is a directory.
-        OSError: If it cannot be written there.
-        ValueError: If an argument is none of these, the task is none of those that
-            export, or it is quantized to anything but int8.
-        RuntimeError: If the other process failed; its last words are in the message.
+        OSError: If the file cannot be written.
+        ValueError: If an argument is invalid, or the task cannot be exported or is
+            quantized to a type other than int8.
+        RuntimeError: If the other process failed; the message contains the end of its
+            error output.
     """
     _check_arguments(task, sequence_length, quantize)
     check_is_served(task)
@@ -73,7 +76,7 @@ def export_litert(
         float_task(task).save_to_preset(preset)
         program = "keras_albert.serving.write_litert"
         run_in_tensorflow("LiteRT model", program, str(preset), str(partial), options)
-        # Behind the model, where its readers do not look.
+        # Appended after the model, where runtimes ignore it.
         with zipfile.ZipFile(partial, "a") as archive:
             text = json.dumps(described, indent=2, ensure_ascii=False)
             archive.writestr("metadata.json", text + "\n")

@@ -1,4 +1,4 @@
-"""What tasks compute in LiteRT: from ids to numbers, under the names that ONNX has."""
+"""The LiteRT graphs of tasks: ids to numbers, with the ONNX export's names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +16,11 @@ Tensors = dict[str, Any]
 
 
 class LitertGraph:
-    """A task as a TensorFlow function of ids, to be converted.
+    """A task as a TensorFlow function of ids, for conversion.
 
     Attributes:
-        module: `tf.Module` of all that is stored.
-        function: The function, a signature of int32 inputs.
+        module: `tf.Module` with everything to store.
+        function: The function, with a signature of int32 inputs.
 
     Args:
         task: A task of the TensorFlow backend, in float32.
@@ -29,13 +29,13 @@ class LitertGraph:
 
     def __init__(self, task: Any, sequence_length: int | None) -> None:
         self.task = task
-        # Depth as a loop: the converter writes what is unrolled out in full, and a
-        # runtime lays weights out anew for each layer that multiplies with them.
+        # Layers as a loop: the converter writes unrolled layers out in full, and a
+        # runtime packs the weights again for each of them.
         task.backbone.encoder.unroll = False
         self.module = tf.Module()
         self.module.weights = [variable.value for variable in task.variables]
         ranks = {name: len(spec.shape) for name, spec in task.input.items()}
-        # The model fills in its own likeliest starts.
+        # The model fills in its most likely starts.
         ranks.pop("start_positions", None)
         specs = {
             name: tf.TensorSpec(
@@ -57,7 +57,7 @@ class LitertGraph:
         return name(self.task, ids, outputs) if name else outputs
 
 
-# Inputs that are no row of tokens.
+# Inputs that are not rows of tokens.
 _PLACES = frozenset({"mask_positions"})
 
 
@@ -90,7 +90,7 @@ def _choose(_: Any, ids: Tensors, outputs: Any) -> Tensors:
     return {"logits": outputs, "scores": scores, "index": index}
 
 
-# Who is not here gives its outputs by name.
+# Tasks that are not listed return named outputs already.
 _NAMES: dict[type[Any], Callable[[Any, Tensors, Any], Tensors]] = {
     AlbertClassifier: _classify,
     AlbertMaskedLM: lambda _, __, outputs: {"logits": outputs},

@@ -1,4 +1,4 @@
-"""`[MASK]` as a user writes it, inside a TensorFlow graph."""
+"""Tokenizing texts with `[MASK]` in a TensorFlow graph."""
 
 import sys
 from typing import Any
@@ -12,7 +12,7 @@ _SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 
 
 def tokenize_masks_in_graph(sentence_piece: Any, tokenizer: Any, texts: Any) -> Any:
-    """Do what `tokenize_masks` does, with TensorFlow's operations.
+    """Implement `tokenize_masks` with TensorFlow operations.
 
     Args:
         sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
@@ -23,13 +23,13 @@ def tokenize_masks_in_graph(sentence_piece: Any, tokenizer: Any, texts: Any) -> 
         Ragged int32 tensor `(texts, tokens)`.
     """
     mask = tokenizer.mask_token
-    # One mask more, which is taken back below: an empty string splits into nothing.
+    # An extra mask, removed below, because an empty string splits into no parts.
     parts = tf.strings.split(tf.strings.join([texts, mask]), mask)[:, :-1]
     counts, rows = parts.row_lengths(), parts.value_rowids()
     is_behind = tf.range(tf.size(rows, tf.int64)) != tf.gather(parts.row_starts(), rows)
     parts = parts.values
     ids = sentence_piece.tokenize(parts)
-    # A part that begins without a space goes on with the word of the mask.
+    # A part that begins without a space continues the word of the mask.
     goes_on = is_behind & ~tf.strings.regex_full_match(parts, f"(?s)[{_SPACES}].*")
     is_first = tf.range(tf.size(ids.values, tf.int64)) == tf.gather(
         ids.row_starts(), ids.value_rowids()
@@ -48,7 +48,7 @@ def tokenize_masks_in_graph(sentence_piece: Any, tokenizer: Any, texts: Any) -> 
 
 
 def _inner_pieces(tokenizer: Any) -> Any:
-    """Give each id that of the same piece without a space before it, or -1."""
+    """Map each id to that of the same piece without a leading space, or -1."""
     size = tokenizer.vocabulary_size()
     rows = [np.array([token], np.int32) for token in range(size)]
     inner = [without_space(tokenizer, "x", row) for row in rows]

@@ -1,4 +1,4 @@
-"""What a served masked language model computes."""
+"""The TensorFlow graph of a served masked language model."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from keras_albert.serving.task_graph import TaskGraph, counts_of, text_signature
 from keras_albert.text.graph_packing import pack_in_graph
 from keras_albert.text.word_starts import SPACE
 
-# As `fill_mask` has it by default.
+# The default of `fill_mask`.
 _TOP_K = 5
 
 
 class MaskedLMGraph(TaskGraph):
-    """An `AlbertMaskedLM`: `text` with `[MASK]` in it to the likeliest tokens.
+    """Serves an `AlbertMaskedLM`: `text` with `[MASK]` to the most likely tokens.
 
-    Outputs: `token`, `token_str` and `score`, each `(batch, masks, top_k)`, the
-    likeliest first, for the masks in their order, filled up with 0 and ""; and
-    `count`, `(batch,)`, how many masks the model read: fewer than are written where a
-    text is too long. `top_k` is 5 where nobody says.
+    Outputs: `token`, `token_str` and `score`, each `(batch, masks, top_k)`, most likely
+    first, for the masks in order, padded with 0 and ""; and `count`, `(batch,)`, the
+    number of masks that the model read, which excludes masks in the truncated part of
+    a long text. `top_k` is 5 by default.
     """
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served."""
+        """Return the served functions by name."""
 
         def serve_text(text: Any) -> dict[str, Any]:
             return self._fill(self._pack_masks(text))
@@ -57,7 +57,7 @@ class MaskedLMGraph(TaskGraph):
         positions = tf.RaggedTensor.from_value_rowids(
             at[:, 1], at[:, 0], tf.shape(ids)[0], validate=False
         )
-        # The model wants at least one position; it is left out again.
+        # The model needs at least one position; the extra one is removed below.
         positions = tf.pad(positions.to_tensor(0), [[0, 0], [0, 1]])
         outputs = self.run(inputs | {"mask_positions": positions})
         logits = self.task.token_scores(outputs)[:, :-1]

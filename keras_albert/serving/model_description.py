@@ -1,4 +1,4 @@
-"""What a program that finds an exported model wants to know of it."""
+"""The metadata of exported models."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from keras_albert.presets.versions import versions
 
 
 def describe_model(task: Any, inputs: str) -> dict[str, Any]:
-    """Describe a task, for the metadata of a file.
+    """Describe a task, for the metadata of an exported file.
 
     Args:
         task: A task.
-        inputs: string. What the model takes: `"tokens"` or `"text"`.
+        inputs: string. The type of input: `"tokens"` or `"text"`.
 
     Returns:
-        A dict that JSON can hold.
+        A dict that can be written as JSON.
 
     Example:
         >>> from keras_albert import AlbertBackbone, AlbertClassifier

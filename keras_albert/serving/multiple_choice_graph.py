@@ -1,4 +1,4 @@
-"""What served multiple choice computes."""
+"""The TensorFlow graph of a served multiple choice model."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from keras_albert.text.graph_packing import join_in_graph
 
 
 class MultipleChoiceGraph(TaskGraph):
-    """An `AlbertMultipleChoice`: `context`, `question` and `choices` to scores.
+    """Serves an `AlbertMultipleChoice`: `context`, `question`, `choices` to scores.
 
-    `choices` is `(batch, choices)`; "" stands for a choice that a question lacks.
-    Outputs: `scores`, the probability of each, 0 where there is none; and `index` and
-    `choice`, the likeliest, -1 and "" where there are no choices at all.
+    `choices` is `(batch, choices)`; "" marks a missing choice. Outputs: `scores`, the
+    probability of each choice, 0 for a missing one; and `index` and `choice`, the most
+    likely one, or -1 and "" if all are missing.
     """
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served."""
+        """Return the served functions by name."""
 
         def serve_context(context: Any, question: Any, choices: Any) -> dict[str, Any]:
             tails = fill_in(question, choices)
@@ -35,7 +35,7 @@ class MultipleChoiceGraph(TaskGraph):
         }
 
     def _pack(self, texts: Any, tails: Any, choices: Any) -> dict[str, Any]:
-        """Do what `ChoiceRows` does: a row for each choice."""
+        """Pack a row for each choice, as `ChoiceRows` does."""
         max_length = self.preprocessor.max_length
         count = tf.shape(choices)[1]
         second = self.tokenizer.tokenize(tf.reshape(tails, [-1]))
@@ -43,7 +43,7 @@ class MultipleChoiceGraph(TaskGraph):
         longest = min(self.preprocessor.max_qa_length, max_length - 4)
         kept = tf.minimum(lengths, longest)
         second = _slice(second, lengths - kept, kept)
-        # Which text each row has; a text is tokenized once.
+        # The index of each row's text; a text is tokenized once.
         rows = tf.repeat(tf.range(tf.shape(choices)[0]), count)
         first = self.tokenizer.tokenize(texts)
         lengths = tf.gather(first.row_lengths(), rows)
@@ -53,7 +53,7 @@ class MultipleChoiceGraph(TaskGraph):
         packed = join_in_graph((first, second), self.special)
         is_present = tf.cast(tf.reshape(choices, [-1, 1]) != "", tf.int32)
         packed["padding_mask"] *= is_present
-        # Empty boxes do not say how long their rows are.
+        # With no choices, -1 in the shape would be ambiguous.
         width = tf.shape(packed["token_ids"])[1:]
         shape = tf.concat([tf.shape(choices), width], axis=0)
         return {name: tf.reshape(ids, shape) for name, ids in packed.items()}
@@ -61,7 +61,7 @@ class MultipleChoiceGraph(TaskGraph):
     def _score(self, inputs: dict[str, Any]) -> dict[str, Any]:
         is_present = tf.reduce_any(inputs["padding_mask"] != 0, axis=-1)
         scores = tf.where(is_present, tf.nn.softmax(self.run(inputs)), 0.0)
-        # There is no largest one of nothing.
+        # An argmax over no choices is undefined.
         padded = tf.pad(scores, [[0, 0], [0, 1]], constant_values=-1.0)
         best = tf.argmax(padded, axis=-1, output_type=tf.int32)
         has_choice = tf.reduce_any(is_present, axis=-1)
@@ -75,17 +75,17 @@ class MultipleChoiceGraph(TaskGraph):
 
 
 def fill_in(questions: Any, choices: Any) -> Any:
-    """Put choices into their questions, by RACE's rule.
+    """Insert choices into their questions by RACE's rule.
 
     Args:
         questions: string tensor `(batch,)`.
         choices: string tensor `(batch, choices)`.
 
     Returns:
-        string tensor `(batch, choices)`: the question with the choice in place of each
-        `_`, or before the choice.
+        string tensor `(batch, choices)`: the question with each `_` replaced by the
+        choice or, without a `_`, followed by the choice.
     """
-    # A space that is taken back below: an empty string splits into nothing.
+    # An extra blank, removed below, because an empty string splits into no parts.
     parts = tf.strings.split(tf.strings.join([questions, "_"]), "_")
     blanks = parts.row_lengths() - 2
     ends = blanks[:, None]
@@ -101,6 +101,6 @@ def fill_in(questions: Any, choices: Any) -> Any:
 
 
 def _slice(ragged: Any, begins: Any, lengths: Any) -> Any:
-    """Take a part of each row."""
+    """Return the values of a slice of each row."""
     starts = ragged.row_starts() + begins
     return tf.gather(ragged.values, tf.ragged.range(starts, starts + lengths))

@@ -1,4 +1,4 @@
-"""What a served model of pretraining computes."""
+"""The TensorFlow graph of a served pretraining model."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from keras_albert.serving.task_graph import text_signature
 
 
 class PretrainerGraph(MaskedLMGraph):
-    """An `AlbertPretrainer`: `text` and `text_pair` to `score`, `(batch,)`.
+    """Serves an `AlbertPretrainer`: `text` and `text_pair` to `score`, `(batch,)`.
 
-    The score is the probability that the second follows the first, as `score_order`
-    gives it. `fill_mask`, `fill_mask_pair` and `fill_mask_tokens` are the functions of
-    `MaskedLMGraph`.
+    The score is the probability that the second text follows the first, as
+    `score_order` returns it. `fill_mask`, `fill_mask_pair` and `fill_mask_tokens` are
+    the functions of `MaskedLMGraph`.
     """
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served."""
+        """Return the served functions by name."""
 
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
             return self._score(self.pack(text, text_pair))
@@ -32,7 +32,7 @@ class PretrainerGraph(MaskedLMGraph):
         }
 
     def _score(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        # No mask is asked for, and the model wants one.
+        # The model needs at least one mask position; its output is not used.
         nowhere = tf.zeros(tf.stack([tf.shape(inputs["token_ids"])[0], 1]), tf.int32)
         logits = self.run(inputs | {"mask_positions": nowhere})["sentence_order"]
         return {"score": tf.nn.softmax(logits)[:, 0]}

@@ -1,4 +1,4 @@
-"""What a served question answerer computes."""
+"""The TensorFlow graph of a served question answerer."""
 
 from typing import Any
 
@@ -9,24 +9,24 @@ from keras_albert.serving.window_graph import WindowGraph, run_windows
 from keras_albert.text.character_offsets import graph_tokens_with_offsets
 from keras_albert.text.graph_packing import join_in_graph
 
-# As `answer` has it by default.
+# The default of `answer`.
 _MAX_ANSWER_LENGTH = 30
 
-# No log-probability, but that of a position that the model masks, is as low.
+# Only positions that the model masks have log-probabilities as low as this.
 _IMPOSSIBLE = -1e20
 
 
 class QuestionAnswererGraph(TaskGraph):
-    """An `AlbertQuestionAnswerer`: `question` and `context` to the answer.
+    """Serves an `AlbertQuestionAnswerer`: `question` and `context` to the answer.
 
-    It answers as `answer` does with its defaults, over the same windows, however long
-    the context. Outputs, each `(batch,)`: `answer`, `score`, a probability, `start` and
-    `end`, in characters of the context. "No answer" is "" from 0 to 0; a blank context
-    has none either.
+    It returns what `answer` does with its defaults, over the same windows, for contexts
+    of any length. Outputs, each `(batch,)`: `answer`, `score`, a probability, `start`
+    and `end`, in characters of the context. "No answer" is "" from 0 to 0, also for a
+    blank context.
     """
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served."""
+        """Return the served functions by name."""
 
         def serve_question(question: Any, context: Any) -> dict[str, Any]:
             return self._answer(question, context)
@@ -43,7 +43,7 @@ class QuestionAnswererGraph(TaskGraph):
     def _with_starts(self, inputs: dict[str, Any]) -> dict[str, Any]:
         if self.task.head != "conditional":
             return inputs
-        # The model's own likeliest starts.
+        # -1 selects the model's most likely starts.
         rows = tf.shape(inputs["token_ids"])[0]
         unknown = tf.fill(tf.stack([rows, self.task.start_n_top]), -1)
         return inputs | {"start_positions": unknown}
@@ -54,8 +54,8 @@ class QuestionAnswererGraph(TaskGraph):
         outputs = run_windows(self.task, self._with_starts(packed))
         token, is_owned = windows.places(offsets, tf.shape(packed["token_ids"])[1])
         starts, scores, null = self._search(outputs, is_owned)
-        # A piece of a blank, or half a character, stands for no text of its own.
-        # One token more, so that there is one where all contexts are blank.
+        # A piece that is a blank, or half a character, has no text. An extra token
+        # keeps the tensors non-empty if all contexts are blank.
         first, last = (
             tf.concat([place.values, [0]], axis=0) for place in (first, last)
         )
@@ -66,7 +66,7 @@ class QuestionAnswererGraph(TaskGraph):
         has_text = ends > tf.gather(first, token)[..., None]
         scores = tf.where(has_text, scores, -float("inf"))
 
-        # The best of each window, and of these the best of each question.
+        # The best span of each window, then the best window of each question.
         width = tf.shape(scores, tf.int64)[-1]
         flat = tf.reshape(scores, tf.stack([tf.shape(scores)[0], -1]))
         flat = tf.pad(flat, [[0, 0], [0, 1]], constant_values=-float("inf"))
@@ -80,7 +80,7 @@ class QuestionAnswererGraph(TaskGraph):
             tf.where(is_best, number, tf.size(found) - 1), windows.documents, count
         )
         place = tf.gather(place, window)
-        # The last place is that of nothing at all.
+        # The last place is the padding, chosen if there are no spans at all.
         which = tf.minimum(place // width, tf.shape(token, tf.int64)[1] - 1)
         token = tf.gather(tf.gather(token, window), which, batch_dims=1)
         start = tf.gather(first, token)
@@ -89,7 +89,7 @@ class QuestionAnswererGraph(TaskGraph):
         return self._choose(contexts, start, end, best, null)
 
     def _windows(self, questions: Any, contexts: Any) -> tuple[WindowGraph, Any, Any]:
-        """Do what `SpanWindows` does."""
+        """Pack questions with windows of their contexts, as `SpanWindows` does."""
         preprocessor = self.preprocessor
         budget = preprocessor.max_length - 3
         longest = min(preprocessor.max_query_length, budget // 2)
@@ -106,12 +106,12 @@ class QuestionAnswererGraph(TaskGraph):
         return windows, join_in_graph(segments, self.special), offsets
 
     def _search(self, outputs: dict[str, Any], is_owned: Any) -> tuple[Any, Any, Any]:
-        """Do what `span_candidates` does in windows.
+        """Score spans in windows, as `span_candidates` does.
 
         Returns:
-            The positions of starts, `(windows, starts)`; the log-probabilities of the
-            spans from there on, `(windows, starts, lengths)`; and how sure each window
-            is that there is no answer.
+            The start positions, `(windows, starts)`; the log-probabilities of the
+            spans from there, `(windows, starts, lengths)`; and each window's score for
+            "no answer".
         """
         start_scores = tf.nn.log_softmax(outputs["start_logits"])
         end_scores = tf.nn.log_softmax(outputs["end_logits"])
@@ -120,7 +120,7 @@ class QuestionAnswererGraph(TaskGraph):
         if self.task.head == "conditional":
             order = tf.argsort(-outputs["start_logits"], stable=True)
             starts = order[:, : self.task.start_n_top]
-            # A row of fewer positions than starts repeats the last one.
+            # A row may have fewer positions than starts; the last start repeats.
             end_scores = end_scores[:, : tf.shape(starts)[1]]
             bands = _pad_ends(end_scores)
             bands = tf.gather(bands, starts[..., None] + ends, batch_dims=2)
@@ -140,7 +140,7 @@ class QuestionAnswererGraph(TaskGraph):
     def _choose(
         self, contexts: Any, start: Any, end: Any, best: Any, null: Any
     ) -> dict[str, Any]:
-        """Put "no answer" where the threshold says so, or nothing was found."""
+        """Return "no answer" above the threshold, or if no span was found."""
         is_found = best > _IMPOSSIBLE
         is_conditional = self.task.head == "conditional"
         chance = tf.sigmoid(null) if is_conditional else tf.exp(null)
@@ -159,6 +159,6 @@ class QuestionAnswererGraph(TaskGraph):
 
 
 def _pad_ends(scores: Any) -> Any:
-    """Let spans reach behind the row, where none can end."""
+    """Pad the scores so that spans past the end of the row are impossible."""
     shape = tf.concat([tf.shape(scores)[:-1], [_MAX_ANSWER_LENGTH - 1]], axis=0)
     return tf.concat([scores, tf.fill(shape, -float("inf"))], axis=-1)

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-# Castagnoli's polynomial, its bits reversed.
+# The Castagnoli polynomial with its bits reversed.
 _POLYNOMIAL = 0x82F63B78
 
 
@@ -25,7 +25,7 @@ def write_records(path: Path, records: Iterable[bytes]) -> None:
     """Write a TFRecord file.
 
     Source: [the format](https://www.tensorflow.org/tutorials/load_data/tfrecord):
-    length, its checksum, record, its checksum.
+    length, checksum of the length, record, checksum of the record.
 
     Args:
         path: Path. The file.
@@ -46,7 +46,7 @@ def write_records(path: Path, records: Iterable[bytes]) -> None:
 
 
 def read_records(path: Path) -> list[bytes]:
-    """Read a TFRecord file, and check it.
+    """Read a TFRecord file and check its checksums.
 
     Args:
         path: Path. The file.
@@ -79,6 +79,6 @@ def _checksum(contents: bytes) -> bytes:
     for byte in contents:
         rest = _TABLE[(rest ^ byte) & 0xFF] ^ (rest >> 8)
     rest ^= 0xFFFFFFFF
-    # Masked: a checksum of a checksum would be known beforehand.
+    # Masked, because a CRC over data that contains its own CRC is a constant.
     masked = (((rest >> 15) | (rest << 17)) + 0xA282EAD8) & 0xFFFFFFFF
     return struct.pack("<I", masked)

@@ -1,4 +1,4 @@
-"""Requests to a server, as people type them."""
+"""Example requests to a server, in JSON."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-# As protocol buffers name dtypes in JSON, and where the values stand.
+# The names of dtypes and of value fields in the JSON form of protocol buffers.
 _FIELDS = {"object": ("DT_STRING", "string_val"), "int32": ("DT_INT32", "int_val")}
 
 
@@ -16,7 +16,7 @@ def rest_example(signature: str, inputs: Mapping[str, Any]) -> str:
 
     Args:
         signature: string. The name of the signature.
-        inputs: Arrays by name, of which the first row is taken.
+        inputs: Arrays by name; only the first row is used.
 
     Returns:
         The JSON for `POST http://HOST:8501/v1/models/NAME:predict`.
@@ -36,12 +36,12 @@ def grpc_example(signature: str, inputs: Mapping[str, Any], model: str) -> str:
 
     Args:
         signature: string. The name of the signature.
-        inputs: Arrays by name, of which the first row is taken.
+        inputs: Arrays by name; only the first row is used.
         model: string. The model's name in the server.
 
     Returns:
-        A `PredictRequest` in JSON, as grpcurl and `google.protobuf.json_format` read
-        it. Strings are in base64.
+        A `PredictRequest` in JSON for grpcurl or `google.protobuf.json_format`.
+        Strings are in base64.
     """
     tensors = {}
     for name, array in inputs.items():

@@ -1,8 +1,8 @@
 """The JSON of TensorFlow Serving's REST interface.
 
 Source: [RESTful API](https://www.tensorflow.org/tfx/serving/api_rest), "Predict API".
-A request has its inputs in rows, `{"instances": [{"text": "a"}, ...]}`, or in columns,
-`{"inputs": {"text": ["a", ...]}}`, and gets its answers alike.
+A request contains its inputs in rows, `{"instances": [{"text": "a"}, ...]}`, or in
+columns, `{"inputs": {"text": ["a", ...]}}`; the response has the same form.
 """
 
 import base64
@@ -24,8 +24,8 @@ class RestRequest(NamedTuple):
 
     Attributes:
         signature: string. The name of the signature.
-        inputs: dict of names and arrays; strings are objects, bytes.
-        in_rows: bool. Whether it came in rows, and the answer goes so.
+        inputs: dict of names and arrays; strings are object arrays of bytes.
+        in_rows: bool. Whether the request, and so the response, is in rows.
     """
 
     signature: str
@@ -43,17 +43,17 @@ def read_rest_request(
 
     Args:
         body: string or bytes. JSON.
-        signatures: Those of the model, by name.
-        max_rows: int or `None`. The most rows. Defaults to `None`, any number.
-        max_characters: int or `None`. The most characters of a text, or bytes of one
-            in base64. Defaults to `None`, any number.
+        signatures: The model's signatures by name.
+        max_rows: int or `None`. Maximum number of rows. Defaults to `None`, no limit.
+        max_characters: int or `None`. Maximum characters of a text, or bytes of a text
+            in base64. Defaults to `None`, no limit.
 
     Returns:
         `RestRequest`.
 
     Raises:
-        ValueError: If it is no such request; the message says what a server would
-            refuse it for, or which bound it exceeds.
+        ValueError: If the request is invalid or exceeds a limit; the message contains
+            the reason.
 
     Example:
         >>> from keras_albert.serving.rest_json import read_rest_request
@@ -102,14 +102,14 @@ def read_rest_request(
 
 
 def write_rest_response(outputs: Mapping[str, Any], in_rows: bool) -> str:
-    """Write the answer.
+    """Write the body of a response.
 
     Args:
-        outputs: Arrays by name, the batch their first axis.
-        in_rows: bool. Whether the request came in rows.
+        outputs: Arrays by name, with the batch as the first axis.
+        in_rows: bool. Whether the request was in rows.
 
     Returns:
-        JSON. One output alone has no name.
+        JSON. A single output has no name.
 
     Example:
         >>> import numpy as np
@@ -177,7 +177,7 @@ def _read_tensor(
 
 
 def _flatten(values: Any, depth: int, flat: list[Any]) -> list[int] | None:
-    """Put all values into `flat`, and give their shape if they have one."""
+    """Append all values to `flat`; return their shape, or `None` if ragged."""
     if not depth:
         flat.append(values)
         return []
@@ -190,14 +190,14 @@ def _flatten(values: Any, depth: int, flat: list[Any]) -> list[int] | None:
 
 
 def _read_value(value: Any, dtype: str) -> Any:
-    """Give what a tensor holds, or `None` if the value is none of its dtype's."""
+    """Return the value for a tensor, or `None` if it does not fit the dtype."""
     if dtype == "string":
         if isinstance(value, dict) and set(value) == {"b64"}:
             try:
                 return base64.b64decode(value["b64"], validate=True)
             except (TypeError, ValueError, binascii.Error):
                 return None
-        # A lone surrogate is no text.
+        # A lone surrogate cannot be encoded.
         return value.encode(errors="replace") if isinstance(value, str) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

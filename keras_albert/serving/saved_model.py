@@ -1,4 +1,4 @@
-"""Writing a TensorFlow SavedModel from any backend."""
+"""The TensorFlow SavedModel export, from any backend."""
 
 import json
 from pathlib import Path
@@ -26,39 +26,40 @@ def export_saved_model(
 ) -> Path:
     """Write a SavedModel that takes strings, as a version for TensorFlow Serving.
 
-    There is one way, whatever backend trained the model: its weights go into a
-    model of the TensorFlow backend in a process of its own, which writes the graph.
-    It has core and tensorflow-text operations only, each weight once, and works in a
-    program that knows neither Keras nor this package.
+    The export is the same for every backend: a separate process with the TensorFlow
+    backend loads the weights and writes the graph. The graph contains only core and
+    tensorflow-text operations, stores each weight once, and runs in programs without
+    Keras or this package.
 
-    A version is a folder with a number for a name. It appears in one step, when it is
-    whole: a server that watches `path` takes it from there. Its `assets.extra` says
-    what it takes and gives, and how it came to be (`manifest.json`), names the classes
-    (`labels.txt`), and holds the requests that a server warms up with.
+    A version is a directory whose name is a number. It appears in one step, when it is
+    complete, so that a server watching `path` can load it. Its `assets.extra` contains
+    the signatures and the origin of the model (`manifest.json`), the class names
+    (`labels.txt`), and the server's warm-up requests.
 
     Args:
         task: A task with a preprocessor.
         path: Path. The directory of the model's versions.
-        version: int. Which version to write, from 0; it must be new. Defaults to
-            `None`, the highest that is there and one more.
-        max_length: int. The most tokens in a row: a batch is padded to its longest
-            text, and no further than this. Defaults to `None`, what the preprocessor
-            has.
-        top_k: int. Of a classifier: it also gives the `top_k_labels` and
-            `top_k_scores` of so many classes. Of a masked language model: how many
-            tokens it gives for a mask. Defaults to `None`: none, and 5.
+        version: int. The version to write, 0 or higher; it must be new. Defaults to
+            `None`, the highest existing version plus one.
+        max_length: int. Maximum number of tokens in a row: a batch is padded to its
+            longest text, up to this length. Defaults to `None`, the preprocessor's
+            value.
+        top_k: int. For a classifier: also return `top_k_labels` and `top_k_scores` of
+            this many classes. For a masked language model: the number of tokens for
+            each mask. Defaults to `None`: no such outputs, and 5 tokens.
 
     Returns:
         The directory of the version, `path/1` for the first.
 
     Raises:
         ImportError: If TensorFlow or tensorflow-text is not installed.
-        FileExistsError: If there is such a version.
+        FileExistsError: If the version exists.
         NotADirectoryError: If `path` is a file.
-        OSError: If it cannot be written there.
-        ValueError: If the task has no preprocessor, or is none of those that export,
-            or an option does not fit it, or the version is none that a server takes.
-        RuntimeError: If the other process failed; its last words are in the message.
+        OSError: If the version cannot be written.
+        ValueError: If the task has no preprocessor or cannot be exported, an option
+            does not fit it, or the version is not valid for a server.
+        RuntimeError: If the other process failed; the message contains the end of its
+            error output.
     """
     check_is_served(task)
     if task.preprocessor is None:
@@ -85,13 +86,13 @@ def export_saved_model(
         program = "keras_albert.serving.write_saved_model"
         arguments = (str(preset), str(directory), json.dumps(options))
         run_in_tensorflow("SavedModel", program, *arguments)
-        # Another process may have taken the number: its files must not mix with these.
+        # Another process may have written this version; files of both must not mix.
         _check_new_version(target)
     return target
 
 
 def _describe_training(task: Any) -> dict[str, Any]:
-    """Say what a task knows of its training; a loaded one has another optimizer."""
+    """Describe a task's training; a loaded task has a different optimizer."""
     described = {
         "backend": keras.config.backend(),
         "dtype": task.backbone.dtype_policy.name,

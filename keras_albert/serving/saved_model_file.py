@@ -1,4 +1,4 @@
-"""What a SavedModel's file says of it, read without TensorFlow."""
+"""Reading the file of a SavedModel without TensorFlow."""
 
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,8 @@ class TensorSpec(NamedTuple):
 
     Attributes:
         dtype: string. `"float32"`, `"int32"` or `"string"`.
-        shape: tuple of int and `None`, the latter for any size.
-        place: string. The operation and the number of its output, in the graph.
+        shape: tuple of int and `None`; `None` for any size.
+        place: string. The operation in the graph and the index of its output.
     """
 
     dtype: str
@@ -25,7 +25,7 @@ class TensorSpec(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """A function that is served.
+    """A served function.
 
     Attributes:
         inputs: dict of names and `TensorSpec`.
@@ -37,18 +37,18 @@ class Signature(NamedTuple):
 
 
 class SavedModelFile:
-    """The graph of a SavedModel, in parts.
+    """The graph of a SavedModel.
 
     Attributes:
-        min_consumer: int. The oldest version of the format of graphs that reads it.
-        has_no_defaults: bool. Whether attributes at their defaults were left out, so
-            that a TensorFlow which does not know them yet reads it.
+        min_consumer: int. The lowest graph format version that can read it.
+        has_no_defaults: bool. Whether attributes with default values were removed, so
+            that a TensorFlow version without these attributes can read it.
 
     Args:
-        directory: Path. That of one version.
+        directory: Path. The directory of one version.
 
     Raises:
-        ValueError: If it holds no SavedModel, or a damaged one.
+        ValueError: If it contains no SavedModel, or a damaged one.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -81,13 +81,13 @@ class SavedModelFile:
 
     @cached_property
     def signatures(self) -> dict[str, Signature]:
-        """The functions that are served, by their names."""
+        """The served functions by name."""
         return {
             entry.key: Signature(
                 _read_specs(entry.value.inputs), _read_specs(entry.value.outputs)
             )
             for entry in sorted(self._graph.signature_def, key=lambda entry: entry.key)
-            # What loads a model is none of them.
+            # Functions that run when a model is loaded are not served.
             if not entry.key.startswith("__")
         }
 

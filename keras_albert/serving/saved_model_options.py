@@ -1,4 +1,4 @@
-"""What a caller may choose about a SavedModel, checked before any work."""
+"""Options of the SavedModel export, checked before the export begins."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from keras_albert.text.windows import window_stride
 def saved_model_options(
     task: Any, max_length: int | None, top_k: int | None
 ) -> dict[str, int | None]:
-    """Check options, and fill in what depends on the task.
+    """Check options and fill in defaults that depend on the task.
 
     Args:
         task: A task with a preprocessor.
@@ -19,10 +19,10 @@ def saved_model_options(
         top_k: int or `None`. See `export_saved_model`.
 
     Returns:
-        `max_length` and `top_k`, as JSON holds them.
+        `max_length` and `top_k`, in a form for JSON.
 
     Raises:
-        ValueError: If one of them does not fit the task.
+        ValueError: If an option does not fit the task.
     """
     preprocessor = task.preprocessor
     if max_length is None:
@@ -35,7 +35,7 @@ def saved_model_options(
             f"row that the model reads. Received: max_length={max_length!r}"
         )
         raise ValueError(msg)
-    # Of the token classifier, whose windows may be shorter than they were.
+    # The token classifier's stride must fit its windows, which may now be shorter.
     window_stride(getattr(preprocessor, "stride", None), max_length - 2)
     if top_k is not None:
         most = _most_answers(task)

@@ -1,14 +1,14 @@
-"""The operations that a stock TensorFlow Serving has, as data."""
+"""The operations of a stock TensorFlow Serving."""
 
 from collections.abc import Collection
 
-# Beyond TensorFlow's own, those of tensorflow-text.
+# The operations of tensorflow-text, in addition to TensorFlow's.
 #
 # Source: `SUPPORTED_TENSORFLOW_OPS` in `tensorflow_serving/model_servers/BUILD` of
 # [TensorFlow Serving](https://github.com/tensorflow/serving) links
 # `@org_tensorflow_text//tensorflow_text:ops_lib`; that target, in
 # `tensorflow_text/BUILD` of [TensorFlow Text](https://github.com/tensorflow/text), has
-# a library for each shared object of the wheel. Those of 2.21.1 register these.
+# a library for each shared object of the wheel. The list is from version 2.21.1.
 TEXT_OPERATIONS = frozenset(
     (
         "CaseFoldUTF8",
@@ -52,22 +52,22 @@ TEXT_OPERATIONS = frozenset(
     )
 )
 
-# TensorFlow's Python library has these and a server has not, or only for a graph that
-# the very same version of XLA compiled: those behind jax2tf, and calls into Python.
+# Operations of TensorFlow's Python library that a server lacks, or supports only for
+# graphs compiled by the same XLA version: those of jax2tf, and calls into Python.
 NOT_SERVED = ("EagerPyFunc", "PyFunc", "Xla")
 
 
 def unknown_operations(
     operations: Collection[str], core: Collection[str]
 ) -> tuple[str, ...]:
-    """Find what a stock server has not.
+    """Find the operations that a stock server lacks.
 
     Args:
-        operations: Names. Those of a graph.
-        core: Names. Those that TensorFlow's own library has.
+        operations: Names of operations in a graph.
+        core: Names of operations in TensorFlow's library.
 
     Returns:
-        The others, in order.
+        The missing ones, sorted.
 
     Example:
         >>> from keras_albert.serving.served_operations import unknown_operations

@@ -1,4 +1,4 @@
-"""Which graph is whose, in each format."""
+"""Maps tasks to their serving graphs in each format."""
 
 from importlib import import_module
 from typing import Any
@@ -11,7 +11,7 @@ from keras_albert.tasks.question_answerer import AlbertQuestionAnswerer
 from keras_albert.tasks.text_embedder import AlbertTextEmbedder
 from keras_albert.tasks.token_classifier import AlbertTokenClassifier
 
-# A task's name in modules, and in classes.
+# The part of module names and of class names for each task.
 _TASKS: dict[type[Any], tuple[str, str]] = {
     AlbertClassifier: ("classifier", "Classifier"),
     AlbertMaskedLM: ("masked_lm", "MaskedLM"),
@@ -21,8 +21,8 @@ _TASKS: dict[type[Any], tuple[str, str]] = {
     AlbertTextEmbedder: ("text_embedder", "TextEmbedder"),
     AlbertTokenClassifier: ("token_classifier", "TokenClassifier"),
 }
-# What a format makes of the two. Modules by name: they need TensorFlow or onnx, and
-# only who exports has that.
+# Patterns for modules and classes. Modules are imported by name when needed, because
+# they require TensorFlow or onnx.
 _FORMATS = {
     "tf_saved_model": ("{}_graph", "{}Graph"),
     "onnx": ("onnx_{}", "Onnx{}"),
@@ -30,14 +30,14 @@ _FORMATS = {
 
 
 def check_is_served(task: Any) -> None:
-    """Refuse a task that no graph is known of.
+    """Raise if a task cannot be exported.
 
     Args:
         task: A task.
 
     Raises:
-        ValueError: If its class is none of this package's, a subclass included: what
-            it does otherwise would be lost.
+        ValueError: If its class is not one of this package's. Subclasses are refused,
+            too, because changes in behaviour would be lost.
     """
     if type(task) not in _TASKS:
         known = ", ".join(sorted(each.__name__ for each in _TASKS))
@@ -49,7 +49,7 @@ def check_is_served(task: Any) -> None:
 
 
 def check_tokenizer(task: Any) -> None:
-    """Refuse a tokenizer that cuts texts: graphs tokenize with the vocabulary alone.
+    """Raise if a tokenizer truncates texts, which graphs do not support.
 
     Args:
         task: A task with a preprocessor.
@@ -68,14 +68,14 @@ def check_tokenizer(task: Any) -> None:
 
 
 def graph_class(task: Any, format: str) -> Any:  # noqa: A002  (Keras' own name)
-    """Find the graph of a task.
+    """Return the graph class of a task.
 
     Args:
-        task: A task that `check_is_served` lets pass.
+        task: A task that passes `check_is_served`.
         format: string. `"tf_saved_model"` or `"onnx"`.
 
     Returns:
-        Its class.
+        The class of the graph.
     """
     module, name = (
         pattern.format(part)

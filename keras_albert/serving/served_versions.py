@@ -1,16 +1,16 @@
-"""The versions of a SavedModel, as a server counts them."""
+"""The version directories of a SavedModel, by a server's rules."""
 
 from pathlib import Path
 
 
 def served_versions(path: Path) -> dict[int, Path]:
-    """Find the versions below a directory.
+    """Find the versions in a directory.
 
     Args:
-        path: Path. The directory of the model; it need not be there.
+        path: Path. The directory of the model; it need not exist.
 
     Returns:
-        Their directories by number, rising: what has a number for a name.
+        The entries whose names are numbers, by number in ascending order.
 
     Example:
         >>> import tempfile

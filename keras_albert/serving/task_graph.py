@@ -1,4 +1,4 @@
-"""What the served graphs of all tasks share."""
+"""The base class of all served TensorFlow graphs."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -10,21 +10,21 @@ import tensorflow_text as tf_text
 from keras_albert.tasks.id_arrays import ID_NAMES
 from keras_albert.text.graph_packing import pack_in_graph
 
-# A server pads names and texts with nothing, and numbers with zero.
+# A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
 
 
 class TaskGraph:
-    """A task as TensorFlow functions from strings to answers.
+    """A task as TensorFlow functions from strings to predictions.
 
-    A subclass says which (`signatures`). Every output has the batch as its first axis,
-    which a server that joins requests to batches relies on, and is of int32, float32 or
-    strings.
+    Subclasses define the functions (`signatures`). Every output is an int32, float32 or
+    string tensor with the batch as its first axis, as required by servers that combine
+    requests into batches.
 
     Args:
         task: A task of the TensorFlow backend, with a preprocessor.
-        top_k: int or `None`. How many of the likeliest it gives, where it gives them.
-            Defaults to `None`: what its class says.
+        top_k: int or `None`. How many of the most likely results to return, for tasks
+            that return them. Defaults to `None`, the default of the subclass.
     """
 
     def __init__(self, task: Any, top_k: int | None = None) -> None:
@@ -35,14 +35,14 @@ class TaskGraph:
         self.tokenizer = tf_text.SentencepieceTokenizer(
             model=task.preprocessor.tokenizer.proto, out_type=tf.int32
         )
-        # All that is written beside the functions. Keras' own tracking of the model
-        # would write each weight twice.
+        # Everything to save beside the functions. Saving the Keras model itself would
+        # write each weight twice.
         self.module = tf.Module()
         self.module.weights = [variable.value for variable in task.variables]
         self.module.tokenizer = self.tokenizer
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served, by their names."""
+        """Return the served functions by name."""
         raise NotImplementedError
 
     def run(self, inputs: dict[str, Any]) -> Any:
@@ -50,7 +50,7 @@ class TaskGraph:
         return self.task(inputs, training=False)
 
     def pack(self, *texts: Any) -> dict[str, Any]:
-        """Pack each text, or each pair, into a row, as long as the longest."""
+        """Pack each text or pair into a row, padded to the longest."""
         return pack_in_graph(
             tuple(self.tokenizer.tokenize(text) for text in texts),
             self.special,
@@ -61,11 +61,11 @@ class TaskGraph:
     def tokens_signature(
         self, answer: Callable[[dict[str, Any]], dict[str, Any]], rank: int = 2
     ) -> Any:
-        """Make the function that takes ids instead of strings.
+        """Make the served function that takes ids instead of strings.
 
         Args:
-            answer: From the model's inputs to the outputs.
-            rank: int. That of the ids, whose last axis is the row's. Defaults to `2`.
+            answer: A function from the model's inputs to the outputs.
+            rank: int. Rank of the ids, with tokens on the last axis. Defaults to `2`.
 
         Returns:
             A function of `token_ids`, `segment_ids` and `padding_mask`.
@@ -83,11 +83,12 @@ class TaskGraph:
                 self.task.backbone.max_sequence_length,
                 "`token_ids` has more tokens than the model reads. Truncate its rows.",
             )
-            # Or an operation deep in the model may fail first and say less.
+            # Otherwise an operation of the model may fail first, with a less clear
+            # message.
             with tf.control_dependencies([fits]):
                 token_ids = tf.identity(token_ids)
-            # A server pads a ragged batch with each row's first element, so that a
-            # padded mask says 1 where there is nothing.
+            # A server pads a ragged batch with each row's first element, so that the
+            # padded part of the mask is 1.
             is_real = tf.cast(token_ids != self.special.pad, tf.int32)
             return answer(
                 {
@@ -101,14 +102,14 @@ class TaskGraph:
 
 
 def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any:
-    """Make a served function of one that takes strings.
+    """Make a served function from a function of strings.
 
     Args:
         function: From string tensors to a dict of outputs.
-        **ranks: For each argument its rank, the batch counted.
+        **ranks: For each argument its rank, including the batch.
 
     Returns:
-        The function.
+        The served function.
     """
     specs = [
         tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
@@ -122,17 +123,17 @@ def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any
 
 
 def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
-    """Refuse, when a request comes, what has not as many rows or axes as it should.
+    """Check at run time that tensors have the right rank and equal numbers of rows.
 
-    A server checks dtypes alone, and some operations of tensorflow-text read beyond
-    the end of a shorter input, which ends the whole process.
+    A server checks dtypes only, and some operations of tensorflow-text read beyond the
+    end of a shorter input, which crashes the process.
 
     Args:
         tensors: Sequence of tensors.
         specs: Sequence of `tf.TensorSpec`, one for each.
 
     Returns:
-        The tensors, to be used in place of those that were given.
+        The checked tensors, to be used instead of the originals.
     """
     tensors = [
         tf.ensure_shape(tensor, spec.shape)
@@ -144,21 +145,21 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
     alike = [
         tf.debugging.assert_equal(count, counts[0], message) for count in counts[1:]
     ]
-    # Or what comes behind would not wait.
+    # Otherwise later operations would not wait for the checks.
     with tf.control_dependencies(alike):
         return [tf.identity(tensor) for tensor in tensors]
 
 
 def rows_of(values: Any, rows: Any, count: Any) -> Any:
-    """Put values into the rows that they belong to, filled up to the longest.
+    """Arrange values in rows, padded to the longest.
 
     Args:
         values: Tensor `(values,)`, row by row.
-        rows: Integer tensor `(values,)`. The row of each, rising.
-        count: Integer. How many rows there are.
+        rows: Integer tensor `(values,)`. The row of each value, ascending.
+        count: Integer. The number of rows.
 
     Returns:
-        Tensor `(count, most)`; "" or 0 where a row has fewer.
+        Tensor `(count, most)`, padded with "" or 0.
     """
     ragged = tf.RaggedTensor.from_value_rowids(
         values, tf.cast(rows, tf.int64), tf.cast(count, tf.int64), validate=False
@@ -167,5 +168,5 @@ def rows_of(values: Any, rows: Any, count: Any) -> Any:
 
 
 def counts_of(rows: Any, count: Any) -> Any:
-    """Count the values of each row; see `rows_of`. Gives int32 `(count,)`."""
+    """Return the number of values in each row, int32 `(count,)`; see `rows_of`."""
     return tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, count)

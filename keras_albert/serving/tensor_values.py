@@ -1,4 +1,4 @@
-"""Arrays as TensorFlow's tensor messages."""
+"""Conversion between arrays and TensorFlow's tensor messages."""
 
 import math
 from typing import Any
@@ -8,13 +8,13 @@ import numpy.typing as npt
 
 from keras_albert.serving.tensorflow_messages import TensorProto
 
-# TensorFlow's numbers of the dtypes that served models have.
+# TensorFlow's numbers for the dtypes of served models.
 DTYPES = {1: "float32", 3: "int32", 7: "string"}
 DTYPE_NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
 def write_tensor(array: Any) -> Any:
-    """Make a message of an array.
+    """Convert an array to a message.
 
     Args:
         array: float32, int32, or bytes as objects.
@@ -25,7 +25,7 @@ def write_tensor(array: Any) -> Any:
     array = np.asarray(array)
     dtype = "string" if array.dtype == object else array.dtype.name
     message = TensorProto(dtype=DTYPE_NUMBERS[dtype])
-    message.tensor_shape.SetInParent()  # a scalar has a shape too, an empty one
+    message.tensor_shape.SetInParent()  # a scalar has a shape, too: an empty one
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
     if dtype == "string":
@@ -36,16 +36,16 @@ def write_tensor(array: Any) -> Any:
 
 
 def read_tensor(message: Any) -> npt.NDArray[Any]:
-    """Make an array of a message.
+    """Convert a message to an array.
 
     Args:
-        message: A `TensorProto`, as `write_tensor` or TensorFlow makes it.
+        message: A `TensorProto` from `write_tensor` or TensorFlow.
 
     Returns:
         float32, int32, or bytes as objects.
 
     Raises:
-        ValueError: If its dtype is another one, or it has not what its shape says.
+        ValueError: If it has a different dtype, or its content does not fit its shape.
     """
     shape = [dim.size for dim in message.tensor_shape.dim]
     dtype = DTYPES.get(message.dtype)
@@ -59,7 +59,7 @@ def read_tensor(message: Any) -> npt.NDArray[Any]:
     if message.tensor_content:
         return np.frombuffer(message.tensor_content, kind).reshape(shape)
     values = [*message.string_val, *message.float_val, *message.int_val]
-    # TensorFlow leaves out what repeats the last value.
+    # TensorFlow omits repetitions of the last value.
     values += values[-1:] * (math.prod(shape) - len(values))
     array = np.empty(len(values), kind)
     array[:] = values

@@ -1,8 +1,8 @@
 """TensorFlow's and TensorFlow Serving's messages, for programs without either.
 
-Who exports has TensorFlow; tensorflow-serving-api, which describes the requests, asks
-for one version of it. A map stands here as what it is in a file: a repeated message of
-`key` and `value`.
+An export needs TensorFlow; tensorflow-serving-api, which defines the requests, would
+require one particular version of it. A map is declared as it is stored: a repeated
+message of `key` and `value`.
 
 Source: `saved_model.proto`, `meta_graph.proto`, `graph.proto`, `function.proto`,
 `op_def.proto` and `tensor.proto` of [TensorFlow](https://github.com/tensorflow/tensorflow);
@@ -75,7 +75,7 @@ _MESSAGES = message_classes(
             "string_val": _many(8, "bytes"),
         },
         "TensorEntry": _entry("TensorProto"),
-        # What a server is asked.
+        # Requests to a server.
         "PredictionLog": {"predict_log": Field(6, "PredictLog")},
         "PredictLog": {
             "request": Field(1, "PredictRequest"),

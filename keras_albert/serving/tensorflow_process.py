@@ -1,4 +1,4 @@
-"""A process of the TensorFlow backend, whatever backend is in use here."""
+"""Processes with the TensorFlow backend, started from any backend."""
 
 import errno
 import os
@@ -17,21 +17,21 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
     """Run a module of this package as a program, with TensorFlow as the backend.
 
     Args:
-        what: string. What it writes, for the message.
-        module: string. The module's whole name.
-        *arguments: string. The program's.
+        what: string. What the program writes, for error messages.
+        module: string. The full name of the module.
+        *arguments: string. The program's arguments.
 
     Raises:
-        OSError: If the process had no room to write.
-        RuntimeError: If the process failed or was killed; its last words are in the
-            message.
+        OSError: If the process had no space to write.
+        RuntimeError: If the process failed or was killed; the message contains the end
+            of its error output.
     """
     package_parent = Path(__file__).resolve().parents[2]
     search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "KERAS_BACKEND": "tensorflow",
-        # The graph is the same; the GPU stays with whoever trains.
+        # The graph is the same, and the GPU may be in use by training.
         "CUDA_VISIBLE_DEVICES": "-1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
@@ -55,18 +55,17 @@ def run_child(
     arguments: Sequence[str] = (),
     words: str = "",
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a program of Python's that ends when this process does, however that is.
+    """Run a Python program that ends when this process ends, for any reason.
 
     Args:
         python: Sequence of string. The interpreter, with its options.
         program: string. A module, or the path of a file.
-        environment: Its environment.
+        environment: The environment variables.
         arguments: Sequence of string. Defaults to none.
-        words: string. What it reads from its standard input, which stays open.
-            Defaults to nothing.
+        words: string. Text for its standard input, which stays open. Defaults to `""`.
 
     Returns:
-        Its exit status, and what it said.
+        The exit status, output and errors of the process.
     """
     command = [*python, child_program.__file__, program, *arguments]
     with subprocess.Popen(
@@ -76,12 +75,12 @@ def run_child(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # What a converter says is not always UTF-8.
+        # A converter's output is not always UTF-8.
         errors="replace",
     ) as process:
         if process.stdin is None:
             raise AssertionError("opened with a pipe")
-        # `communicate` closes its own.
+        # A duplicate, because `communicate` closes the original.
         lifeline = os.dup(process.stdin.fileno())
         try:
             output, errors = process.communicate(words)
@@ -94,10 +93,10 @@ def run_child(
 
 
 def describe_end(status: int) -> str:
-    """Say how a process ended.
+    """Describe how a process ended.
 
     Args:
-        status: int. Its exit status; below 0 if a signal killed it.
+        status: int. The exit status; negative if a signal killed the process.
 
     Returns:
         The end of a sentence.

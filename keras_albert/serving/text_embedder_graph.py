@@ -1,4 +1,4 @@
-"""What a served text embedder computes."""
+"""The TensorFlow graph of a served text embedder."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ from keras_albert.serving.task_graph import text_signature
 
 
 class TextEmbedderGraph(DocumentGraph):
-    """An `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`.
+    """Serves an `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`.
 
-    Of `text` and `text_pair` it gives `similarity`, `(batch,)`, the cosine.
-    `serve_document` answers as `embed_documents` does with its defaults.
+    For `text` and `text_pair` it returns `similarity`, `(batch,)`, the cosine.
+    `serve_document` returns what `embed_documents` does with its defaults.
     """
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served."""
+        """Return the served functions by name."""
 
         def serve_text(text: Any) -> dict[str, Any]:
             return self._embed(self.pack(text))
 
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
-            # Each text is read by itself, in a row of its own.
+            # Each text is embedded independently, in a separate row.
             both = self._embed(self.pack(tf.concat([text, text_pair], axis=0)))
             vectors = tf.nn.l2_normalize(both["embedding"], axis=-1, epsilon=1e-14)
             first, second = tf.split(

@@ -1,4 +1,4 @@
-"""What a served token classifier computes."""
+"""The TensorFlow graph of a served token classifier."""
 
 from typing import Any, NamedTuple
 
@@ -27,17 +27,17 @@ class _Entities(NamedTuple):
 
 
 class TokenClassifierGraph(TaskGraph):
-    """An `AlbertTokenClassifier`: `text` of any length to its entities, or its words.
+    """Serves an `AlbertTokenClassifier`: `text` of any length to entities or words.
 
-    It answers as `tag` and `predict_tags` do, from the same words and windows. The
-    default signature gives the entities of each text: `label`, `score`, `start`, `end`
-    (characters) and `text`, each `(batch, most)`, filled up with "" and 0, and `count`,
-    `(batch,)`, how many there are. `serve_words` gives the same of words and their
-    tags; `score` is then the probability of the word's likeliest tag.
+    It returns what `tag` and `predict_tags` do, from the same words and windows. The
+    default signature returns the entities of each text: `label`, `score`, `start`,
+    `end` (characters) and `text`, each `(batch, most)`, padded with "" and 0, and
+    `count`, `(batch,)`, their number. `serve_words` returns the same for words and
+    their tags; `score` is then the probability of the word's most likely tag.
     """
 
     def signatures(self) -> dict[str, Any]:
-        """Give the functions that are served."""
+        """Return the served functions by name."""
 
         def serve_text(text: Any) -> dict[str, Any]:
             words = find_words(text)
@@ -71,10 +71,10 @@ class TokenClassifierGraph(TaskGraph):
         }
 
     def _probabilities(self, words: WordTensors) -> tuple[Any, Any]:
-        """Do what `TaggedDocuments` does: windows of pieces, merged to words.
+        """Run windows of pieces and merge them to words, as `TaggedDocuments` does.
 
         Returns:
-            float tensor `(words, tags)`, and whether the model saw each word.
+            float tensor `(words, tags)`, and whether each word has any tokens.
         """
         pieces = self.tokenizer.tokenize(words.cut(words.starts, words.ends))
         lengths = tf.math.unsorted_segment_sum(
@@ -85,7 +85,7 @@ class TokenClassifierGraph(TaskGraph):
         windows = WindowGraph(lengths, room, stride)
         packed = join_in_graph((windows.take(pieces.values),), self.special)
         logits = run_windows(self.task, packed)
-        # Behind `[CLS]`.
+        # Windows begin after `[CLS]`.
         offsets = tf.ones_like(windows.begins)
         piece, answers = windows.places(offsets, tf.shape(logits)[1])
         at = tf.where(answers)
@@ -102,10 +102,9 @@ class TokenClassifierGraph(TaskGraph):
     def _find_entities(
         self, words: WordTensors, probabilities: Any, is_seen: Any
     ) -> _Entities:
-        """Do what `find_entities` does, for all texts at once."""
+        """Find entities as `find_entities` does, for all texts at once."""
         names = self.task.class_names
-        # What the tags mean is asked of the function that knows: two that make one
-        # entity, and the label of each.
+        # `tags_to_spans` defines which two tags form one entity, and the label of each.
         labels = ["".join(s.label for s in tags_to_spans([name])) for name in names]
         joins = [
             [[s.end - s.start for s in tags_to_spans([a, b])] == [2] for b in names]
@@ -133,7 +132,7 @@ class TokenClassifierGraph(TaskGraph):
         )
 
     def _tags(self, words: WordTensors, probabilities: Any, is_seen: Any) -> Any:
-        """Give the tag of each word, as `predict_tags` does."""
+        """Return the tag of each word, as `predict_tags` does."""
         scheme = self.task.known_scheme
         if scheme == "IO":
             names = tf.constant(self.task.class_names)
@@ -141,11 +140,11 @@ class TokenClassifierGraph(TaskGraph):
         found = self._find_entities(words, probabilities, is_seen)
         word = tf.range(tf.size(words.starts, tf.int64))
         number = tf.searchsorted(found.first, word, side="right") - 1
-        # An entity before all of them, for words that stand before the first.
+        # An extra entity at the front, for words before the first one.
         first = tf.gather(_behind(found.first, -1), number + 1)
         last = tf.gather(_behind(found.last, -1), number + 1)
         label = tf.gather(_behind(found.label, ""), number + 1)
-        # Whether the one before ends right here, with the same label.
+        # Whether the previous entity ends directly before, with the same label.
         beside = (found.first[1:] == found.last[:-1] + 1) & (
             found.label[1:] == found.label[:-1]
         )
@@ -166,7 +165,7 @@ class TokenClassifierGraph(TaskGraph):
 
 
 def mark_of(scheme: Any, is_beside: int, is_first: int, is_last: int) -> str:
-    """Tell what stands before a label, by letting an example be written."""
+    """Return the prefix of a tag before its label, from an example's tags."""
     place, end = (1 if is_first else 2), (1 if is_last else 2)
     spans = [Span(1, place + end, "")]
     if is_beside:
@@ -181,7 +180,7 @@ def _behind(values: Any, first: Any) -> Any:
 def _describe(
     words: WordTensors, label: Any, score: Any, starts: Any, ends: Any, rows: Any
 ) -> dict[str, Any]:
-    """Put what was found in rows, one a text."""
+    """Arrange the results in rows, one for each text."""
     values = {
         "label": label,
         "score": score,

@@ -1,4 +1,4 @@
-"""Whether a server can serve an export, and does."""
+"""Checking that a server can load an export and reproduces its predictions."""
 
 import os
 from pathlib import Path
@@ -13,24 +13,24 @@ from keras_albert.serving.served_operations import unknown_operations
 from keras_albert.serving.served_versions import served_versions
 from keras_albert.serving.warm_up import WARM_UP_FILE, WarmUpRequest, read_warm_up
 
-# Between two versions of TensorFlow float32 differs by 1e-6; int8, where a number lies
-# between two integers, by 0.02.
+# Between two versions of TensorFlow, float32 results differ by 1e-6, and int8 results
+# by 0.02 where a number is rounded differently.
 _TOLERANCE = 0.05
 
 
 class VerifiedModel(NamedTuple):
-    """What a verified export is.
+    """A verified export.
 
     Attributes:
         directory: Path. The version that was loaded.
         signatures: dict of names and `Signature`: inputs and outputs, each with dtype
             and shape.
         operations: frozenset of string. All operations of the graph.
-        requests: int. How many requests were replayed.
-        largest_difference: float. Between a number that was answered and the same
-            when the export was written.
-        rest: dict of string. For each signature a request to the REST interface.
-        grpc: dict of string. For each signature a request to the gRPC interface.
+        requests: int. The number of replayed requests.
+        largest_difference: float. The largest difference between a returned number and
+            its value when the export was written.
+        rest: dict of string. A request to the REST interface for each signature.
+        grpc: dict of string. A request to the gRPC interface for each signature.
     """
 
     directory: Path
@@ -45,24 +45,25 @@ class VerifiedModel(NamedTuple):
 def verify(
     directory: str | os.PathLike[str], python: str | os.PathLike[str] | None = None
 ) -> VerifiedModel:
-    """Load an export as TensorFlow Serving does, and ask it what a server asks first.
+    """Load an export as TensorFlow Serving does, and replay its warm-up requests.
 
-    TensorFlow's library in C++ loads it, in a process of its own and without Python's
-    TensorFlow. The operations of the graph are those that a stock server has, and the
-    requests of the warm-up file get the answers that they got when it was written.
+    TensorFlow's C++ library loads it in a separate process, without TensorFlow's Python
+    code. A stock server must have all operations of the graph, and the requests of the
+    warm-up file must return the same predictions as when it was written.
 
     Args:
-        directory: string or path. What `export` returned, or the directory of the
-            versions, of which the highest counts, as in a server.
-        python: string or path. An interpreter whose TensorFlow is to load it, of
-            another version for instance. Defaults to `None`, this one.
+        directory: string or path. The path that `export` returned, or the directory of
+            the versions; then the highest version is used, as in a server.
+        python: string or path. An interpreter whose TensorFlow loads the export, for
+            example one of another version. Defaults to `None`, the current one.
 
     Returns:
         `VerifiedModel`.
 
     Raises:
         ImportError: If TensorFlow or tensorflow-text is not installed.
-        ValueError: If the export is none, or damaged, or could not be served.
+        ValueError: If the directory is not an export, or is damaged or cannot be
+            served.
     """
     version = _find_version(Path(directory))
     model = SavedModelFile(version)
@@ -92,7 +93,7 @@ def verify(
     name = version.parent.name
     short: dict[str, WarmUpRequest] = {}
     for request in requests:
-        # The short ones stand before the long ones.
+        # Short requests precede long ones.
         short.setdefault(request.signature, request)
     return VerifiedModel(
         directory=version,
@@ -117,7 +118,7 @@ def _find_version(path: Path) -> Path:
 
 def _read_requests(version: Path, model: SavedModelFile) -> list[WarmUpRequest]:
     path = version / "assets.extra" / WARM_UP_FILE
-    # A server does without, and another program's export may have none.
+    # The file is optional, and exports of other programs may lack it.
     requests = read_warm_up(path) if path.exists() else []
     for request in requests:
         signature = model.signatures.get(request.signature)

@@ -1,4 +1,4 @@
-"""The requests that a server answers before it takes others."""
+"""The warm-up requests that a server runs before it accepts others."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from keras_albert.serving.tensor_values import read_tensor, write_tensor
 from keras_albert.serving.tensorflow_messages import PredictionLog
 from keras_albert.text.packing import SpecialIds
 
-# Below `assets.extra`, by the name that TensorFlow Serving looks for.
+# In `assets.extra`, under the name required by TensorFlow Serving.
 WARM_UP_FILE = "tf_serving_warmup_requests"
 
 _SHORT = b"A short text, with a [MASK] in it."
@@ -22,12 +22,12 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class WarmUpRequest(NamedTuple):
-    """A request and its answer.
+    """A request and its response.
 
     Attributes:
         signature: string. The name of the signature.
-        inputs: dict of names and arrays; strings are objects, bytes.
-        outputs: dict of names and arrays, what the exporter's TensorFlow answered.
+        inputs: dict of names and arrays; strings are object arrays of bytes.
+        outputs: dict of names and arrays, as computed by TensorFlow during the export.
     """
 
     signature: str
@@ -38,21 +38,21 @@ class WarmUpRequest(NamedTuple):
 def write_warm_up(
     path: Path, signatures: Mapping[str, Any], max_length: int, special: SpecialIds
 ) -> None:
-    """Ask each signature for two short texts and for a long one, and write it down.
+    """Run each signature on two short texts and a long one, and write the requests.
 
     Source: [SavedModel warm-up](https://www.tensorflow.org/tfx/serving/saved_model_warmup).
 
     Args:
         path: Path. The file.
         signatures: TensorFlow functions by name.
-        max_length: int. The most tokens in a row.
+        max_length: int. Maximum number of tokens in a row.
         special: `SpecialIds`.
     """
     write_records(path, _ask(signatures, max_length, special))
 
 
 def read_warm_up(path: Path) -> list[WarmUpRequest]:
-    """Read such a file.
+    """Read a file of warm-up requests.
 
     Args:
         path: Path. The file.
@@ -93,10 +93,10 @@ def _ask(
 
 
 def _make_input(spec: Any, rows: int, length: int, special: SpecialIds) -> Any:
-    """Fill a tensor; those of more than two axes get two of what stands between."""
+    """Fill an input tensor; an axis of choices has size two."""
     rank = spec.shape.rank
     if spec.dtype.name == "string":
-        # A word has a token at least, so that the long text fills a row.
+        # A word has at least one token, so that the long text fills a row.
         text = _SHORT if rows > 1 else b" ".join([_SHORT] * (1 + length // _WORDS))
         return np.full((rows, 2)[:rank], text, object)
     row = np.ones(length, np.int32)

@@ -1,27 +1,28 @@
-"""Overlapping windows inside a TensorFlow graph."""
+"""Overlapping windows in a TensorFlow graph."""
 
 from typing import Any
 
 import tensorflow as tf
 
-# Windows that are read at once: a long document must not fill the memory.
+# Windows per batch, so that a long document does not exhaust memory.
 _WINDOWS_AT_ONCE = 64
 
 
 class WindowGraph:
-    """Do what `OverlappingWindows` does, with TensorFlow's operations.
+    """`OverlappingWindows` in TensorFlow operations.
 
     Attributes:
-        documents: Which document each window is of, `(windows,)`.
-        begins: Its first token among those of all documents, which lie end to end.
-        ends: The token behind its last.
-        owned_from: The first token that it answers for.
-        owned_to: The token behind the last of these.
+        documents: The document of each window, `(windows,)`.
+        begins: Each window's first token, in the concatenation of all documents.
+        ends: The token after its last one.
+        owned_from: The first token that it predicts; overlaps belong to one window.
+        owned_to: The token after the last of these.
 
     Args:
         lengths: int64 tensor `(documents,)`. Tokens of each document.
         size: int, or int64 tensor `(documents,)`. Tokens in a window.
-        stride: int, or int64 tensor `(documents,)`. Tokens from one window to the next.
+        stride: int, or int64 tensor `(documents,)`. Distance in tokens between the
+            starts of consecutive windows.
     """
 
     def __init__(self, lengths: Any, size: Any, stride: Any) -> None:
@@ -41,7 +42,7 @@ class WindowGraph:
         base = tf.gather(tf.cumsum(lengths, exclusive=True), self.documents)
         self.begins = base + inside
         self.ends = self.begins + tf.minimum(whole, size)
-        # Middles are taken twice, and borders four times, to stay whole.
+        # Middles are computed times two, and borders times four, to stay integers.
         middles = self.begins + self.ends
         borders = ((middles[1:] + middles[:-1]) // 2 + 1) // 2
         same = self.documents[1:] == self.documents[:-1]
@@ -53,19 +54,19 @@ class WindowGraph:
         )
 
     def take(self, values: Any) -> Any:
-        """Give each window its part of the values of all tokens, a ragged tensor."""
+        """Return each window's part of the values of all tokens, a ragged tensor."""
         return tf.gather(values, tf.ragged.range(self.begins, self.ends))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
-        """Tell which token stands at each position of the windows' rows.
+        """Return the token at each position of the windows' rows.
 
         Args:
             offsets: int64 tensor `(windows,)`. Where in its row a window begins.
-            length: Integer. That of the rows.
+            length: Integer. The length of the rows.
 
         Returns:
-            The token, 0 where there is none, int64 `(windows, length)`; and whether
-            the window answers for it.
+            The token, int64 `(windows, length)`, and whether the window predicts it;
+            0 where it does not.
         """
         place = (self.begins - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
         is_owned = (place >= self.owned_from[:, None]) & (
@@ -75,7 +76,7 @@ class WindowGraph:
 
 
 def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
-    """Run a model on many rows, some at a time.
+    """Run a model on many rows, in batches.
 
     Args:
         task: The model.
@@ -89,7 +90,7 @@ def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
     at_once = -tf.math.floordiv(-rows, turns)
 
     def split(ids: Any) -> Any:
-        # What is too many repeats the last row.
+        # The last row is repeated to fill the last batch.
         ids = tf.gather(ids, tf.minimum(tf.range(turns * at_once), rows - 1))
         return tf.reshape(ids, tf.stack([turns, at_once, tf.shape(ids)[1]]))
 

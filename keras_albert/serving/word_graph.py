@@ -1,4 +1,4 @@
-"""Cutting texts into words inside a TensorFlow graph."""
+"""Splitting texts into words in a TensorFlow graph."""
 
 import re
 import sys
@@ -21,14 +21,14 @@ _KINDS = {
 
 
 class WordTensors(NamedTuple):
-    """The words of all texts, one after the other.
+    """The concatenated words of all texts.
 
     Attributes:
         characters: int32 code points of all texts.
-        starts: int64 tensor `(words,)`. Where a word begins among `characters`.
-        ends: int64 tensor `(words,)`. Where it ends.
-        texts: int64 tensor `(words,)`. Which text it is of.
-        bases: int64 tensor `(texts,)`. Where a text begins among `characters`.
+        starts: int64 tensor `(words,)`. The start of each word in `characters`.
+        ends: int64 tensor `(words,)`. The end of each word.
+        texts: int64 tensor `(words,)`. The text of each word.
+        bases: int64 tensor `(texts,)`. The start of each text in `characters`.
     """
 
     characters: Any
@@ -38,21 +38,21 @@ class WordTensors(NamedTuple):
     bases: Any
 
     def cut(self, starts: Any, ends: Any) -> Any:
-        """Give the texts between places among `characters`, a string tensor."""
+        """Return the strings between positions in `characters`, a string tensor."""
         codes = tf.gather(self.characters, tf.ragged.range(starts, ends))
         return tf.strings.unicode_encode(codes, "UTF-8")
 
     def in_text(self, places: Any, texts: Any) -> Any:
-        """Turn places among `characters` into int32 places in their texts."""
+        """Convert positions in `characters` to int32 positions in their texts."""
         return tf.cast(places - tf.gather(self.bases, texts), tf.int32)
 
 
 def find_words(texts: Any) -> WordTensors:
-    """Cut texts into words as `split_words` does.
+    """Split texts into words as `split_words` does.
 
-    A word goes on where a mark follows, a letter behind a letter, the second flag of
-    a pair, or a sign behind a joiner behind a sign; marks in between do not count. So
-    each character needs to know no more than the last one that is no mark.
+    A word continues with a mark, a letter after a letter, the second flag of a pair, or
+    a sign after a joiner after a sign; marks in between are ignored. So each character
+    depends only on the last one before it that is not a mark.
 
     Args:
         texts: string tensor `(texts,)`.
@@ -65,7 +65,7 @@ def find_words(texts: Any) -> WordTensors:
     places = tf.range(tf.size(codes, tf.int64))
     kinds = _kinds_of(codes)
     is_space = kinds == 0
-    # What stands before; a text begins as if behind a space.
+    # The kinds of the previous character; a text begins as if after a space.
     is_first = places == tf.gather(bases, rows)
     before = tf.where(is_first, 0, _shift(kinds))
     after_space = before == 0
@@ -74,7 +74,7 @@ def find_words(texts: Any) -> WordTensors:
     is_base = ~is_space & (~is_mark | opens)
     base = _latest(places, is_base)
     base_before = tf.where(after_space, 0, _shift(tf.gather(kinds, base)))
-    # The first flag of a run, and every second one from there on.
+    # From the first flag of a run, every second one.
     is_flag = _has(kinds, _FLAG)
     run = _latest(places, is_flag & ~_has(before, _FLAG))
     is_second = is_flag & _has(before, _FLAG) & ((places - run) % 2 == 1)
@@ -90,7 +90,7 @@ def find_words(texts: Any) -> WordTensors:
 
 
 def _kinds_of(codes: Any) -> Any:
-    """Look up what kinds each character is of; a space is of none."""
+    """Look up the kinds of each character; a space has none."""
     changes, kinds = _kind_table()
     number = tf.searchsorted(changes, codes, side="right") - 1
     return tf.gather(kinds, number)
@@ -98,7 +98,7 @@ def _kinds_of(codes: Any) -> Any:
 
 @cache
 def _kind_table() -> tuple[Any, Any]:
-    """List where kinds change, in the order of code points, and what they become."""
+    """Return the code points at which kinds change, and the kinds from there."""
     table = np.zeros(sys.maxunicode + 1, np.int32)
     characters = "".join(map(chr, range(sys.maxunicode + 1)))
     for name, kind in character_kinds().items():
@@ -113,12 +113,12 @@ def _has(kinds: Any, kind: int) -> Any:
 
 
 def _shift(values: Any) -> Any:
-    """Give each place what stands before it."""
+    """Return the previous value at each position."""
     return tf.concat([tf.zeros([1], values.dtype), values], axis=0)[:-1]
 
 
 def _latest(places: Any, is_one: Any) -> Any:
-    """Give each place the last place up to it that is one; 0 before the first."""
+    """Return the last marked position up to each position; 0 before the first."""
     number = tf.cumsum(tf.cast(is_one, tf.int64))
     ones = tf.concat([tf.zeros([1], tf.int64), places[is_one]], axis=0)
     return tf.gather(ones, number)

@@ -1,4 +1,4 @@
-"""Run as a program: write the LiteRT model of a preset.
+"""A program that writes the LiteRT models of presets.
 
 KERAS_BACKEND=tensorflow python -m keras_albert.serving.write_litert FROM TO OPTIONS ...
 """

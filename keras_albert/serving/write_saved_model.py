@@ -1,4 +1,4 @@
-"""Run as a program: write the SavedModels of presets.
+"""A program that writes the SavedModels of presets.
 
 KERAS_BACKEND=tensorflow python -m keras_albert.serving.write_saved_model \
     FROM TO OPTIONS ...
@@ -29,10 +29,10 @@ def write_saved_model(
     Args:
         preset: string. A directory that `save_to_preset` wrote.
         target: string. The directory to write.
-        max_length: int or `None`. The most tokens in a row. Defaults to `None`, what
-            the preprocessor has.
+        max_length: int or `None`. Maximum number of tokens in a row. Defaults to
+            `None`, the preprocessor's value.
         top_k: int or `None`. See `TaskGraph`. Defaults to `None`.
-        manifest: dict or `None`. What is known of the model where it was trained.
+        manifest: dict or `None`. Description of the model from the exporting process.
             Defaults to `None`, nothing.
     """
     task = load_saved_task(preset)
