@@ -1,4 +1,4 @@
-"""Writing an ONNX graph, node by node, from Keras' layers."""
+"""Building ONNX graphs from Keras layers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,9 +12,9 @@ from onnxscript import GraphBuilder
 from keras_albert.layers.activations import gelu_approximate
 from keras_albert.serving.onnx_weights import float_weight, split_int8
 
-# 20 is the first opset with GELU, both of ALBERT's, and with operations on strings.
+# Opset 20 is the first with GELU, in both of ALBERT's forms, and string operations.
 OPSET = 20
-# The file format of the same release of ONNX.
+# The file format version of the same ONNX release.
 IR_VERSION = 9
 TEXT_DOMAIN = "ai.onnx.contrib"
 
@@ -28,17 +28,17 @@ DTYPES = {
 
 
 class OnnxBuilder:
-    """An ONNX graph that grows.
+    """A builder of an ONNX graph.
 
     Attributes:
-        op: ONNX' operations as methods, `op.Add(x, 1)`; numbers and lists of numbers
-            may stand for tensors.
+        op: ONNX operations as methods, `op.Add(x, 1)`; arguments may be numbers and
+            lists of numbers instead of tensors.
         texts: The operations of onnxruntime-extensions, likewise.
 
     Args:
-        quantize: bool. Whether matrices become int8, one scale for each output.
-        around: `OnnxBuilder` of a graph, an operation of which runs this one, again
-            and again; it stores the weights. Defaults to `None`.
+        quantize: bool. Whether to store matrices in int8, with a scale per output.
+        around: `OnnxBuilder` of the outer graph, which runs this one in a loop and
+            stores its weights. Defaults to `None`.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class OnnxBuilder:
         self._weights: dict[tuple[int, str], tuple[Any, ...]] = {}
         if around is not None:
             self._weights = around._weights
-            # No value has the name of one around it.
+            # Names must differ from those of the outer graph.
             self._builder.push_module(name)
-        # What several matrices are multiplied with is rounded once.
+        # An input of several matrices is quantized once.
         self._rounded: dict[Any, Any] = {}
 
     def input(self, name: str, dtype: str, *axes: str) -> Any:
         """Add an input of the model.
 
         Args:
-            name: Its name.
+            name: The input's name.
             dtype: A key of `DTYPES`.
-            *axes: The names of its axes, all of which may have any length.
+            *axes: The names of its axes, all of variable length.
 
         Returns:
             The value.
@@ -74,14 +74,14 @@ class OnnxBuilder:
         return self._builder.input(name, DTYPES[dtype], axes)
 
     def output(self, name: str, value: Any, *axes: str | int) -> None:
-        """Add an output of the model; see `input`. Without axes it may have any."""
-        # A value may be an input, or leave the model under two names.
+        """Add an output of the model; see `input`. Without axes, any shape."""
+        # A value may also be an input, or an output under another name.
         value = self.op.Identity(value)
         value.shape = onnx_ir.Shape(axes) if axes else None
         self._builder.add_output(value, name)
 
     def typed(self, value: Any, dtype: str) -> Any:
-        """Tell the dtype of what an operation gives that ONNX does not know."""
+        """Set the dtype of the result of an operation that ONNX does not know."""
         value.dtype = DTYPES[dtype]
         return value
 
@@ -102,11 +102,11 @@ class OnnxBuilder:
         return self._builder.initializer(tensor)
 
     def string(self, value: str) -> Any:
-        """Give one string."""
+        """Return a string constant."""
         return self.op.Constant(value_string=value)
 
     def integers(self, *parts: Any) -> Any:
-        """Join numbers and int64 vectors to one vector, a shape for instance."""
+        """Join integers and int64 vectors to one vector, such as a shape."""
         vectors = [
             self.op.Constant(value_ints=[part]) if isinstance(part, int) else part
             for part in parts
@@ -114,13 +114,13 @@ class OnnxBuilder:
         return self.op.Concat(*vectors, axis=0)
 
     def size(self, value: Any, axis: int) -> Any:
-        """Give the length of an axis, int64 `(1,)`."""
+        """Return the length of an axis, int64 `(1,)`."""
         return self.op.Shape(
             value, start=axis, **({} if axis == -1 else {"end": axis + 1})
         )
 
     def weight(self, variable: Any) -> Any:
-        """Give a variable's value, stored once however often it is asked for."""
+        """Return the value of a variable, which is stored only once."""
         key = (id(variable), "float32")
         if key not in self._weights:
             array = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
@@ -128,7 +128,7 @@ class OnnxBuilder:
         return self._weights[key][0]
 
     def _matrix(self, layer: Any, name: str, axis: int) -> tuple[Any, ...]:
-        """Store a matrix of a layer, in int8 with its scales where that is wanted."""
+        """Store a matrix of a layer; if quantized, in int8 with its scales."""
         key = (id(layer), "int8" if self.quantize else "float32")
         if key not in self._weights:
             array, path = float_weight(layer, name), f"{layer.path}/{name}"
@@ -140,7 +140,7 @@ class OnnxBuilder:
         return self._weights[key]
 
     def embed(self, layer: Any, ids: Any) -> Any:
-        """Look ids up in an embedding."""
+        """Look up ids in an embedding."""
         table, *scale = self._matrix(layer, "embeddings", axis=1)
         rows = self.op.Gather(table, ids)
         if not scale:
@@ -149,7 +149,7 @@ class OnnxBuilder:
         return self.op.Mul(self.cast(rows, "float32"), scales)
 
     def score_tokens(self, embedding: Any, x: Any) -> Any:
-        """Multiply with the transposed matrix of an embedding, stored once."""
+        """Multiply by the transposed matrix of an embedding, which is stored once."""
         table, *scale = self._matrix(embedding, "embeddings", axis=1)
         return self._multiply(x, self.op.Transpose(table, perm=[1, 0]), *scale)
 
@@ -159,8 +159,8 @@ class OnnxBuilder:
         Args:
             layer: The layer.
             x: Its input.
-            keep_float: bool. Whether it has float weights in an int8 model as well:
-                the last layers, which are small, and answer. Defaults to `False`.
+            keep_float: bool. Whether to keep float weights in an int8 model, as for
+                output layers, which are small. Defaults to `False`.
 
         Returns:
             Its output.
@@ -171,15 +171,15 @@ class OnnxBuilder:
         return self.activate(layer.activation, x)
 
     def dense_halves(self, layer: Any, first: Any, second: Any) -> tuple[Any, Any]:
-        """Run a dense layer on the halves of its input by themselves.
+        """Run a dense layer on each half of its input separately.
 
         Args:
-            layer: A `keras.layers.Dense`; its activation is left out.
+            layer: A `keras.layers.Dense`; its activation is not applied.
             first: The first half of the input's last axis.
-            second: The other, which brings the bias.
+            second: The second half; its result includes the bias.
 
         Returns:
-            Two values, whose sum is what the layer gives to its activation.
+            Two values, whose sum is the layer's output before the activation.
         """
         matrix, *scale = self._matrix(layer, "kernel", axis=0)
         halves = self.op.Split(matrix, axis=0, num_outputs=2, _outputs=2)
@@ -196,7 +196,7 @@ class OnnxBuilder:
     def _multiply(self, x: Any, matrix: Any, scale: Any = None) -> Any:
         if scale is None:
             return self.op.MatMul(x, matrix)
-        # In the pattern that runtimes fuse to one operation.
+        # Runtimes fuse this pattern to one operation.
         if x not in self._rounded:
             self._rounded[x] = self.op.DynamicQuantizeLinear(x, _outputs=3)
         x, x_scale, x_zero = self._rounded[x]
@@ -210,10 +210,10 @@ class OnnxBuilder:
         return self.op.LayerNormalization(x, gamma, beta, epsilon=layer.epsilon)
 
     def activate(self, function: Callable[..., Any], x: Any) -> Any:
-        """Run an activation function of Keras.
+        """Run a Keras activation function.
 
         Raises:
-            ValueError: If it is none that ONNX has.
+            ValueError: If ONNX does not have it.
         """
         op = self.op
         known: dict[Callable[..., Any], Callable[[], Any]] = {
@@ -246,5 +246,5 @@ class OnnxBuilder:
         return known[function]()
 
     def join(self, values: Sequence[Any], axis: int) -> Any:
-        """Lay tensors end to end."""
+        """Concatenate tensors."""
         return self.op.Concat(*values, axis=axis)

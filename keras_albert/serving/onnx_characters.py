@@ -1,4 +1,4 @@
-"""From bytes to characters, and to words, inside an ONNX graph."""
+"""Splitting texts into characters and words in an ONNX graph."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ _SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 
 
 class OnnxCharacters:
-    """The characters of texts, which lie end to end.
+    """The concatenated characters of texts.
 
     Args:
         texts: The graph's tokenization.
@@ -29,9 +29,9 @@ class OnnxCharacters:
             texts, column, "(?s)."
         )
         zeros = op.Expand([0], texts.builder.size(column, 0))
-        # A text without characters, a text that is empty, has no bytes either.
+        # An empty text has no characters and keeps the length 0.
         self.byte_lengths = op.ScatterElements(zeros, rows, ends, reduction="max")
-        # One place more for each text: the one behind its last byte.
+        # One more position for each text: the one after its last byte.
         spaces = op.Add(self.byte_lengths, 1)
         self._bases = op.CumSum(spaces, 0, exclusive=1)
         total = op.ReduceSum(spaces, keepdims=1)
@@ -39,34 +39,34 @@ class OnnxCharacters:
         marks = op.ScatterElements(
             op.Expand([0], op.Add(total, 1)), at, op.Add(op.Mul(at, 0), 1)
         )
-        # How many characters begin before each byte of all texts.
+        # The number of characters that begin before each byte of all texts.
         self._before = op.CumSum(marks, 0, exclusive=1)
 
     def at_bytes(self, rows: Any, places: Any) -> Any:
-        """Give the characters, counted over all texts, at bytes of texts."""
+        """Return the characters, counted over all texts, at byte positions in texts."""
         op = self.op
         return op.Gather(self._before, op.Add(op.Gather(self._bases, rows), places))
 
     def in_text(self, rows: Any, characters: Any) -> Any:
-        """Count characters from the beginning of their text, int32."""
+        """Convert characters to int32 positions in their texts."""
         op = self.op
         found = op.Sub(characters, op.Gather(self._firsts, rows))
         return self.texts.builder.cast(found, "int32")
 
     def spans(self, pieces: Pieces) -> tuple[Any, Any]:
-        """Give the characters of all pieces, without the blanks around them.
+        """Return the characters of all pieces, without surrounding blanks.
 
         Args:
             pieces: `Pieces` of all texts.
 
         Returns:
-            The first character of each and the one behind its last, int64
-            `(all ids,)`, counted over all texts. A piece of blanks has none.
+            The first character of each and the one after its last, int64
+            `(all ids,)`, counted over all texts. The span of a blank piece is empty.
         """
         op, builder = self.op, self.texts.builder
         rows = self.texts.owners(pieces)
         start = self.at_bytes(rows, pieces.places)
-        # A piece ends where the next one begins, the last one with its text.
+        # A piece ends where the next one begins, or at the end of its text.
         final = op.Add(pieces.begins, op.Sub(pieces.lengths, 1))
         is_final = op.Equal(self.texts.positions(pieces.ids), op.Gather(final, rows))
         behind = op.Concat(op.Slice(pieces.places, [1], [2**31]), [0], axis=0)
@@ -86,17 +86,16 @@ class OnnxCharacters:
 
 
 def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
-    """Cut texts into what a pattern matches, and what is between.
+    """Split texts into the matches of a pattern and the parts between them.
 
     Args:
         texts: The graph's tokenization.
         column: string `(texts,)`.
-        pattern: string, as RE2 reads it.
+        pattern: string. A pattern for RE2.
 
     Returns:
-        The parts, `(parts,)`; the first byte of each in its text, and the one behind
-        its last; which text it is of; and where the parts of each text begin,
-        `(texts,)`.
+        The parts, `(parts,)`; the first byte of each in its text, and the one after
+        its last; the text of each; and where the parts of each text begin, `(texts,)`.
     """
     op, builder = texts.op, texts.builder
     group = op.Constant(value_strings=[f"({pattern})"])
@@ -109,15 +108,14 @@ def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
 
 
 def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
-    """Cut texts into words as the function of this name in `keras_albert.text` does.
+    """Split texts into words, as the function of this name in `keras_albert.text`.
 
     Args:
         texts: The graph's tokenization.
         column: string `(texts,)`.
 
     Returns:
-        The words, their first bytes, the bytes behind their last, and which text each
-        is of.
+        The words, their first bytes, the bytes after their last, and the text of each.
     """
     parts, *places, _ = split(texts, column, _word_pattern())
     is_space = texts.op.RegexFullMatch(parts, pattern=f"[{_SPACES}]+")
@@ -127,9 +125,9 @@ def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
 
 @cache
 def _word_pattern() -> str:
-    """Write the pattern of words for RE2.
+    """Return the pattern of words for RE2.
 
-    It knows neither Python's classes of characters nor what stands before.
+    RE2 has neither Python's character classes nor lookbehind.
     """
     kinds = {
         name: f"[{escape(re.findall(f'[{kind}]', _all_characters()))}]"
@@ -151,7 +149,7 @@ def _all_characters() -> str:
 
 
 def escape(characters: Any) -> str:
-    """Write characters as the inside of RE2's `[...]`."""
+    """Format characters as the content of RE2's `[...]`."""
     codes = np.array(sorted(map(ord, characters)))
     parts = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
     return "".join(rf"\x{{{part[0]:x}}}-\x{{{part[-1]:x}}}" for part in parts)

@@ -1,4 +1,4 @@
-"""What a classifier computes in an ONNX runtime."""
+"""The ONNX graph of a classifier."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ from keras_albert.serving.onnx_task import OnnxTask
 
 
 class OnnxClassifier(OnnxTask):
-    """An `AlbertClassifier`.
+    """The graph of an `AlbertClassifier`.
 
     Outputs: `probabilities` and `logits`, `(batch, classes)`, `score`, the probability
-    of the likeliest class, and that one's number, `index`; from texts its name as well,
-    `label`. Of a regression `score` alone.
+    of the most likely class, and its `index`; with texts as inputs also its name,
+    `label`. For a regression only `score`.
     """
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         pooled = self.encode_pooled(ids)
         return self.builder.dense(self.task.output_dense, pooled, keep_float=True)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Name the numbers."""
+        """Add the numeric outputs."""
         self._answer(outputs)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Name the numbers, and the class."""
+        """Add the numeric outputs and the class name."""
         index = self._answer(self.run(self.pack(*columns)))
         if index is not None:
             self.builder.output("label", self.name_of(index), "batch")

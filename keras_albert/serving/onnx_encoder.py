@@ -1,4 +1,4 @@
-"""ALBERT's backbone as an ONNX graph: depth written out, each weight stored once."""
+"""ALBERT's backbone as an ONNX graph, with unrolled layers and shared weights."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from keras_albert.layers.activations import get_activation
 from keras_albert.serving.onnx_builder import OnnxBuilder
 
-# Where nobody may look; finite, so that a row of padding alone gives no NaN.
+# The attention bias of padding; finite, so that a row of only padding gives no NaN.
 _HIDDEN = -1e9
 
 
@@ -24,7 +24,7 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
     x = _embed(builder, backbone.embedding, ids)
     is_real = builder.cast(ids["padding_mask"], "bool")
     bias = builder.op.Where(is_real, 0.0, _HIDDEN)
-    # For all heads and all that look: `(rows, 1, 1, length)`.
+    # For all heads and all queries: `(rows, 1, 1, length)`.
     bias = builder.op.Unsqueeze(bias, [1, 2])
     encoder = backbone.encoder
     activation = get_activation(backbone.activation)
@@ -35,7 +35,7 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
 
 
 def pool(builder: OnnxBuilder, backbone: Any, sequence: Any) -> Any:
-    """Run the pooler: the `pooled_output` of a `sequence_output`."""
+    """Run the pooler: return the `pooled_output` of a `sequence_output`."""
     first = builder.op.Gather(sequence, backbone.cls_token_index, axis=1)
     return builder.dense(backbone.pooler, first)
 
@@ -44,7 +44,7 @@ def _embed(builder: OnnxBuilder, layer: Any, ids: dict[str, Any]) -> Any:
     op = builder.op
     tokens = builder.embed(layer.token_embedding, ids["token_ids"])
     positions = builder.weight(layer.position_embedding.position_embeddings)
-    # A row that is too long finds no position, and the runtime says so.
+    # For a row that is too long, the lookup of positions fails in the runtime.
     length = op.Squeeze(builder.size(ids["token_ids"], 1))
     positions = op.Gather(positions, op.Range(0, length, 1))
     segments = builder.embed(layer.segment_embedding, ids["segment_ids"])

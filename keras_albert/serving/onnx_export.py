@@ -1,4 +1,4 @@
-"""Writing an ONNX model from any backend."""
+"""The ONNX export, from any backend."""
 
 import json
 from importlib import import_module
@@ -27,46 +27,45 @@ def export_onnx(
 ) -> Path:
     """Write a model for ONNX Runtime, OpenVINO and others.
 
-    The graph is written from the weights, so that every backend gives the same one:
-    any number of rows of any length, the layers written out, each weight stored once.
-    What the model is stands in its metadata: the task, the labels, the vocabulary's
-    size, the longest row, versions.
+    The graph is built from the weights, so that every backend writes the same one, for
+    any number of rows of any length, with unrolled layers and each weight stored once.
+    The metadata contains the task, the labels, the vocabulary size, the longest row and
+    versions.
 
     Args:
         task: A task.
         path: Path. The file.
-        inputs: string. `"tokens"`: int32 ids as the preprocessor makes them, and
-            numbers out, what any runtime understands. `"text"`: strings, tokenized
-            inside; the program that serves it needs onnxruntime-extensions, and must
-            not load TensorFlow, which brings another SentencePiece along. Defaults
-            to `"tokens"`. Long documents become many rows, which are read some at a
-            time.
-        pairs: bool. Whether it takes a second text, `text_pair`, beside `text`: of a
-            classifier, a masked language model and an embedder, which then gives the
-            similarity. Defaults to `False`.
+        inputs: string. `"tokens"`: int32 ids from the preprocessor, with numeric
+            outputs, for any runtime. `"text"`: strings, tokenized in the graph; the
+            serving program needs onnxruntime-extensions, and must not load TensorFlow,
+            which contains another SentencePiece. Long documents are split into rows
+            that run in batches. Defaults to `"tokens"`.
+        pairs: bool. Whether the model takes a second text, `text_pair`, beside `text`:
+            for a classifier, a masked language model, or an embedder, which then
+            returns the similarity. Defaults to `False`.
         quantize: `"int8"` stores matrices in int8 and multiplies in int8: a quarter of
             the size, faster on CPUs. Activations are rounded by the range of the whole
-            batch (of documents, of the windows that are read at once), so that a row's
-            result depends a little on the others. Defaults to `None`, float32.
-        overwrite: bool. Whether a file that is there is replaced. Defaults to `False`.
+            batch (for documents, of a batch of windows), so that a row's result depends
+            slightly on the others. Defaults to `None`, float32.
+        overwrite: bool. Whether to replace an existing file. Defaults to `False`.
 
     Returns:
         The path.
 
     Raises:
         ImportError: If onnx or onnxscript is not installed.
-        FileExistsError: If there is such a file, and `overwrite` is `False`.
+        FileExistsError: If the file exists and `overwrite` is `False`.
         IsADirectoryError: If `path` is a directory.
-        OSError: If it cannot be written there.
-        ValueError: If an argument is none of these, the task is none of those that
-            export, has an activation that ONNX has not, or no preprocessor for texts.
+        OSError: If the file cannot be written.
+        ValueError: If an argument is invalid, or the task cannot be exported, has an
+            activation that ONNX lacks, or has no preprocessor for texts.
     """
     _check_arguments(task, inputs, pairs, quantize)
     check_is_served(task)
     check_new_file(path, overwrite)
     check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
     build = import_module("keras_albert.serving.onnx_model").build_onnx_model
-    # The place is tried first, before there is work to lose.
+    # The path is tried first, so that errors appear before any work is done.
     with explained_errors(path), atomic_file(path) as partial:
         described = _describe(task, inputs)
         partial.write_bytes(build(task, inputs, pairs, quantize == "int8", described))
@@ -100,7 +99,7 @@ def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) 
 
 
 def _describe(task: Any, inputs: str) -> dict[str, str]:
-    """Give the description as strings, which is all that metadata can be."""
+    """Return the description as strings, the only type of metadata in ONNX."""
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in describe_model(task, inputs).items()

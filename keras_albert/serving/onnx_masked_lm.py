@@ -1,4 +1,4 @@
-"""What a masked language model computes in an ONNX runtime."""
+"""The ONNX graph of a masked language model."""
 
 from typing import Any
 
@@ -6,17 +6,17 @@ from keras_albert.serving.onnx_masks import tokenize_masks
 from keras_albert.serving.onnx_task import OnnxTask
 from keras_albert.text.word_starts import SPACE
 
-# As `fill_mask` has it by default.
+# The default of `fill_mask`.
 _TOP_K = 5
 
 
 class OnnxMaskedLM(OnnxTask):
-    """An `AlbertMaskedLM`.
+    """The graph of an `AlbertMaskedLM`.
 
-    Ids come with `mask_positions`, `(batch, slots)`; their output is `logits`,
-    `(batch, slots, vocabulary)`. Texts have `[MASK]` in them; the outputs are `token`,
-    `token_str` and `score`, each `(batch, masks, 5)`, the likeliest first, filled up
-    with 0 and "", and `count`, `(batch,)`, how many masks the model read.
+    With ids and `mask_positions`, `(batch, slots)`, the output is `logits`,
+    `(batch, slots, vocabulary)`. With texts that contain `[MASK]`, the outputs are
+    `token`, `token_str` and `score`, each `(batch, masks, 5)`, most likely first,
+    padded with 0 and "", and `count`, `(batch,)`, the number of masks that were read.
     """
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
@@ -24,7 +24,7 @@ class OnnxMaskedLM(OnnxTask):
         return {**super().token_axes(), "mask_positions": ("batch", "slots")}
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         return self.score_positions(self.encode(ids), ids["mask_positions"])
 
     def score_positions(self, sequence: Any, positions: Any) -> Any:
@@ -38,12 +38,12 @@ class OnnxMaskedLM(OnnxTask):
         return op.Add(scores, builder.weight(head.output_bias))
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Name the scores."""
+        """Add the output of logits."""
         size = self.task.backbone.vocabulary_size
         self.builder.output("logits", outputs, "batch", "slots", size)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Find the masks, and name what is likeliest there."""
+        """Find the masks, and add the outputs of the most likely tokens."""
         op, builder = self.op, self.builder
         tokenizer = self.task.preprocessor.tokenizer
         pieces = tokenize_masks(self.texts, *columns)
@@ -52,7 +52,7 @@ class OnnxMaskedLM(OnnxTask):
         is_mask = op.And(is_mask, builder.cast(ids["padding_mask"], "bool"))
         ones = builder.cast(is_mask, "int64")
         counts = op.ReduceSum(ones, [1], keepdims=0)
-        # The slot of each mask. The model wants at least one; it is left out again.
+        # The model needs at least one slot; the extra one is removed below.
         slots = op.ReduceMax(op.Concat(counts, [0], axis=0), keepdims=1)
         shape = builder.integers(builder.size(ones, 0), op.Add(slots, 1))
         at = op.Transpose(op.NonZero(is_mask))

@@ -1,4 +1,4 @@
-"""`[MASK]` as a user writes it, inside an ONNX graph."""
+"""Tokenizing texts with `[MASK]` in an ONNX graph."""
 
 import sys
 from typing import Any
@@ -13,7 +13,7 @@ _SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 
 
 def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
-    """Do what the function of this name in `keras_albert.text` does.
+    """Implement the function of this name in `keras_albert.text`.
 
     Args:
         texts: The graph's tokenization.
@@ -26,7 +26,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     tokenizer = texts.preprocessor.tokenizer
     mask = tokenizer.mask_token
     rows = builder.join(columns, 0) if len(columns) > 1 else columns[0]
-    # One mask more, which is taken back below: an empty string splits into nothing.
+    # An extra mask, removed below, because an empty string splits into no parts.
     parts, counts = op.StringSplit(
         op.StringConcat(rows, builder.string(mask)), delimiter=mask, _outputs=2
     )
@@ -38,7 +38,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     (pieces,) = texts.tokenize(flat)
     owner = texts.owners(pieces)
 
-    # A part that begins without a space goes on with the word of the mask.
+    # A part that begins without a space continues the word of the mask.
     goes_on = op.And(
         is_behind, op.Not(op.RegexFullMatch(flat, pattern=f"(?s)[{_SPACES}].*"))
     )
@@ -53,7 +53,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     is_kept = op.GreaterOrEqual(ids, 0)
     ids, owner = (op.Compress(x, is_kept, axis=0) for x in (ids, owner))
 
-    # Each part with its mask before it, and then from parts to texts.
+    # Put the mask before each part, and join parts to texts.
     lengths = op.ScatterElements(
         masks, owner, op.Add(op.Mul(owner, 0), 1), reduction="add"
     )
@@ -69,7 +69,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
 
 
 def _inner_pieces(tokenizer: Any) -> npt.NDArray[np.int64]:
-    """Give each id that of the same piece without a space before it, or -1."""
+    """Map each id to that of the same piece without a leading space, or -1."""
     size = tokenizer.vocabulary_size()
     rows = [np.array([token], np.int32) for token in range(size)]
     inner = [without_space(tokenizer, "x", row) for row in rows]

@@ -1,4 +1,4 @@
-"""From a task to the bytes of an ONNX model; the part that needs onnx."""
+"""Building the bytes of an ONNX model; the part of the export that imports onnx."""
 
 from typing import Any
 
@@ -20,17 +20,17 @@ def build_onnx_model(
     quantize: bool,
     metadata: dict[str, str],
 ) -> bytes:
-    """Build a model, and check it.
+    """Build a model and check it.
 
     Args:
         task: A task.
         inputs: string. `"tokens"` or `"text"`.
-        pairs: bool. Whether it takes pairs of texts.
-        quantize: bool. Whether matrices become int8.
-        metadata: What stands in the model beside the graph.
+        pairs: bool. Whether the model takes pairs of texts.
+        quantize: bool. Whether to store matrices in int8.
+        metadata: The model's metadata.
 
     Returns:
-        The file's content.
+        The content of the file.
     """
     builder = OnnxBuilder(quantize)
     graph = graph_class(task, "onnx")(task, builder)
@@ -40,8 +40,8 @@ def build_onnx_model(
     else:
         graph.from_tokens()
     for node in builder.graph.all_nodes():
-        # Where the builder was called from, and shapes that every runtime infers by
-        # itself, would take more room than the nodes.
+        # Source locations of the builder's calls, and shapes that every runtime
+        # infers, would take more space than the nodes.
         node.metadata_props.clear()
         for value in node.outputs:
             if not value.is_graph_output():

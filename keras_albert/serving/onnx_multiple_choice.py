@@ -1,4 +1,4 @@
-"""What multiple choice computes in an ONNX runtime."""
+"""The ONNX graph of a multiple choice model."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -10,13 +10,13 @@ from keras_albert.tasks.id_arrays import ID_NAMES
 
 
 class OnnxMultipleChoice(OnnxTask):
-    """An `AlbertMultipleChoice`.
+    """The graph of an `AlbertMultipleChoice`.
 
     Ids are `(batch, choices, length)`. Texts are `context`, `question` and `choices`,
-    `(batch, choices)`; "" stands for a choice that a question lacks, and for a context
-    that there is not. Outputs: `scores`, the probability of each choice, 0
-    where there is none, and `index`, the likeliest, -1 where there are no choices; from
-    ids the `logits` as well, from texts the `choice`, "" for none.
+    `(batch, choices)`; "" marks a missing choice or context. Outputs: `scores`, the
+    probability of each choice, 0 for a missing one, and `index`, the most likely
+    choice, -1 if all are missing; with ids also the `logits`, with texts the `choice`,
+    "" for none.
     """
 
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -26,18 +26,18 @@ class OnnxMultipleChoice(OnnxTask):
     }
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
-        """Give the choices an axis."""
+        """Return the axes, including one for the choices."""
         return dict.fromkeys(ID_NAMES, ("batch", "choices", "length"))
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         op, builder = self.op, self.builder
         mask = ids["padding_mask"]
         length = builder.size(mask, -1)
         rows = {
             name: op.Reshape(x, builder.integers(-1, length)) for name, x in ids.items()
         }
-        # Of a choice that there is not, the first position is shown.
+        # For a missing choice, the first position is unmasked.
         is_empty = op.Equal(op.ReduceMax(rows["padding_mask"], [1]), 0)
         is_first = op.Equal(op.Range(0, op.Squeeze(length), 1), 0)
         is_shown = op.And(is_empty, is_first)
@@ -50,7 +50,7 @@ class OnnxMultipleChoice(OnnxTask):
         return op.Where(self.is_present, scores, MISSING_CHOICE)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Name the numbers."""
+        """Add the numeric outputs."""
         self.builder.output("logits", outputs, "batch", "choices")
         self._answer(outputs)
 
@@ -58,7 +58,8 @@ class OnnxMultipleChoice(OnnxTask):
         op, builder = self.op, self.builder
         scores = op.Where(self.is_present, op.Softmax(outputs, axis=-1), 0.0)
         builder.output("scores", scores, "batch", "choices")
-        # One place more: there is no largest one of nothing, which is at 0, then -1.
+        # An extra place at 0, because there is no maximum over no choices; it becomes
+        # the index -1.
         padded = op.Pad(scores, [0, 1, 0, 0], -1.0)
         _, best = self.largest(op.Where(op.Greater(padded, 0.0), padded, -1.0))
         index = op.Sub(best, 1)
@@ -66,7 +67,7 @@ class OnnxMultipleChoice(OnnxTask):
         return index
 
     def answer_texts(self, *columns: Any) -> None:
-        """Choose."""
+        """Pack the choices, and add the outputs."""
         op, builder = self.op, self.builder
         context, question, choices = columns
         filled = fill_in(builder, question, choices)
@@ -83,14 +84,14 @@ class OnnxMultipleChoice(OnnxTask):
         builder.output("choice", choice, "batch")
 
     def _pack(self, texts: Any, tails: Any, choices: Any) -> dict[str, Any]:
-        """Do what `ChoiceRows` does: a row for each choice."""
+        """Pack a row for each choice, as `ChoiceRows` does."""
         op, builder, preprocessor = self.op, self.builder, self.texts.preprocessor
         max_length = preprocessor.max_length
         first, second = self.texts.tokenize(texts, tails)
         kept = op.Min(second.lengths, min(preprocessor.max_qa_length, max_length - 4))
         begins = op.Add(second.begins, op.Sub(second.lengths, kept))
         second = replace(second, begins=begins, lengths=kept)
-        # Which text each row has; a text is tokenized once.
+        # The index of each row's text; a text is tokenized once.
         count = op.Max(builder.size(choices, 1), 1)
         rows = op.Div(self.texts.positions(tails), count)
         room = op.Sub(max_length - 3, kept)
@@ -108,7 +109,7 @@ class OnnxMultipleChoice(OnnxTask):
 
 
 def fill_in(builder: OnnxBuilder, questions: Any, choices: Any) -> Any:
-    """Put choices into their questions, by RACE's rule.
+    """Insert choices into their questions by RACE's rule.
 
     Args:
         builder: The graph.
@@ -116,17 +117,17 @@ def fill_in(builder: OnnxBuilder, questions: Any, choices: Any) -> Any:
         choices: string `(batch, choices)`.
 
     Returns:
-        string `(batch, choices)`: the question with the choice in place of each `_`, or
-        before the choice.
+        string `(batch, choices)`: the question with each `_` replaced by the choice or,
+        without a `_`, followed by the choice.
     """
     op = builder.op
-    # A question and a choice more: `StringJoin` crashes where there is nothing.
+    # An extra question and choice, because `StringJoin` crashes on empty tensors.
     nothing = op.Constant(value_strings=[""])
     questions = builder.join([questions, nothing], 0)
     for axis in (0, 1):
         shape = op.ScatterElements(op.Shape(choices), [axis], [1])
         choices = builder.join([choices, op.Expand(nothing, shape)], axis)
-    # A blank that is taken back below: an empty string splits into nothing.
+    # An extra blank, removed below, because an empty string splits into no parts.
     whole = op.StringConcat(questions, builder.string("_"))
     parts, counts = op.StringSplit(whole, delimiter="_", _outputs=2)
     blanks = op.Unsqueeze(op.Sub(counts, 2), [1])

@@ -1,4 +1,4 @@
-"""Many rows through a model, some at a time, inside an ONNX graph."""
+"""Running a model on many rows in batches, in an ONNX graph."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import keras
 
 from keras_albert.serving.onnx_builder import OnnxBuilder
 
-# Windows that are read at once: a long document must not fill the memory.
+# Windows per batch, so that a long document does not exhaust memory.
 _ROWS_AT_ONCE = 64
 
 
@@ -18,14 +18,14 @@ def run_in_parts(graph: Any, ids: dict[str, Any]) -> Any:
         ids: `token_ids`, `segment_ids` and `padding_mask`, int64 `(rows, length)`.
 
     Returns:
-        What its `run` gives, for all rows.
+        The results of its `run`, for all rows.
     """
     op, builder = graph.op, graph.builder
     rows = builder.size(ids["token_ids"], 0)
     turns = op.Max(_divide_up(op, rows, _ROWS_AT_ONCE), 1)
     at_once = _divide_up(op, rows, turns)
     count = op.Mul(turns, at_once)
-    # What is too many repeats the last row.
+    # The last row is repeated to fill the last batch.
     row = op.Min(op.Range(0, op.Squeeze(count), 1), op.Sub(rows, 1))
     shape = builder.integers(turns, at_once, builder.size(ids["token_ids"], 1))
     parts = [
@@ -52,5 +52,5 @@ def run_in_parts(graph: Any, ids: dict[str, Any]) -> Any:
 
 
 def _divide_up(op: Any, number: Any, by: Any) -> Any:
-    """Divide whole numbers, and round up."""
+    """Divide integers and round up."""
     return op.Div(op.Sub(op.Add(number, by), 1), by)

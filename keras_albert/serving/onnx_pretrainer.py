@@ -1,4 +1,4 @@
-"""What a model of pretraining computes in an ONNX runtime."""
+"""The ONNX graph of a pretraining model."""
 
 from typing import Any, ClassVar
 
@@ -7,17 +7,17 @@ from keras_albert.serving.onnx_masked_lm import OnnxMaskedLM
 
 
 class OnnxPretrainer(OnnxMaskedLM):
-    """An `AlbertPretrainer`.
+    """The graph of an `AlbertPretrainer`.
 
-    From ids, with `mask_positions`, `masked_lm` and `sentence_order`, logits. From
-    `text` and `text_pair` `score`, `(batch,)`, the probability that the second follows
-    the first.
+    With ids and `mask_positions`, the outputs are the logits `masked_lm` and
+    `sentence_order`. With `text` and `text_pair`, the output is `score`, `(batch,)`,
+    the probability that the second text follows the first.
     """
 
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": (), "text_pair": ()}
 
     def run(self, ids: dict[str, Any]) -> dict[str, Any]:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         sequence = self.encode(ids)
         return {
             "masked_lm": self.score_positions(sequence, ids["mask_positions"]),
@@ -30,7 +30,7 @@ class OnnxPretrainer(OnnxMaskedLM):
         return self.builder.dense(head, pooled, keep_float=True)
 
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
-        """Name the logits."""
+        """Add the outputs of logits."""
         size = self.task.backbone.vocabulary_size
         logits = outputs["masked_lm"]
         self.builder.output("masked_lm", logits, "batch", "slots", size)
@@ -38,7 +38,7 @@ class OnnxPretrainer(OnnxMaskedLM):
         self.builder.output("sentence_order", order, "batch", 2)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Say whether the second text follows the first."""
+        """Add the probability that the second text follows the first."""
         logits = self._score_order(self.encode(self.pack(*columns)))
         chances = self.op.Softmax(logits, axis=-1)
         self.builder.output("score", self.op.Gather(chances, 0, axis=1), "batch")

@@ -1,4 +1,4 @@
-"""What a question answerer computes in an ONNX runtime."""
+"""The ONNX graph of a question answerer."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -14,20 +14,20 @@ from keras_albert.serving.onnx_windows import OnnxWindows
 
 
 class OnnxQuestionAnswerer(OnnxTask):
-    """An `AlbertQuestionAnswerer`.
+    """The graph of an `AlbertQuestionAnswerer`.
 
-    From ids `start_logits` and `end_logits`, `(batch, length)`. The conditional head's
-    `end_logits` are `(batch, starts, length)`, for the likeliest starts of the row, and
-    it gives `answerability`, `(batch, 1)`. From `question` and `context`, of any
-    length, `score`, a probability, `start` and `end`, in characters of the context,
-    each `(batch,)`, as `answer` finds them. "No answer" is from 0 to 0; a blank context
-    has none either.
+    With ids, the outputs are `start_logits` and `end_logits`, `(batch, length)`. The
+    conditional head's `end_logits` are `(batch, starts, length)`, for the row's most
+    likely starts, and it also returns `answerability`, `(batch, 1)`. With `question`
+    and `context`, of any length, the outputs are `score`, a probability, `start` and
+    `end`, in characters of the context, each `(batch,)`, as in `answer`. "No answer" is
+    from 0 to 0, also for a blank context.
     """
 
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"question": (), "context": ()}
 
     def run(self, ids: dict[str, Any]) -> dict[str, Any]:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         op, task = self.op, self.task
         sequence, mask = self.encode(ids), self._span_mask(ids)
         if task.head == "conditional":
@@ -39,7 +39,7 @@ class OnnxQuestionAnswerer(OnnxTask):
         }
 
     def _span_mask(self, ids: dict[str, Any]) -> Any:
-        """Do what `span_mask` does."""
+        """Implement `span_mask`."""
         op = self.op
         mask, segments = ids["padding_mask"], ids["segment_ids"]
         follows = op.Pad(op.Slice(mask, [1], [2**31], [1]), [0, 0, 0, 1], 0)
@@ -48,7 +48,7 @@ class OnnxQuestionAnswerer(OnnxTask):
         return op.Or(in_context, op.Equal(op.Range(0, length, 1), 0))
 
     def _run_conditional(self, head: Any, x: Any, mask: Any) -> dict[str, Any]:
-        """Run a `ConditionalSpanHead` that follows the likeliest starts."""
+        """Run a `ConditionalSpanHead` for the most likely starts."""
         op, builder = self.op, self.builder
         start = op.Squeeze(builder.dense(head.start, x, keep_float=True), [-1])
         start = op.Where(mask, start, MASKED_LOGIT)
@@ -56,7 +56,7 @@ class OnnxQuestionAnswerer(OnnxTask):
         width = self.task.backbone.hidden_dim
         where = op.Expand(op.Unsqueeze(starts, [-1]), [1, 1, width])
         features = op.GatherElements(x, where, axis=1)
-        # Each token beside each start.
+        # Combine each token with each start.
         tokens, features = op.Unsqueeze(x, [1]), op.Unsqueeze(features, [2])
         of_tokens, of_starts = builder.dense_halves(head.end_dense, tokens, features)
         hidden = builder.activate(
@@ -75,17 +75,17 @@ class OnnxQuestionAnswerer(OnnxTask):
         }
 
     def likeliest(self, start_logits: Any) -> Any:
-        """Do what `fill_starts` does where none are given."""
+        """Return the most likely starts, as `fill_starts` does when none are passed."""
         op = self.op
         length = self.builder.size(start_logits, 1)
         count = op.Min(length, [self.task.start_n_top])
         _, order = op.TopK(start_logits, count, axis=1, _outputs=2)
-        # A row of fewer positions than starts repeats the last one.
+        # A row may have fewer positions than starts; the last start repeats.
         rank = op.Min(list(range(self.task.start_n_top)), op.Sub(count, 1))
         return op.Gather(order, rank, axis=1)
 
     def answer_tokens(self, outputs: dict[str, Any]) -> None:
-        """Name the logits."""
+        """Add the outputs of logits."""
         is_conditional = self.task.head == "conditional"
         starts = (self.task.start_n_top,) if is_conditional else ()
         self.builder.output("start_logits", outputs["start_logits"], "batch", "length")
@@ -96,10 +96,10 @@ class OnnxQuestionAnswerer(OnnxTask):
             self.builder.output("answerability", logit, "batch", 1)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Find the answers."""
+        """Find the answers, and add their outputs."""
         op, builder, texts = self.op, self.builder, self.texts
         questions, contexts = columns
-        # All texts in one column: a vocabulary and its characters once.
+        # All texts in one column, so that the graph contains the vocabulary once.
         both = builder.join(columns, 0)
         (pieces,) = texts.tokenize(both)
         characters = OnnxCharacters(texts, both)
@@ -111,8 +111,8 @@ class OnnxQuestionAnswerer(OnnxTask):
         token, is_owned = windows.places(offsets, length)
         starts, scores, null = search_spans(self, outputs, is_owned)
 
-        # A piece of a blank, or half a character, stands for no text of its own. One
-        # token more, so that there is one where there are no texts.
+        # A piece that is a blank, or half a character, has no text. An extra token
+        # keeps the tensors non-empty if there are no texts.
         first, last = (op.Concat(x, [0], axis=0) for x in (first, last))
         token = op.GatherElements(token, starts, axis=1)
         width = op.Shape(scores, start=2)
@@ -123,7 +123,7 @@ class OnnxQuestionAnswerer(OnnxTask):
         )
         scores = op.Where(has_text, scores, -np.inf)
 
-        # The best of each window, and of these the best of each question.
+        # The best span of each window, then the best window of each question.
         scores, begins, ends = (
             op.Flatten(op.Expand(x, op.Shape(scores)), axis=1)
             for x in (scores, op.Unsqueeze(token, [2]), ends)
@@ -146,7 +146,7 @@ class OnnxQuestionAnswerer(OnnxTask):
         self._choose(start, end, best, null)
 
     def _windows(self, asked: Any, read: Any) -> tuple[OnnxWindows, Any, Any]:
-        """Do what `SpanWindows` does."""
+        """Pack questions with windows of their contexts, as `SpanWindows` does."""
         op, preprocessor = self.op, self.task.preprocessor
         budget = preprocessor.max_length - 3
         longest = min(preprocessor.max_query_length, budget // 2)
@@ -164,14 +164,14 @@ class OnnxQuestionAnswerer(OnnxTask):
     def _reduce(
         self, values: Any, documents: Any, column: Any, how: str, nothing: Any
     ) -> Any:
-        """Give each question the largest or the smallest of its windows' values."""
+        """Return the largest or smallest value of each question's windows."""
         op = self.op
         nothing = op.CastLike(nothing, values)
         start = op.Expand(nothing, self.builder.size(column, 0))
         return op.ScatterElements(start, documents, values, reduction=how)
 
     def _choose(self, start: Any, end: Any, best: Any, null: Any) -> None:
-        """Put "no answer" where the threshold says so, or nothing was found."""
+        """Add the outputs; "no answer" above the threshold or without a span."""
         op, task = self.op, self.task
         is_found = op.Greater(best, IMPOSSIBLE)
         is_conditional = task.head == "conditional"

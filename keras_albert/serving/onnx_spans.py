@@ -1,28 +1,29 @@
-"""Searching the logits of windows for answers, inside an ONNX graph."""
+"""Searching for answers in the logits of windows, in an ONNX graph."""
 
 from typing import Any
 
 import numpy as np
 
-# As `answer` has it by default.
+# The default of `answer`.
 _MAX_ANSWER_LENGTH = 30
 
-# No log-probability, but that of a position that the model masks, is as low.
+# Only positions that the model masks have log-probabilities as low as this.
 IMPOSSIBLE = -1e20
 
 
 def search_spans(graph: Any, outputs: dict[str, Any], is_owned: Any) -> tuple[Any, ...]:
-    """Do what `span_candidates` does in windows.
+    """Score spans in windows, as `span_candidates` does.
 
     Args:
         graph: An `OnnxQuestionAnswerer`.
-        outputs: What the model computed.
-        is_owned: bool `(windows, length)`. Where a window answers.
+        outputs: The outputs of the model.
+        is_owned: bool `(windows, length)`. Whether the window predicts the token at a
+            position; overlaps belong to one window.
 
     Returns:
-        The positions of starts, int64 `(windows, starts)`; the log-probabilities of the
-        spans from there on, `(windows, starts, lengths)`; and how sure each window is
-        that there is no answer, `(windows,)`.
+        The start positions, int64 `(windows, starts)`; the log-probabilities of the
+        spans from there, `(windows, starts, lengths)`; and each window's score for "no
+        answer", `(windows,)`.
     """
     op, builder, task = graph.op, graph.builder, graph.task
     logits = outputs["start_logits"]
@@ -55,6 +56,6 @@ def search_spans(graph: Any, outputs: dict[str, Any], is_owned: Any) -> tuple[An
 
 
 def _pad(op: Any, scores: Any, rank: int) -> Any:
-    """Let spans reach behind the row, where none can end."""
+    """Pad the scores so that spans past the end of the row are impossible."""
     widths = [0] * (2 * rank - 1) + [_MAX_ANSWER_LENGTH - 1]
     return op.Pad(scores, widths, -np.inf)

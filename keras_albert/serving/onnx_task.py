@@ -1,4 +1,4 @@
-"""What the ONNX graphs of all tasks share."""
+"""The base class of all ONNX graphs."""
 
 from typing import Any, ClassVar
 
@@ -9,17 +9,17 @@ from keras_albert.tasks.id_arrays import ID_NAMES
 
 
 class OnnxTask:
-    """A task as an ONNX graph, from ids or from texts.
+    """A task as an ONNX graph, with ids or texts as inputs.
 
-    A subclass says what the model computes (`run`), what clients read off it
-    (`answer`), and which texts it takes (`read_texts`).
+    Subclasses define what the model computes (`run`), the outputs (`answer_tokens`,
+    `answer_texts`), and the inputs of strings (`text_axes`).
 
     Args:
-        task: A task; from texts it needs its preprocessor.
+        task: A task; with texts as inputs, it needs its preprocessor.
         builder: An empty graph.
     """
 
-    # The inputs of strings, each with its axes behind the batch.
+    # The inputs of strings, each with its axes after the batch.
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": ()}
 
     def __init__(self, task: Any, builder: OnnxBuilder) -> None:
@@ -28,7 +28,7 @@ class OnnxTask:
         self.op = builder.op
 
     def from_tokens(self) -> None:
-        """Build the graph that takes what the preprocessor makes, in int32."""
+        """Build the graph that takes the preprocessor's outputs, in int32."""
         inputs = {
             name: self.builder.input(name, "int32", *axes)
             for name, axes in self.token_axes().items()
@@ -39,7 +39,7 @@ class OnnxTask:
         """Build the graph that takes strings.
 
         Args:
-            pairs: bool. Whether it takes `text_pair` beside `text`.
+            pairs: bool. Whether to take `text_pair` beside `text`.
         """
         self.texts = OnnxText(self.builder, self.task.preprocessor)
         inputs = self.text_axes | ({"text_pair": ()} if pairs else {})
@@ -50,42 +50,42 @@ class OnnxTask:
         self.answer_texts(*columns)
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
-        """Give the axes of each input of ids."""
+        """Return the axes of each input of ids."""
         return dict.fromkeys(ID_NAMES, ("batch", "length"))
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         raise NotImplementedError
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Name the outputs of the graph that takes ids; they are numbers alone."""
+        """Add the outputs of the graph that takes ids, which are numbers only."""
         raise NotImplementedError
 
     def answer_texts(self, *columns: Any) -> None:
-        """Build from strings to what a client reads."""
+        """Build the graph from strings, and add its outputs."""
         raise NotImplementedError
 
     def pack(self, *columns: Any) -> dict[str, Any]:
-        """Tokenize and truncate one or two columns of texts, and lay them into rows."""
+        """Tokenize, truncate and pack one or two columns of texts."""
         return self.texts.pack(self.texts.truncate(self.texts.tokenize(*columns)))
 
     def encode(self, ids: dict[str, Any]) -> Any:
-        """Run the backbone: `sequence_output`."""
+        """Run the backbone and return `sequence_output`."""
         return encode(self.builder, self.task.backbone, ids)
 
     def encode_pooled(self, ids: dict[str, Any]) -> Any:
-        """Run the backbone: `pooled_output`."""
+        """Run the backbone and return `pooled_output`."""
         return pool(self.builder, self.task.backbone, self.encode(ids))
 
     def largest(self, values: Any) -> tuple[Any, Any]:
-        """Give the largest number of each row, and its place, int32."""
-        # Not ArgMax: of no rows at all ONNX Runtime gives it another rank.
+        """Return the largest number of each row, and its index, int32."""
+        # Not ArgMax: without rows, ONNX Runtime returns a different rank.
         most, place = self.op.TopK(values, [1], _outputs=2)
         most, place = (self.op.Squeeze(x, [-1]) for x in (most, place))
         return most, self.builder.cast(place, "int32")
 
     def name_of(self, index: Any) -> Any:
-        """Give the names of classes by their numbers."""
+        """Return the names of classes by index."""
         return self.op.Gather(
             self.builder.constant(self.task.class_names, "labels"), index
         )

@@ -1,4 +1,4 @@
-"""Texts to rows of ids inside an ONNX graph."""
+"""Tokenizing and packing texts in an ONNX graph."""
 
 import base64
 from dataclasses import dataclass, replace
@@ -9,13 +9,14 @@ from keras_albert.serving.onnx_builder import OnnxBuilder
 
 @dataclass(frozen=True)
 class Pieces:
-    """The ids of texts, which lie end to end with those of other texts.
+    """The ids of texts, concatenated with those of other texts.
 
     Args:
         ids: int64 `(all ids,)`.
-        begins: int64 `(texts,)`. Where the ids of a text begin among `ids`.
-        lengths: int64 `(texts,)`. How many a text has.
-        places: int64 `(all ids,)`, or `None`. At which byte of its text a piece begins.
+        begins: int64 `(texts,)`. Where the ids of each text begin in `ids`.
+        lengths: int64 `(texts,)`. The number of ids of each text.
+        places: int64 `(all ids,)`, or `None`. The byte at which each piece begins in
+            its text.
     """
 
     ids: Any
@@ -29,7 +30,7 @@ class OnnxText:
 
     Args:
         builder: The graph.
-        preprocessor: The task's.
+        preprocessor: The task's preprocessor.
     """
 
     def __init__(self, builder: OnnxBuilder, preprocessor: Any) -> None:
@@ -39,7 +40,7 @@ class OnnxText:
         self.special = preprocessor.special_ids
 
     def tokenize(self, *columns: Any) -> list[Pieces]:
-        """Cut columns of texts into ids, by one operation: it holds the vocabulary.
+        """Tokenize columns of texts in one operation, which contains the vocabulary.
 
         Args:
             *columns: string `(texts,)` each, of any sizes.
@@ -50,7 +51,7 @@ class OnnxText:
         op = self.op
         texts = self.builder.join(columns, 0) if len(columns) > 1 else columns[0]
         vocabulary = base64.b64encode(self.preprocessor.tokenizer.proto).decode()
-        # Neither samples, nor tokens around, nor reversed, nor fairseq's ids.
+        # No sampling, no special tokens, not reversed, no fairseq ids.
         settings = ([0], [0.0], [False], [False], [False], [False])
         found = self.builder.texts.SentencepieceTokenizer(
             texts, *settings, model=vocabulary, _outputs=3
@@ -58,7 +59,7 @@ class OnnxText:
         dtypes = ("int32", "int64", "int32")
         ids, starts, places = map(self.builder.typed, found, dtypes)
         ids, places = (self.builder.cast(x, "int64") for x in (ids, places))
-        # Of no texts at all there are no starts either.
+        # Without texts there are no starts, either.
         starts = op.Concat(starts, op.Mul(self.builder.size(starts, 0), 0), axis=0)
         begins = op.Slice(starts, [0], self.builder.size(texts, 0))
         ends = op.Slice(starts, [1], op.Add(self.builder.size(texts, 0), 1))
@@ -66,7 +67,7 @@ class OnnxText:
         return self.split(pieces, *columns)
 
     def split(self, pieces: Pieces, *columns: Any) -> list[Pieces]:
-        """Give each column of texts its part of what was found for all of them."""
+        """Split the pieces of all texts into those of each column."""
         op = self.op
         found = []
         first: Any = [0]
@@ -81,38 +82,38 @@ class OnnxText:
         return found
 
     def positions(self, values: Any) -> Any:
-        """Number values `(n,)` from 0 on."""
+        """Return the indices of values `(n,)`."""
         return self.op.Range(0, self.op.Size(values), 1)
 
     def numbers(self, begins: Any, length: Any) -> Any:
-        """Number what lies in groups, end to end, by the group.
+        """Return the group number of each item of concatenated groups.
 
         Args:
-            begins: int64 `(groups,)`. Where each group begins; some may be empty.
-            length: int64 `(1,)`. How much lies there.
+            begins: int64 `(groups,)`. Where each group begins; groups may be empty.
+            length: int64 `(1,)`. The number of items.
 
         Returns:
-            int64 `(length,)`, from 0 on.
+            int64 `(length,)`, starting at 0.
         """
         op = self.op
         ones = op.Add(op.Mul(begins, 0), 1)
-        # One place more, where groups begin that are empty at the end.
+        # One more place, for empty groups at the end.
         places = op.Expand([0], op.Add(length, 1))
         marks = op.ScatterElements(places, begins, ones, reduction="add")
         return op.Sub(op.Slice(op.CumSum(marks, 0), [0], [-1]), 1)
 
     def owners(self, pieces: Pieces) -> Any:
-        """Tell which text each id is of, where `pieces` are those of all texts."""
+        """Return the text of each id; `pieces` must be those of all texts."""
         return self.numbers(pieces.begins, self.builder.size(pieces.ids, 0))
 
     def dense(self, values: Any, rows: Any, counts: Any, nothing: Any) -> Any:
-        """Put values into the rows that they belong to, filled up to the longest.
+        """Arrange values in rows, padded to the longest.
 
         Args:
             values: `(values,)`, row by row.
-            rows: int64 `(values,)`. The row of each, rising.
-            counts: int64 `(rows,)`. How many a row has.
-            nothing: What fills up.
+            rows: int64 `(values,)`. The row of each value, ascending.
+            counts: int64 `(rows,)`. The number of values of each row.
+            nothing: The padding value.
 
         Returns:
             `(rows, most)`.
@@ -126,7 +127,7 @@ class OnnxText:
         return op.ScatterND(op.Expand(nothing, shape), at, values)
 
     def truncate(self, pieces: list[Pieces]) -> list[Pieces]:
-        """Shorten one or two texts until they fit a row; see `truncated_lengths`."""
+        """Truncate one or two texts to fit a row; see `truncated_lengths`."""
         op = self.op
         budget = self.preprocessor.max_length - len(pieces) - 1
         if len(pieces) == 1:
@@ -145,7 +146,7 @@ class OnnxText:
         ]
 
     def pack(self, pieces: list[Pieces]) -> dict[str, Any]:
-        """Lay one or two texts that fit into rows, as long as the longest.
+        """Pack one or two texts that fit into rows, padded to the longest.
 
         Args:
             pieces: One or two columns.
@@ -160,7 +161,7 @@ class OnnxText:
             end = op.Add(begin, op.Unsqueeze(column.lengths, [1]))
             bounds.append((begin, end))
             begin = op.Add(end, 1)
-        # A row of one token at least, and one where there are no rows.
+        # The length is at least one, even without rows.
         longest = op.ReduceMax(op.Concat(op.Squeeze(begin, [1]), [1], axis=0))
         place = op.Range(0, op.Squeeze(longest), 1)
         is_real = op.Less(place, begin)
@@ -172,7 +173,7 @@ class OnnxText:
             is_inside = op.And(op.GreaterOrEqual(place, first), op.Less(place, last))
             shift = op.Sub(op.Unsqueeze(column.begins, [1]), first)
             source = op.Where(is_inside, op.Add(place, shift), 0)
-            # One id more: there may be none.
+            # An extra id, because there may be none.
             found = op.Gather(op.Concat(column.ids, [0], axis=0), source)
             ids = op.Where(is_inside, found, ids)
             ids = op.Where(op.Equal(place, last), self.special.sep, ids)

@@ -1,4 +1,4 @@
-"""What a text embedder computes in an ONNX runtime."""
+"""The ONNX graph of a text embedder."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from keras_albert.serving.onnx_task import OnnxTask
 
 
 class OnnxTextEmbedder(OnnxTask):
-    """An `AlbertTextEmbedder`: `embedding`, `(batch, width)`.
+    """The graph of an `AlbertTextEmbedder`: `embedding`, `(batch, width)`.
 
-    Of `text` and `text_pair` it gives `similarity`, `(batch,)`, the cosine.
+    With `text` and `text_pair`, the output is `similarity`, `(batch,)`, the cosine.
     """
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         op = self.op
         vectors = self._pool(self.encode(ids), ids["padding_mask"])
         if not self.task.normalize:
             return vectors
-        # As Keras does: no vector is divided by nothing.
+        # As in Keras, the minimum prevents division by zero.
         length = op.ReduceL2(vectors, [1])
         return op.Div(vectors, op.Max(length, keras.config.epsilon()))
 
@@ -35,17 +35,17 @@ class OnnxTextEmbedder(OnnxTask):
         return op.Div(total, op.Max(count, 1.0))
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Name the vectors."""
+        """Add the output of vectors."""
         width = self.task.backbone.hidden_dim
         self.builder.output("embedding", outputs, "batch", width)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Give the vectors of texts, or how alike the two of each pair are."""
+        """Add the vectors of texts, or the similarities of pairs."""
         if len(columns) == 1:
             self.answer_tokens(self.run(self.pack(*columns)))
             return
         op = self.op
-        # Each text is read by itself, in a row of its own.
+        # Each text is embedded independently, in a separate row.
         vectors = self.run(self.pack(self.builder.join(columns, 0)))
         vectors = op.Div(vectors, op.Max(op.ReduceL2(vectors, [1]), 1e-7))
         sizes = op.Concat(*(op.Shape(column) for column in columns), axis=0)

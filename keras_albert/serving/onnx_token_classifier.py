@@ -1,4 +1,4 @@
-"""What a token classifier computes in an ONNX runtime."""
+"""The ONNX graph of a token classifier."""
 
 from typing import Any
 
@@ -14,21 +14,21 @@ from keras_albert.text.windows import window_stride
 
 
 class OnnxTokenClassifier(OnnxTask):
-    """An `AlbertTokenClassifier`.
+    """The graph of an `AlbertTokenClassifier`.
 
-    From ids `logits` and `probabilities`, `(batch, length, tags)`, and of the likeliest
-    tag of each token `score` and `index`. From texts of any length the entities, as
-    `tag` finds them: `label`, `score`, `start` and `end` (characters), each `(batch,
-    most)`, filled up with "" and 0, and `count`, `(batch,)`, how many there are.
+    With ids, the outputs are `logits` and `probabilities`, `(batch, length, tags)`, and
+    `score` and `index` of each token's most likely tag. With texts of any length, they
+    are the entities, as in `tag`: `label`, `score`, `start` and `end` (characters),
+    each `(batch, most)`, padded with "" and 0, and `count`, `(batch,)`, their number.
     """
 
     def run(self, ids: dict[str, Any]) -> Any:
-        """Compute what `predict` gives."""
+        """Compute the outputs of `predict`."""
         sequence = self.encode(ids)
         return self.builder.dense(self.task.output_dense, sequence, keep_float=True)
 
     def answer_tokens(self, outputs: Any) -> None:
-        """Name the numbers."""
+        """Add the numeric outputs."""
         axes = ("batch", "length")
         probabilities = self.op.Softmax(outputs, axis=-1)
         score, index = self.largest(probabilities)
@@ -38,11 +38,11 @@ class OnnxTokenClassifier(OnnxTask):
         self.builder.output("index", index, *axes)
 
     def answer_texts(self, *columns: Any) -> None:
-        """Find the entities."""
+        """Find the entities, and add their outputs."""
         op, builder, texts = self.op, self.builder, self.texts
         words, starts, ends, rows = split_words(texts, columns[0])
         (pieces,) = texts.tokenize(words)
-        # What the model does not see parts no entity and begins none.
+        # A word without pieces neither splits nor begins an entity.
         is_seen = op.Greater(pieces.lengths, 0)
         scores = op.Softmax(self._score_words(pieces, rows, columns[0]), axis=-1)
         starts, ends, rows = (
@@ -50,8 +50,7 @@ class OnnxTokenClassifier(OnnxTask):
         )
         score, tags = self.largest(op.Compress(scores, is_seen, axis=0))
 
-        # What tags mean is asked of the function that knows: two that make one
-        # entity, and the label of each.
+        # `tags_to_spans` defines which two tags form one entity, and the label of each.
         names = self.task.class_names
         labels = ["".join(s.label for s in tags_to_spans([name])) for name in names]
         joins = [
@@ -67,7 +66,7 @@ class OnnxTokenClassifier(OnnxTask):
         )
         same = op.Equal(*self._neighbours(rows))
         goes_on = builder.cast(op.And(goes_on, same), "int64")
-        # Of the first word, and of what would follow the last, no.
+        # The first word continues no entity, and the last is not continued.
         count = builder.size(tags, 0)
         edge = op.Slice([0], [0], count)
         joined = builder.cast(op.Concat(edge, goes_on, axis=0), "bool")
@@ -106,18 +105,18 @@ class OnnxTokenClassifier(OnnxTask):
         builder.output("count", builder.cast(counts, "int32"), "batch")
 
     def _neighbours(self, values: Any) -> tuple[Any, Any]:
-        """Give all values but the last, and all but the first."""
+        """Return all values but the last, and all but the first."""
         return self.op.Slice(values, [0], [-1]), self.op.Slice(values, [1], [2**31])
 
     def _count(self, rows: Any, column: Any, values: Any = None) -> Any:
-        """Count what belongs to each text, or add up values."""
+        """Count the items of each text, or add up their values."""
         op = self.op
         values = op.Add(op.Mul(rows, 0), 1) if values is None else values
         zeros = op.Expand([0], self.builder.size(column, 0))
         return op.ScatterElements(zeros, rows, values, reduction="add")
 
     def _score_words(self, pieces: Pieces, rows: Any, column: Any) -> Any:
-        """Do what `TaggedDocuments` does: windows of pieces, merged to words."""
+        """Run windows of pieces and merge them to words, as `TaggedDocuments` does."""
         op, builder, preprocessor = self.op, self.builder, self.task.preprocessor
         lengths = self._count(rows, column, pieces.lengths)
         documents = Pieces(pieces.ids, op.CumSum(lengths, 0, exclusive=1), lengths)
@@ -126,11 +125,11 @@ class OnnxTokenClassifier(OnnxTask):
         size, stride = (op.Expand([x], op.Shape(lengths)) for x in (room, stride))
         windows = OnnxWindows(self.texts, documents, size, stride)
         logits = run_in_parts(self, self.texts.pack([windows.pieces]))
-        # Behind `[CLS]`. Each piece has one window that answers for it.
+        # Windows begin after `[CLS]`. Each piece is predicted by one window.
         length = op.Squeeze(builder.size(logits, 1))
         _, is_owned = windows.places(1, length)
         logits = op.GatherND(logits, op.Transpose(op.NonZero(is_owned)))
-        # One more, for there may be none.
+        # An extra row, because there may be none.
         logits = op.Pad(logits, [0, 0, 1, 0], 0.0)
         if not preprocessor.label_all_pieces:
             return op.Gather(logits, pieces.begins)

@@ -1,4 +1,4 @@
-"""Weights of Keras' layers as arrays, for other runtimes."""
+"""Weights of Keras layers as arrays, for other runtimes."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ _LARGEST = 64
 
 
 def float_weight(layer: Any, name: str) -> FloatArray:
-    """Read a matrix of a layer in float32, also one that Keras stores in int8.
+    """Return a matrix of a layer in float32, even if Keras stores it in int8.
 
     Args:
         layer: A `keras.layers.Dense`, `Embedding` or `ReversibleEmbedding`.
         name: string. `"kernel"` or `"embeddings"`.
 
     Returns:
-        What the layer multiplies with, with what LoRA learned.
+        The effective matrix, including LoRA's update.
 
     Raises:
-        ValueError: If it is quantized otherwise.
+        ValueError: If it is quantized to another type.
 
     Example:
         >>> layer = keras.layers.Dense(2, kernel_initializer="ones")
@@ -39,11 +39,11 @@ def float_weight(layer: Any, name: str) -> FloatArray:
             'the format may have an argument `quantize="int8"`.'
         )
         raise ValueError(msg)
-    # By its own name: the property of that name mixes LoRA into int8 numbers.
+    # The variable itself: the layer's property adds LoRA's update to int8 numbers.
     (variable,) = (v for v in layer.variables if v.name == name)
     values = _read(variable)
     if mode == "int8":
-        # One scale for each output of a kernel, each row of an embedding.
+        # One scale for each output of a kernel, or each row of an embedding.
         scale = _read(getattr(layer, f"{name}_scale"))
         values = values / (scale if name == "kernel" else scale[:, None])
     if layer.lora_enabled:
@@ -55,17 +55,17 @@ def float_weight(layer: Any, name: str) -> FloatArray:
 def split_int8(
     matrix: FloatArray, axis: int
 ) -> tuple[npt.NDArray[np.int8], FloatArray]:
-    """Write a matrix as int8 numbers times scales.
+    """Split a matrix into int8 numbers and scales.
 
-    The numbers are -64 to 64: processors without VNNI add two products of them with
-    numbers up to 255 in 16 bits, where larger ones would be cut off.
+    The numbers are limited to -64 to 64, because processors without VNNI add two
+    products with numbers up to 255 in 16 bits, where larger ones would saturate.
 
     Source: [Quantize ONNX Models](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html),
     "When and why do I need to try U8U8?".
 
     Args:
         matrix: float32 array `(rows, columns)`.
-        axis: int. Along which numbers share a scale: 0 gives one to each column.
+        axis: int. The axis along which numbers share a scale: 0 for one per column.
 
     Returns:
         int8 array of the same shape, and float32 scales.

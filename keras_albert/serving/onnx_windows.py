@@ -1,4 +1,4 @@
-"""Overlapping windows inside an ONNX graph."""
+"""Overlapping windows in an ONNX graph."""
 
 from typing import Any
 
@@ -6,17 +6,18 @@ from keras_albert.serving.onnx_text import OnnxText, Pieces
 
 
 class OnnxWindows:
-    """Do what `OverlappingWindows` does, with ONNX' operations.
+    """`OverlappingWindows` in ONNX operations.
 
     Attributes:
-        documents: Which document each window is of, int64 `(windows,)`.
+        documents: The document of each window, int64 `(windows,)`.
         pieces: `Pieces` of the windows.
 
     Args:
         texts: The graph's tokenization.
         pieces: `Pieces` of the documents.
         size: int64 `(documents,)`. Tokens in a window.
-        stride: int64 `(documents,)`. Tokens from one window to the next.
+        stride: int64 `(documents,)`. Distance in tokens between the starts of
+            consecutive windows.
     """
 
     def __init__(self, texts: OnnxText, pieces: Pieces, size: Any, stride: Any) -> None:
@@ -37,8 +38,8 @@ class OnnxWindows:
             return op.Add(base, op.Min(op.Mul(number, stride), last))
 
         def border(number: Any) -> Any:
-            """Tell from which token on the window, and not that before, answers."""
-            # The sum of two middles, each of which is taken twice to stay whole.
+            """Return the first token predicted by this window, not the previous one."""
+            # The sum of two middles, each times two to stay an integer.
             both = op.Add(begin(number), begin(op.Sub(number, 1)))
             middle = op.Add(both, kept)
             return op.Div(op.Add(middle, 1), 2)
@@ -50,15 +51,15 @@ class OnnxWindows:
         self._owned_to = op.Where(is_last, op.Add(begins, kept), border(following))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
-        """Tell which token stands at each position of the windows' rows.
+        """Return the token at each position of the windows' rows.
 
         Args:
             offsets: int64 `(windows,)` or a number. Where in its row a window begins.
-            length: int64 `()`. That of the rows.
+            length: int64 `()`. The length of the rows.
 
         Returns:
-            The token, 0 where there is none, int64 `(windows, length)`; and whether
-            the window answers for it.
+            The token, int64 `(windows, length)`, and whether the window predicts it;
+            0 where it does not.
         """
         op = self.op
         start, low, high = (
