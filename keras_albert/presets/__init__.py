@@ -1,4 +1,4 @@
-"""Names, handles and directories of models."""
+"""Saved models: names, handles and directories."""
 
 from keras_albert.presets.builtin import BUILTIN_PRESETS
 

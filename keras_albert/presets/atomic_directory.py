@@ -1,4 +1,4 @@
-"""Directories that appear whole or not at all."""
+"""Writing directories atomically."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from keras_albert.presets.folders_above import folders_above
 from keras_albert.presets.swap_directories import swap_directories
 from keras_albert.presets.temporary import temporary_directory
 
-# The temporary directories of blocks that have not ended.
+# The temporary directories of open blocks.
 _OPEN: ContextVar[tuple[Path, ...]] = ContextVar("open_directories", default=())
 
 
@@ -26,28 +26,27 @@ def atomic_directory(
     target: str | os.PathLike[str],
     plan: Callable[[Path, Path], Callable[[str], bool]] = _replaces_nothing,
 ) -> Iterator[Path]:
-    """Give a temporary directory that becomes `target` when the block ends well.
+    """Yield a temporary directory that becomes `target` when the block succeeds.
 
-    At each moment `target` is what it was, or what was written: a target that exists
-    changes places with the temporary directory in one step. What else it holds moves
-    along: a file whose name the block has written is replaced, others stay. If the
-    block raises, or the process dies, the target is what it was.
+    At any time `target` is either the old directory or the new one: an existing target
+    is swapped with the temporary directory in one step. Its other files are kept: only
+    files that the block has written are replaced. If the block raises, or the process
+    dies, the target is unchanged.
 
-    A few file systems cannot swap directories (some that are mounted over a network).
-    There the former one is renamed first, to `.NAME.former.keras-albert`, where
-    `former_directory` finds it if the process dies just then.
+    A few file systems, such as some network file systems, cannot swap directories.
+    There the old one is first renamed to `.NAME.former.keras-albert`, where
+    `former_directory` finds it if the process dies at this moment.
 
     Args:
-        target: string or path. The directory to write. If it is a link, where that
-            leads.
-        plan: Called with what was written and a target that exists, both Paths,
-            before anything moves. May refuse, by raising; and says which other files
-            of the target, by their paths within it, are not to stay. Defaults to one
-            that refuses nothing and says that all stay.
+        target: string or path. The directory to write. A link is followed.
+        plan: Callable of the temporary directory and an existing target, both Paths,
+            called before anything moves. It may raise to refuse the target; it returns
+            a predicate of relative paths, true for other files of the target that are
+            removed. Defaults to one that refuses nothing and keeps all files.
 
     Yields:
         The temporary directory, beside the target; or the target itself, if it is
-        the temporary directory of a block around this one.
+        the temporary directory of an enclosing block.
 
     Raises:
         NotADirectoryError: If `target` is a file, or a directory is written where
@@ -77,7 +76,7 @@ def atomic_directory(
             yield temporary
         finally:
             _OPEN.reset(reset)
-        # `mkdtemp` keeps others out; what we hand over has ordinary permissions.
+        # `mkdtemp` restricts access to this user; the result has default permissions.
         temporary.chmod(0o777 & ~umask())
         if path.exists():
             _replace(path, temporary, plan(temporary, path))
@@ -86,10 +85,10 @@ def atomic_directory(
 
 
 def former_directory(path: Path) -> Path:
-    """Name what a directory is called while another one takes its place.
+    """Return the name of a directory while it is being replaced.
 
     Args:
-        path: Path. A directory, or what was one until a process died.
+        path: Path. The directory; it may be missing after a process died.
 
     Returns:
         The name, which exists only where directories cannot be swapped.
@@ -108,7 +107,7 @@ def _restore_former(path: Path) -> None:
 
 
 def _check_target(path: Path) -> None:
-    """Find what would fail at the end."""
+    """Raise early if the target cannot be replaced at the end."""
     if path.exists() and not path.is_dir():
         msg = f"{path} is a file, and a directory is to be written. Name another path."
         raise NotADirectoryError(msg)
@@ -140,7 +139,7 @@ def _replace(path: Path, written: Path, drops: Callable[[str], bool]) -> None:
         former = former_directory(path)
         path.rename(former)
         written.rename(path)
-    # What others have written there meanwhile.
+    # Files that other processes have written there in the meantime.
     _carry(former, path, drops)
     if working_directory is not None and working_directory.is_relative_to(path):
         os.chdir(working_directory)
@@ -159,7 +158,7 @@ def _check_kinds(path: Path, written: Path) -> None:
 
 
 def _carry(source: Path, target: Path, drops: Callable[[str], bool]) -> None:
-    """Let all files of one directory be in another as well, but for namesakes."""
+    """Link files of one directory into another, except dropped or existing names."""
 
     def passed_over(directory: str, names: list[str]) -> list[str]:
         inside = Path(directory).relative_to(source)
@@ -184,11 +183,11 @@ def _carry(source: Path, target: Path, drops: Callable[[str], bool]) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Give a file a second name; copy it where it can have but one."""
+    """Hard-link a file, or copy it where hard links are not supported."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError as error:
-        # Another file system is mounted there: no place for a preset.
+        # Another file system is mounted there, where no preset can be saved.
         if error.errno == errno.EXDEV:
             raise
         shutil.copy2(source, target, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Writing files atomically."""
 
 import os
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from keras_albert.presets.temporary import temporary_file
 
 @contextmanager
 def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary file that becomes `target` when the block ends well.
+    """Yield a temporary file that becomes `target` when the block succeeds.
 
-    If the block raises, or the process dies, the target is what it was. Several
-    processes may write one target; the last one counts.
+    If the block raises, or the process dies, the target is unchanged. Several
+    processes may write one target; the last one wins.
 
     Args:
         target: string or path. The file; its folder is created.
@@ -35,20 +35,20 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(target).absolute()
     with folders_above(path), temporary_file(path) as temporary:
         yield temporary
-        # `mkstemp` keeps others out; what we hand over has ordinary permissions.
+        # `mkstemp` restricts access to this user; the result has default permissions.
         temporary.chmod(0o666 & ~umask())
         temporary.replace(path)
 
 
 def check_new_file(path: Path, overwrite: bool = False) -> None:
-    """See that a file can be written where it is wanted, before there is work to lose.
+    """Check that a file can be written, before there is work to lose.
 
     Args:
         path: Path. The file.
-        overwrite: bool. Whether a file that is there may go. Defaults to `False`.
+        overwrite: bool. Whether an existing file may be replaced. Defaults to `False`.
 
     Raises:
-        FileExistsError: If there is such a file, and it may not.
+        FileExistsError: If the file exists and may not be replaced.
         IsADirectoryError: If `path` is a directory.
     """
     if path.is_dir():
@@ -60,7 +60,7 @@ def check_new_file(path: Path, overwrite: bool = False) -> None:
 
 
 def umask() -> int:
-    """Read which permissions new files of this process do not get.
+    """Return the umask of this process: permissions that its new files lack.
 
     Returns:
         The mask.

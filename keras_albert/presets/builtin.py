@@ -1,4 +1,4 @@
-"""The names that `from_preset` knows without being told where to look."""
+"""Built-in names of presets."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ class BuiltinPreset:
 
     Args:
         name: string. The name.
-        handle: string or `None`. Where its files are, as a handle that anyone can
-            pass to `from_preset` instead; `None` for what lies beside this file.
+        handle: string or `None`. The location of its files, as a handle that
+            `from_preset` also accepts; `None` for a directory beside this file.
         size: string. Its size in `keras_albert.backbone.architecture`.
         version: int. 1 or 2.
     """
@@ -21,8 +21,8 @@ class BuiltinPreset:
     version: int
 
 
-# KerasHub's names, as Kaggle Models keeps them: the v2 weights. With a version in
-# the handle, what is in the cache is found without asking the server.
+# KerasHub's presets on Kaggle Models: the v2 weights. With a version in the handle,
+# cached files are found without a request to the server.
 _KERAS_HUB = (
     ("base", "base", 5),
     ("large", "large", 3),
@@ -42,7 +42,7 @@ BUILTIN_PRESETS = {
             )
             for long, short, number in _KERAS_HUB
         ),
-        # All eight released models, as the Hugging Face Hub keeps them.
+        # All eight released models, on the Hugging Face Hub.
         *(
             BuiltinPreset(
                 name=f"albert_{size}_v{version}_en_uncased",
@@ -53,7 +53,7 @@ BUILTIN_PRESETS = {
             for version in (1, 2)
             for _, size, _ in _KERAS_HUB
         ),
-        # Our own small model: `examples/albert_tiny.py` makes it.
+        # The bundled small model, made by `examples/albert_tiny.py`.
         BuiltinPreset("albert_tiny_en_uncased", handle=None, size="tiny", version=1),
     )
 }

@@ -8,7 +8,7 @@ from typing import Any
 from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.checkpoint_formats import get_format
 
-# What any of the formats would read.
+# The files that any of the formats reads.
 _CHECKPOINT_FILES = (
     *("config.json", "task.json", "preprocessor.json", "metadata.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
@@ -20,33 +20,33 @@ _CHECKPOINT_FILES = (
 
 
 class CheckpointExports:
-    """What a backbone and a task share: `export_to_...` for each foreign format.
+    """Methods of backbones and tasks that export to foreign formats.
 
-    Each writes a directory whole or not at all. Over an earlier export of the same
-    kind it replaces that one; files that are of no checkpoint stay. A task hands on
-    its own vocabulary; a backbone has none, and takes a `tokenizer`.
+    Each writes a directory atomically. It replaces an earlier export in the same
+    format; files that belong to no checkpoint stay. A task exports its vocabulary; a
+    backbone has none, and takes a `tokenizer`.
     """
 
     def export_to_transformers(
         self, directory: str | os.PathLike[str], tokenizer: Any = None
     ) -> Path:
-        """Write what `transformers.Albert*.from_pretrained(directory)` loads.
+        """Write files for `transformers.Albert*.from_pretrained(directory)`.
 
-        `config.json`, `model.safetensors`, and of the vocabulary `spiece.model`,
+        `config.json`, `model.safetensors`, and for the vocabulary `spiece.model`,
         `tokenizer.json` and `tokenizer_config.json`.
 
         Args:
-            directory: string or path. What to write.
-            tokenizer: An `AlbertTokenizer`. Defaults to `None`: that of the model.
+            directory: string or path. The directory to write.
+            tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's.
 
         Returns:
             The directory.
 
         Raises:
-            ValueError: If transformers has no class that computes what the model
-                does, or weights are quantized or not finite.
+            ValueError: If transformers has no equivalent class, or weights are
+                quantized or not finite.
             NotADirectoryError: If `directory` is a file.
-            FileExistsError: If it has files of another checkpoint.
+            FileExistsError: If it contains files of another checkpoint.
         """
         return self._export_checkpoint("transformers", directory, tokenizer)
 
@@ -56,41 +56,41 @@ class CheckpointExports:
         """Write a preset that KerasHub loads without this package.
 
         Args:
-            directory: string or path. What to write.
-            tokenizer: An `AlbertTokenizer`. Defaults to `None`: that of the model.
+            directory: string or path. The directory to write.
+            tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's.
 
         Returns:
             The directory.
 
         Raises:
-            ValueError: If KerasHub has no class that computes what the model does,
-                or weights are quantized or not finite.
+            ValueError: If KerasHub has no equivalent class, or weights are quantized
+                or not finite.
             NotADirectoryError: If `directory` is a file.
-            FileExistsError: If it has files of another checkpoint.
+            FileExistsError: If it contains files of another checkpoint.
         """
         return self._export_checkpoint("keras-hub", directory, tokenizer)
 
     def export_to_google(
         self, directory: str | os.PathLike[str], tokenizer: Any = None
     ) -> Path:
-        """Write a TF1 checkpoint as google-research/albert has them.
+        """Write a TF1 checkpoint in the layout of google-research/albert.
 
         `albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`. Needs
-        TensorFlow; the backend may be any.
+        TensorFlow, on any backend.
 
         Args:
-            directory: string or path. What to write.
-            tokenizer: An `AlbertTokenizer`. Defaults to `None`: that of the model.
+            directory: string or path. The directory to write.
+            tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's.
 
         Returns:
             The directory.
 
         Raises:
             ImportError: If TensorFlow is not installed.
-            ValueError: If that code has no head or no activation like the model's,
+            ValueError: If google-research/albert lacks the model's head or activation,
                 or weights are quantized or not finite.
             NotADirectoryError: If `directory` is a file.
-            FileExistsError: If it has files of another checkpoint.
+            FileExistsError: If it contains files of another checkpoint.
         """
         return self._export_checkpoint("google", directory, tokenizer)
 
@@ -107,7 +107,7 @@ class CheckpointExports:
 
 
 def _plan(written: Path, target: Path) -> Callable[[str], bool]:
-    """Find what would be read together with what is written."""
+    """Raise if other files in the target would be read together with the written."""
     there = {
         path.relative_to(target).as_posix()
         for pattern in _CHECKPOINT_FILES

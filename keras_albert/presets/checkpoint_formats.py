@@ -1,7 +1,7 @@
-"""The list of foreign checkpoint formats that can be read and written.
+"""The registry of foreign checkpoint formats that can be read and written.
 
-This module stands low and knows no format; `keras_albert.conversion` registers
-its formats here when the package is imported, so that the arrow runs one way.
+This module defines no format; `keras_albert.conversion` registers its formats here
+when the package is imported, so that imports go in one direction.
 """
 
 import abc
@@ -11,70 +11,70 @@ from typing import Any, ClassVar
 from keras_albert.presets.model_size import check_backbone_size
 from keras_albert.presets.reading import read_json
 
-# How the registered names of our classes begin.
+# The prefix of the registered names of this package's classes.
 OWN_PACKAGE = "keras_albert>"
 
 
 class CheckpointFormat(abc.ABC):
-    """How one kind of checkpoint directory is read and written.
+    """A format of checkpoint directories, with its reader and writer.
 
-    A model is a backbone or a task. Tasks are known by their class names, a
-    subclass' own name first.
+    A model is a backbone or a task. Tasks are identified by their class names, the
+    name of a subclass first.
     """
 
-    # What a message calls it, and what a command line does.
+    # Its name in messages, and on the command line.
     name: ClassVar[str]
     key: ClassVar[str]
 
     @abc.abstractmethod
     def recognizes(self, directory: Path) -> bool:
-        """Say whether a directory holds this format."""
+        """Return whether a directory is in this format."""
 
     @abc.abstractmethod
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Give the arguments that build the checkpoint's backbone."""
+        """Return the constructor arguments of the checkpoint's backbone."""
 
     @abc.abstractmethod
     def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """List the shapes of the weights in the checkpoint's files; none without."""
+        """Return the shapes of the weights in the checkpoint's files, if any."""
 
     @abc.abstractmethod
     def task_name(self, directory: Path) -> str | None:
-        """Name our class for the checkpoint's head; `None` where it has none."""
+        """Return the name of the task class for the checkpoint's head, or `None`."""
 
     @abc.abstractmethod
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Give the arguments of a task class that the checkpoint knows."""
+        """Return the arguments of a task class that the checkpoint defines."""
 
     def preprocessor_arguments(
         self, directory: Path, preprocessor: type
     ) -> dict[str, Any]:
-        """Give the arguments of a preprocessor's class that the checkpoint knows."""
+        """Return the arguments of a preprocessor class that the checkpoint defines."""
         return {}
 
     @abc.abstractmethod
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Give the bytes of the checkpoint's SentencePiece model."""
+        """Return the bytes of the checkpoint's SentencePiece model."""
 
     @abc.abstractmethod
     def load_weights(
         self, model: Any, directory: Path, keep_head: bool = False
     ) -> None:
-        """Fill a model, all of it or nothing, and warn of what stays new.
+        """Load all weights of a model or none, and warn of those that stay new.
 
         Args:
             model: A backbone or a task.
             directory: Path. The checkpoint.
-            keep_head: bool. Leave a task's head as it is. Defaults to `False`.
+            keep_head: bool. Leave a task's head unchanged. Defaults to `False`.
         """
 
     @abc.abstractmethod
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
-        """Write a model's files into a directory that exists and is empty."""
+        """Write a model's files into an existing, empty directory."""
 
     @abc.abstractmethod
     def names(self, model: Any) -> dict[str, str]:
-        """Give the foreign name of each of a model's weights, by our paths."""
+        """Return the foreign names of a model's weights, by the paths of variables."""
 
     def load_backbone(
         self, cls: type, directory: Path, load_weights: bool = True, **kwargs: Any
@@ -85,13 +85,13 @@ class CheckpointFormat(abc.ABC):
             cls: The backbone's class.
             directory: Path. The checkpoint.
             load_weights: bool. `False` for random weights. Defaults to `True`.
-            **kwargs: Arguments that are to differ from the checkpoint's.
+            **kwargs: Arguments that override the checkpoint's.
 
         Returns:
             The backbone.
 
         Raises:
-            ValueError: If files are damaged, or cannot hold what the config describes.
+            ValueError: If files are damaged, or too small for the config's model.
         """
         arguments = self.backbone_arguments(directory)
         shapes = self.stored_shapes(directory)
@@ -107,7 +107,7 @@ _FORMATS: dict[str, CheckpointFormat] = {}
 
 
 def register_format(checkpoint_format: CheckpointFormat) -> None:
-    """Teach `from_preset` and the exports a format."""
+    """Register a format for `from_preset` and the exports."""
     _FORMATS[checkpoint_format.key] = checkpoint_format
 
 
@@ -118,11 +118,11 @@ def find_format(directory: Path) -> CheckpointFormat | None:
         directory: Path. A local directory.
 
     Returns:
-        The first registered format that recognizes it; `None` for a preset of our
-        own, which KerasHub's loader reads.
+        The first registered format that recognizes it; `None` for a preset of this
+        package, which KerasHub's loader reads.
 
     Raises:
-        ValueError: If it holds a preset of our own as well.
+        ValueError: If it also contains a preset of this package.
     """
     matches = (known for known in _FORMATS.values() if known.recognizes(directory))
     found = next(matches, None)
@@ -136,7 +136,7 @@ def find_format(directory: Path) -> CheckpointFormat | None:
 
 
 def is_own_preset(directory: Path) -> bool:
-    """Say whether a directory has the config of one of our backbones."""
+    """Return whether a directory has the config of a backbone of this package."""
     path = directory / "config.json"
     if not path.is_file():
         return False
@@ -145,7 +145,7 @@ def is_own_preset(directory: Path) -> bool:
 
 
 def get_format(key: str) -> CheckpointFormat:
-    """Give the format that a command line calls by this key.
+    """Return a format by its name on the command line.
 
     Args:
         key: string. For instance `"transformers"`.
@@ -154,7 +154,7 @@ def get_format(key: str) -> CheckpointFormat:
         The format.
 
     Raises:
-        ValueError: If there is no such format.
+        ValueError: If the format is unknown.
     """
     if key not in _FORMATS:
         msg = f"There is no checkpoint format {key!r}. Choose: {', '.join(_FORMATS)}."

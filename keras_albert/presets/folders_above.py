@@ -1,4 +1,4 @@
-"""Folders that are needed on the way to a file."""
+"""Creating the parent folders of a path."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,10 +7,10 @@ from pathlib import Path
 
 @contextmanager
 def folders_above(path: Path) -> Iterator[None]:
-    """Create the folders above a path, for as long as the block goes well.
+    """Create the folders above a path, and remove them if the block raises.
 
     Args:
-        path: Path. What is to be written.
+        path: Path. The path to be written.
 
     Example:
         >>> import tempfile
@@ -27,7 +27,7 @@ def folders_above(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # Somebody else may have written there meanwhile.
+        # Another process may have written there in the meantime.
         with suppress(OSError):
             for folder in missing:
                 folder.rmdir()

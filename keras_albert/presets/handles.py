@@ -1,4 +1,4 @@
-"""From what a user passes to `from_preset` to a directory on this machine."""
+"""Resolving the argument of `from_preset` to a local directory."""
 
 import difflib
 import os
@@ -12,17 +12,17 @@ from keras_albert.presets.atomic_directory import former_directory
 from keras_albert.presets.builtin import BUILTIN_PRESETS
 
 _CONNECT_SECONDS = 5
-# Everything a checkpoint consists of, and nothing that would need unpickling.
+# All files of a checkpoint, except those that need unpickling.
 _CHECKPOINT_FILES = (
     *("*.json", "*.safetensors", "*.model", "*.spm", "*.h5", "*.txt"),
     *("*.index", "*.data-?????-of-?????"),
 )
-# The same weights again, for transformers' former TensorFlow classes.
+# A copy of the weights for transformers' former TensorFlow classes.
 _OTHER_FILES = ("tf_model.h5",)
 
 
 def local_directory(handle: str | os.PathLike[str]) -> Path | None:
-    """Find or download the directory that a handle stands for.
+    """Return the directory of a handle, downloading it if necessary.
 
     Args:
         handle: string or path. A built-in name, a local directory, or
@@ -41,7 +41,7 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
     name = os.fspath(handle)
     if Path(handle).is_dir():
         return Path(handle)
-    # What a save was replacing when it died.
+    # The old directory of a save that died while replacing it.
     former = former_directory(Path(handle))
     if former.is_dir():
         return former
@@ -69,7 +69,7 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
 
 
 def _from_hf(repository: str) -> Callable[[bool], str]:
-    import huggingface_hub  # noqa: PLC0415  (slow to import, and seldom needed)
+    import huggingface_hub  # noqa: PLC0415  (slow to import, and rarely needed)
 
     def download(cached_only: bool) -> str:
         return huggingface_hub.snapshot_download(
@@ -101,10 +101,10 @@ def _fetch(
     download = prepare()
     try:
         return Path(download(True))
-    except Exception:  # noqa: S110  (not in the cache, whatever they call it)
+    except Exception:  # noqa: S110  (not in the cache; the types of errors vary)
         pass
     try:
-        # The hubs' libraries retry for half a minute before they give up.
+        # The hubs' libraries retry for half a minute before they raise.
         _check_reachable(host)
         return Path(download(False))
     except Exception as error:
@@ -119,9 +119,9 @@ def _fetch(
 
 
 def _check_reachable(host: str) -> None:
-    """Fail within seconds where there is no network."""
+    """Raise within seconds if there is no network."""
     if "https" in urllib.request.getproxies():
-        return  # Only the proxy can tell.
+        return  # Only the proxy can check.
     socket.create_connection((host, 443), timeout=_CONNECT_SECONDS).close()
 
 

@@ -1,8 +1,8 @@
-"""Protocol buffer messages made of tables, under any protobuf.
+"""Protocol buffer message classes from tables, for any version of protobuf.
 
-A module that was generated for one version of protobuf refuses older ones, and the
-package that it comes in may be large. A table of the fields that this package reads or
-writes is enough: protobuf carries all others over as they are.
+A module generated for one version of protobuf refuses older ones, and the package that
+contains it may be large. A table of the fields that this package reads or writes is
+enough: protobuf preserves all others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,14 @@ _KINDS = {
 
 
 class Field(NamedTuple):
-    """A row of the table.
+    """A field of a message.
 
     Attributes:
         number: int. The field's number.
         kind: string. `"string"`, `"bytes"`, `"bool"`, `"int32"`, `"int64"` or
             `"float"`; or the name of a message or of an enumeration.
-        default: string or `None`. What stands for it where a file has none. Defaults
-            to `None`.
-        repeated: bool. Whether there are any number of it. Defaults to `False`.
+        default: string or `None`. Its value if a file has none. Defaults to `None`.
+        repeated: bool. Whether the field may occur repeatedly. Defaults to `False`.
     """
 
     number: int
@@ -44,14 +43,14 @@ def message_classes(
     messages: Mapping[str, Mapping[str, Field]],
     enums: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """Make message classes.
+    """Create message classes.
 
     Args:
         package: string. The package of all names.
-        messages: Mapping of names to fields. A name behind a dot is that of a message
-            within another, which stands before it.
-        enums: Mapping of names, all of them within a message, to the names of the
-            values from 1 on. Defaults to `None`, none.
+        messages: Mapping of names to fields. A dotted name is that of a nested message,
+            which comes after its parent.
+        enums: Mapping of names, all nested in a message, to the names of the values,
+            which are numbered from 1. Defaults to `None`.
 
     Returns:
         The classes, by the names of `messages`.
@@ -64,8 +63,8 @@ def message_classes(
         '08031004'
     """
     enums = enums or {}
-    # Its name is nobody's key: the pool is this package's own, so that messages which
-    # a library describes too do not meet.
+    # The pool is separate, so that messages which a library describes as well do not
+    # conflict; the name of the file is arbitrary.
     file = descriptor_pb2.FileDescriptorProto(
         name=f"keras_albert/{package}.proto", package=package
     )
@@ -76,7 +75,7 @@ def message_classes(
         made[name] = message = siblings.add(name=short)
         for field_name, row in fields.items():
             _add_field(message, field_name, row, package, enums)
-        # Whoever has fields of their own puts them here.
+        # The range for custom fields.
         message.extension_range.add(start=200, end=536870912)
     for name, values in enums.items():
         parent, _, short = name.rpartition(".")
@@ -85,7 +84,7 @@ def message_classes(
             enum.value.add(name=value, number=number)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    # A message within another is no attribute of it in protobuf's Python form.
+    # In protobuf's Python API, a nested message is not an attribute of its parent.
     return {
         name: message_factory.GetMessageClass(
             pool.FindMessageTypeByName(f"{package}.{name}")

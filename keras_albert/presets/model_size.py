@@ -1,22 +1,22 @@
-"""Whether the model that a config describes can be in the files beside it."""
+"""Checks that the files beside a config can contain its model."""
 
 from collections.abc import Collection, Mapping
 from math import prod
 from typing import Any
 
-# Layers share their weights, so that no file contradicts their number.
+# Layers share their weights, so that their number cannot be checked against a file.
 _MOST_LAYERS = 1000
 
-# Without files a model is built of random numbers; the largest ALBERT has 223 million.
+# Without files a model has random weights; the largest ALBERT has 223 million.
 _MOST_WEIGHTS = 2**28
 
-# No single size is larger, and their products can still be printed.
+# The limit of any single size; products of sizes can still be printed.
 _MOST = 2**40
 
-# int4 packs two weights into an element.
+# int4 packs two weights into one element.
 _WEIGHTS_AN_ELEMENT = 2
 
-# What is as small as this may be built, and what does not fit it be named one by one.
+# Up to this excess a model is built, so that mismatches can be reported one by one.
 _HARMLESS_WEIGHTS = 2**22
 
 # The arrays of a block: six dense layers and two normalizations.
@@ -40,17 +40,17 @@ def check_backbone_size(
     stored: Collection[tuple[int, ...]],
     source: str,
 ) -> None:
-    """Refuse a config of a far larger model before one is built, memory and all.
+    """Raise if a config describes a far larger model, before memory is allocated.
 
     Args:
-        arguments: dict. What would build an `AlbertBackbone`.
-        stored: Shapes of the arrays in the files, as far as these really hold them;
-            empty if there are no files.
-        source: string. What a message calls the config.
+        arguments: dict. Constructor arguments of an `AlbertBackbone`.
+        stored: Shapes of the arrays that the files really contain; empty if there are
+            no files.
+        source: string. The config's name in messages.
 
     Raises:
         ValueError: If an argument is missing or of the wrong kind, or the files
-            cannot hold the model.
+            cannot contain the model.
     """
     sizes = check_sizes(arguments, source)
     hidden, inner = sizes["hidden_dim"], sizes["intermediate_dim"]
@@ -72,15 +72,15 @@ def check_backbone_size(
 
 
 def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
-    """Refuse to build more weights than files can hold.
+    """Raise if a config describes more weights than the files can contain.
 
     Args:
-        weights: int. How many a config describes, for instance of a head.
+        weights: int. Number of weights in the config, for instance of a head.
         stored: As in `check_backbone_size`.
-        source: string. What a message calls the config.
+        source: string. The config's name in messages.
 
     Raises:
-        ValueError: If the files cannot hold them.
+        ValueError: If the files cannot contain them.
     """
     elements = sum(map(prod, stored))
     most = _MOST_WEIGHTS
@@ -97,17 +97,17 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
 
 
 def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
-    """Refuse sizes of which no backbone can be made.
+    """Check that the sizes of a backbone are valid.
 
     Args:
-        arguments: dict. What would build an `AlbertBackbone`.
-        source: string. What a message calls the config.
+        arguments: dict. Constructor arguments of an `AlbertBackbone`.
+        source: string. The config's name in messages.
 
     Returns:
         The sizes, with their defaults.
 
     Raises:
-        ValueError: If one is missing, no whole number above 0, or out of proportion.
+        ValueError: If one is missing, not a positive integer, or out of proportion.
     """
     sizes: dict[str, int] = {}
     for name in (*_REQUIRED, *_DEFAULTS):

@@ -1,14 +1,14 @@
-"""Packages that only some users need."""
+"""Optional packages."""
 
 import importlib.util
 
 
 def check_packages(what: str, install: str, *packages: str) -> None:
-    """Say what to install where a package is missing.
+    """Raise if an optional package is missing, with the command that installs it.
 
     Args:
-        what: string. What needs them, as the message begins.
-        install: string. What pip installs them by.
+        what: string. The feature that needs them, as the start of the message.
+        install: string. The requirement for `pip install`.
         *packages: string. Names to import.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Whether a preset of our own is whole, before anything is built from it."""
+"""Checks that a preset is complete, before a model is built from it."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ from keras_albert.presets.stored_weights import stored_arrays, weights_path
 
 _CONFIG_FILES = (CONFIG_FILE, TASK_FILE, PREPROCESSOR_FILE, TOKENIZER_FILE)
 
-# What the config of one file says again of another's: the key, and both files.
+# Configs that are stored twice: the key, the outer file and the inner file.
 _SAID_TWICE = (
     ("backbone", TASK_FILE, CONFIG_FILE),
     ("preprocessor", TASK_FILE, PREPROCESSOR_FILE),
@@ -31,17 +31,18 @@ _SAID_TWICE = (
 def check_preset(
     directory: Path, load_weights: bool = True, preprocessor: Any = "", **_: Any
 ) -> None:
-    """Find what is missing or damaged, and what does not go together.
+    """Raise if files of a preset are missing, damaged or contradictory.
 
     Args:
-        directory: Path. A preset that one of our classes has saved.
+        directory: Path. A preset of this package.
         load_weights: bool. Whether weights will be loaded. Defaults to `True`.
-        preprocessor: What is used instead of that of the preset, if anything is.
+        preprocessor: A replacement of the preset's preprocessor. Defaults to `""`,
+            none.
         **_: The other arguments of `from_preset`.
 
     Raises:
         ValueError: If a file is missing or damaged, two contradict each other, or
-            the weights cannot be of the model that the config describes.
+            the weights cannot belong to the model that the config describes.
     """
     configs = {
         name: _read_config(directory / name)
@@ -65,7 +66,7 @@ def check_preset(
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Read what Keras has serialized."""
+    """Read a config that Keras has serialized."""
     found: dict[str, Any] = read_json(path)
     wrong = [
         key
@@ -119,7 +120,7 @@ def _check_equal(first: Any, second: Any, file: Path, other: Path) -> None:
 def _differences(
     first: Any, second: Any, where: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Find where two configs differ, other than in what layers are called."""
+    """Yield the differences of two configs, except the names of layers."""
     if not (isinstance(first, dict) and isinstance(second, dict)):
         if first != second:
             yield where, first, second

@@ -1,4 +1,4 @@
-"""Which files a preset consists of, and where one may be saved."""
+"""The files of a preset, and the directory to save it to."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ WEIGHTS_FILE = "model.weights.h5"
 INDEX_FILE = "model.weights.json"
 VOCABULARY_FILE = "assets/tokenizer/vocabulary.spm"
 
-# What each part of a preset consists of, its config first.
+# The files of each part of a preset, its config first.
 _PARTS = {
     "task": (TASK_FILE, TASK_WEIGHTS_FILE),
     "backbone": (
@@ -38,14 +38,14 @@ _INSIDE = {
 
 @contextmanager
 def preset_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a directory to save into, which becomes a preset when the block ends well.
+    """Yield a directory that becomes a preset when the block succeeds.
 
-    As `atomic_directory`: at each moment `target` holds the old preset or the new
-    one. What was saved replaces all that an earlier save of the same part has written
-    there: a task its whole preset, whatever its weights' files were called. A part
-    may stand beside others, as a tokenizer beside a backbone, but replaces none that
-    is inside of another: a backbone saved over a task would get its old head. Files
-    that no save writes, such as a `README.md`, stay.
+    As with `atomic_directory`, `target` is at any time the old preset or the new one.
+    A save replaces all files of an earlier save of the same part: a task replaces the
+    whole preset, whatever the names of its weights files. Separate parts, such as a
+    tokenizer and a backbone, can share a directory, but a part that belongs to another
+    cannot be replaced alone: a backbone saved over a task would get the task's old
+    head. Files that no save writes, such as a `README.md`, stay.
 
     Args:
         target: string or path. The directory of the preset.
@@ -55,9 +55,9 @@ def preset_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises:
         NotADirectoryError: If `target` is a file.
-        ValueError: If it has another checkpoint, a task whose part was to be
-            replaced, or files of a preset's names that are none. Nothing has changed
-            then.
+        ValueError: If it contains another checkpoint, a task of which only a part
+            would be replaced, or other files with the names of a preset's. Nothing is
+            changed then.
     """
     with atomic_directory(target, _plan) as temporary:
         yield temporary
@@ -89,7 +89,7 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
 
 
 def _check_ours(target: Path, part: str) -> None:
-    """Find files that have a part's names, and are of something else."""
+    """Raise if files have a part's names, but belong to something else."""
     config = target / _PARTS[part][0]
     try:
         name = read_json(config).get("registered_name")

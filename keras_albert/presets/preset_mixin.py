@@ -1,4 +1,4 @@
-"""`from_preset` and `save_to_preset`, for backbones, tokenizers and tasks alike."""
+"""`from_preset` and `save_to_preset` of backbones, tokenizers and tasks."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -14,19 +14,19 @@ from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.presets.reading import reading
 
-# How Keras begins when a class does not take the arguments of its config.
+# Part of Keras' message if a class does not accept the arguments of its config.
 _NOT_BUILT = "could not be deserialized properly"
 
 
 class PresetMixin:
-    """What KerasHub's preset methods lack.
+    """Extensions of KerasHub's preset methods.
 
-    Foreign checkpoints, errors that say what to do, a directory that is written
-    whole or not at all, and quantized models that come back quantized. Stands
-    before KerasHub's class in the list of bases.
+    Foreign checkpoints, errors with a remedy, directories that are written
+    atomically, and quantized models that stay quantized. Must come before KerasHub's
+    class in the list of bases.
     """
 
-    # For KerasHub's users, who list built-in names with `cls.presets`.
+    # As in KerasHub, `cls.presets` lists the built-in names.
     presets: ClassVar[dict[str, Any]] = {
         name: {"metadata": asdict(preset)} for name, preset in BUILTIN_PRESETS.items()
     }
@@ -37,18 +37,18 @@ class PresetMixin:
 
         Args:
             preset: string or path. A built-in name (`cls.presets` lists them); a
-                local directory with a preset of ours, KerasHub's, transformers' or
-                google-research/albert's files; or a handle: `hf://`, `kaggle://`,
-                `gs://`, `modelscope://`.
-            **kwargs: `load_weights=False` for random weights, `dtype`, and the
-                arguments of the constructor that are to differ from the preset; for
-                a task those of its backbone as well, as `remat=True`.
+                local directory with a preset of this package, or files of KerasHub,
+                transformers or google-research/albert; or a handle: `hf://`,
+                `kaggle://`, `gs://`, `modelscope://`.
+            **kwargs: `load_weights=False` for random weights, `dtype`, and
+                constructor arguments that override the preset's; for a task also
+                those of its backbone, such as `remat=True`.
 
         Returns:
             An instance of this class.
 
         Raises:
-            ValueError: If the handle is unknown, or files are damaged or do not fit
+            ValueError: If the handle is unknown, or files are damaged or contradict
                 each other.
             ConnectionError: If a hub cannot be reached and its files are not in the
                 cache.
@@ -65,22 +65,22 @@ class PresetMixin:
 
     @classmethod
     def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
-        """Build an instance from a preset that one of our classes has saved."""
+        """Build an instance from a preset of this package."""
         return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
 
     @classmethod
     def _from_checkpoint(
         cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
     ) -> Self:
-        """Build an instance from a foreign checkpoint; each kind knows how."""
+        """Build an instance from a foreign checkpoint; subclasses implement it."""
         raise NotImplementedError
 
     def save_to_preset(self, preset_dir: str | os.PathLike[str], **kwargs: Any) -> None:
         """Save everything that `from_preset` needs.
 
-        At each moment the directory holds what it did, or what is saved, also if
-        this process dies. What is saved replaces an earlier preset there, all of
-        it; files that are of no preset, such as a `README.md`, stay.
+        At any time, even if this process dies, the directory has either its old
+        content or the new preset. An earlier preset there is replaced completely;
+        files that belong to no preset, such as a `README.md`, stay.
 
         Args:
             preset_dir: string or path. The directory.
@@ -88,9 +88,9 @@ class PresetMixin:
 
         Raises:
             NotADirectoryError: If `preset_dir` is a file.
-            ValueError: If what is there would not go with what is saved: another
-                library's checkpoint, or a task, where a backbone alone is saved.
-                Nothing has changed then.
+            ValueError: If files there conflict with the new ones: another library's
+                checkpoint, or a task if only a backbone is saved. Nothing is changed
+                then.
         """
         with preset_directory(preset_dir) as directory:
             super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
@@ -98,12 +98,12 @@ class PresetMixin:
 
 @contextmanager
 def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
-    """Name the preset in any error, unless it may be of an argument's making."""
+    """Name the preset in any error, unless an argument may have caused it."""
     try:
         yield
     except Exception as error:
         if _NOT_BUILT in str(error) and isinstance(error.__context__, Exception):
-            # Keras puts a page of advice and the whole config around it.
+            # Keras wraps it in a page of advice and the whole config.
             error = error.__context__
         given = set(arguments) - {"load_weights"}
         if given and isinstance(error, TypeError | ValueError):
@@ -114,7 +114,7 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def _unchanged(directory: Path) -> Iterator[None]:
-    """Find a preset that was replaced while it was read, one file after the other."""
+    """Raise if a preset was replaced while its files were read."""
     before = _identity(directory)
     yield
     if _identity(directory) != before:

@@ -1,4 +1,4 @@
-"""Reading files from elsewhere: one error that names the file and the remedy."""
+"""Reading untrusted files, with one error that names the file and the remedy."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from typing import Any
 
 _REMEDY = "Copy or download it again."
 
-# The configs of released models are a few kilobytes; an object in memory takes up to
-# twenty times its bytes of JSON.
+# The configs of released models are a few kilobytes; parsed JSON takes up to twenty
+# times its bytes in memory.
 _MOST_BYTES = 2**23
 
 _KINDS: dict[type, str] = {dict: "an object", list: "a list"}
@@ -19,18 +19,17 @@ _LONGEST_REASON = 300
 
 @contextmanager
 def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator[None]:
-    """Turn any error that a damaged file causes into one `ValueError`.
+    """Convert any error that a damaged file causes to a `ValueError`.
 
     Parsers fail in many ways: a `KeyError`, `IndexError` or `struct.error`, the errors
-    of h5py, safetensors, zip files, protocol buffers or TensorFlow. Left as they are:
-    an error that names the file already, a missing package, a lack of memory, and what
-    is no `Exception`, such as Ctrl-C.
+    of h5py, safetensors, zip files, protocol buffers or TensorFlow. Not converted are
+    errors that already name the file, a missing package, a lack of memory, and
+    anything that is not an `Exception`, such as Ctrl-C.
 
     Args:
-        path: string or path. The file, or the directory if it is not known which of
-            its files it is.
-        remedy: string or `None`. What to do, as a sentence. Defaults to `None`: copy
-            or download the file again.
+        path: string or path. The file, or its directory if the file is not known.
+        remedy: string or `None`. A sentence. Defaults to `None`: copy or download the
+            file again.
 
     Raises:
         ValueError: If the block raises.
@@ -65,16 +64,16 @@ def read_json(
 
     Args:
         path: string or path. The file.
-        kind: `dict` or `list`. What it must hold. Defaults to `dict`.
-        most_bytes: int. The most bytes that are read. Defaults to 8 MiB.
+        kind: `dict` or `list`. The expected type. Defaults to `dict`.
+        most_bytes: int. The largest size of the file. Defaults to 8 MiB.
 
     Returns:
         The object or the list.
 
     Raises:
-        ValueError: If the file is damaged or larger, holds something else, or says
-            one thing twice.
-        OSError: If there is no such file, or it may not be read.
+        ValueError: If the file is damaged or larger, contains another type, or has a
+            duplicate key.
+        OSError: If the file does not exist or cannot be read.
     """
     with reading(path):
         return parse_json(read_bytes(path, most_bytes), kind)
@@ -87,7 +86,7 @@ def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: string or path. The file.
 
     Returns:
-        The object; an empty one if there is no such file.
+        The object; an empty one if the file does not exist.
 
     Raises:
         ValueError: See `read_json`.
@@ -97,7 +96,7 @@ def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def parse_json(content: bytes, kind: type = dict) -> Any:
-    """Parse JSON that stands in a larger file; see `read_json`.
+    """Parse JSON that is part of a larger file; see `read_json`.
 
     Args:
         content: bytes. UTF-8.
@@ -107,8 +106,8 @@ def parse_json(content: bytes, kind: type = dict) -> Any:
         The object or the list.
 
     Raises:
-        ValueError: If it is damaged or says one thing twice.
-        TypeError: If it is of another kind.
+        ValueError: If it is damaged or has a duplicate key.
+        TypeError: If it is of another type.
         RecursionError: If it is nested too deeply.
     """
     found = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
@@ -119,20 +118,20 @@ def parse_json(content: bytes, kind: type = dict) -> Any:
 
 
 def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """Read a file that ought to be small.
+    """Read a file, of a bounded size.
 
     Args:
         path: string or path. The file.
-        most_bytes: int. The most bytes that it may have.
+        most_bytes: int. The largest size of the file.
 
     Returns:
         Its bytes.
 
     Raises:
-        ValueError: If it has more, or is neither a file nor a link to one.
-        OSError: If there is no such file, or it may not be read.
+        ValueError: If it is larger, or is neither a file nor a link to one.
+        OSError: If the file does not exist or cannot be read.
     """
-    # A pipe would wait for ever, a device never end.
+    # Reading a pipe may block forever, and reading a device may never end.
     if Path(path).exists() and not Path(path).is_file():
         msg = f"{os.fspath(path)} is not a file. Put the file itself in its place."
         raise ValueError(msg)
@@ -166,7 +165,7 @@ def _size(path: str | os.PathLike[str]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Give the first line of an error, with its kind where that tells something."""
+    """Return the first line of an error, with its type if that is informative."""
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else ""
     if len(text) > _LONGEST_REASON:

@@ -1,4 +1,4 @@
-"""What a preset's weight files hold, before anything is loaded from them."""
+"""Checks of a preset's weight files, before anything is loaded from them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from keras_albert.presets.reading import read_json, reading
 
 
 def weights_path(directory: Path) -> Path:
-    """Find the weights of a preset.
+    """Return the path of a preset's weights.
 
     Args:
         directory: Path. The preset.
 
     Returns:
-        The path of the weights, or of the index of their shards: what
-        `keras.Model.load_weights` takes.
+        The path of the weights, or of the index of their shards, for
+        `keras.Model.load_weights`.
 
     Raises:
         ValueError: If the preset has neither.
@@ -36,7 +36,7 @@ def weights_path(directory: Path) -> Path:
 
 
 class StoredArray(NamedTuple):
-    """What a file says of one of its arrays.
+    """The shape and type of an array in a file.
 
     Attributes:
         shape: Tuple of int.
@@ -50,18 +50,18 @@ class StoredArray(NamedTuple):
 def check_stored_weights(
     model: keras.Model | Sequence[keras.Variable], path: Path
 ) -> None:
-    """Check that a file holds the weights of a model, no more and no fewer.
+    """Check that a file contains exactly the weights of a model.
 
-    Keras passes over what only the file or only the model has, and a model whose
-    config and weights contradict each other would come out half random. The file
-    numbers its weights, so this compares how many there are of each shape.
+    Keras ignores weights that only the file or only the model has, so a model whose
+    config and weights contradict each other would be half random. The file numbers
+    its weights, so this compares the number of weights of each shape.
 
     Args:
         model: `keras.Model`. A built model; or weights, for a part of one.
         path: Path. A `.weights.h5` file, or the `.weights.json` index of shards.
 
     Raises:
-        ValueError: If they do not fit, a file is missing or damaged, or a weight is
+        ValueError: If they do not match, a file is missing or damaged, or a weight is
             NaN or infinite.
     """
     weights = model if isinstance(model, Sequence) else model.weights
@@ -81,11 +81,11 @@ def check_stored_weights(
 
 
 def check_finite(path: Path) -> None:
-    """Check that the weights in a file are numbers, one array after the other.
+    """Check that the weights in a file are finite, one array after the other.
 
     Args:
-        path: Path. A `.weights.h5` file, or the `.weights.json` index of shards. What
-            it claims has been checked by `stored_arrays`.
+        path: Path. A `.weights.h5` file, or the `.weights.json` index of shards;
+            `stored_arrays` must have checked it.
 
     Raises:
         ValueError: If one is NaN or infinite, or the file is damaged.
@@ -106,23 +106,23 @@ def check_finite(path: Path) -> None:
 
 
 def stored_arrays(path: Path) -> list[StoredArray]:
-    """List the arrays of a weights file, all of which it really holds.
+    """Return the arrays of a weights file, checking that it contains them in full.
 
     Args:
         path: Path. A `.weights.h5` file, or the `.weights.json` index of shards.
 
     Returns:
-        The arrays; not the states of optimizers and of random generators.
+        The arrays, without the states of optimizers and of random generators.
 
     Raises:
-        ValueError: If a file is missing or damaged, claims more than it holds, or
-            points outside.
+        ValueError: If a file is missing or damaged, claims more than it contains, or
+            refers to other files.
     """
     return [array for file in _files(path) for array in _arrays_of_file(file)]
 
 
 def shard_names(index: Path) -> set[str]:
-    """Read the names of a preset's shards.
+    """Return the names of a preset's shards.
 
     Args:
         index: Path. A `model.weights.json`.
@@ -143,16 +143,16 @@ def check_shard_name(name: object, index: Path) -> str:
     """Check that the name of a shard cannot lead out of its directory.
 
     Args:
-        name: The name, as an index file gives it.
+        name: The name in an index file.
         index: Path. The index file, for the message.
 
     Returns:
         The name.
 
     Raises:
-        ValueError: If it is anything but the plain name of a file.
+        ValueError: If it is not a plain file name.
     """
-    # Both flavours: an index may have been written for the other system.
+    # Both flavours: an index may have been written on the other system.
     if isinstance(name, str) and name not in ("", ".", "..") and "\0" not in name:
         flavours = (PurePosixPath(name), PureWindowsPath(name))
         if all(path.parts == (name,) and not path.anchor for path in flavours):
@@ -171,8 +171,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _visit_weights(path: Path, visit: Callable[[str, Any], None]) -> None:
-    """Visit the arrays of a file; not the states of optimizers and generators."""
-    import h5py  # noqa: PLC0415  (comes with Keras; seldom needed at import)
+    """Visit the arrays of a file, without the states of optimizers and generators."""
+    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
 
     def visit_weight(name: str, entry: object) -> None:
         if isinstance(entry, h5py.Dataset):
@@ -195,8 +195,8 @@ def _arrays_of_file(path: Path) -> list[StoredArray]:
         nonlocal claimed
         if entry.external or entry.is_virtual:
             raise ValueError(f"the values of {name!r} are in another file")
-        # What was never written reads as zeros, and what is compressed may be as
-        # large as it likes; Keras writes neither.
+        # An array that was never written is read as zeros, and a compressed one may
+        # have any size; Keras writes neither.
         if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
             raise ValueError(f"it holds only a part of {name!r}, or compressed values")
         claimed += entry.nbytes
@@ -210,7 +210,7 @@ def _arrays_of_file(path: Path) -> list[StoredArray]:
 
 
 def _kind_of(entry: Any) -> str:
-    # HDF5 has no name for bfloat16; Keras notes it.
+    # HDF5 has no name for bfloat16; Keras stores it in an attribute.
     is_opaque = entry.dtype.kind == "V"
     return _kind(entry.attrs.get("dtype", entry.dtype) if is_opaque else entry.dtype)
 
@@ -229,7 +229,7 @@ def _kind(dtype: object) -> str:
 
 
 def _listed(arrays: Counter[StoredArray], most: int = 20) -> str:
-    """List what differs, as `float (2, 3)` or `int8 (2, 3) x 4`."""
+    """Format arrays as `float (2, 3)` or `int8 (2, 3) x 4`."""
     listed = [
         f"{kind} {shape}" + (f" x {count}" if count > 1 else "")
         for (shape, kind), count in arrays.items()

@@ -1,4 +1,4 @@
-"""Two directories that change places."""
+"""Swapping two directories."""
 
 import ctypes
 import errno
@@ -7,25 +7,25 @@ from pathlib import Path
 
 _CURRENT_DIRECTORY = -100  # AT_FDCWD
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS
-# What a system call answers whose file system does not know it.
+# The errors of a system call that the file system does not support.
 _UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def swap_directories(first: Path, second: Path) -> bool:
-    """Let two directories change places in one step, if the system can.
+    """Swap two directories in one step, if the system supports it.
 
-    Whoever opens either path, at any moment, finds one or the other, whole. Local
-    file systems of Linux and macOS can; network and FUSE file systems often cannot.
+    At any time, each path is one complete directory or the other. Local file systems
+    of Linux and macOS support this; network and FUSE file systems often do not.
 
     Args:
         first: Path. A directory.
         second: Path. Another one, in the same file system.
 
     Returns:
-        Whether they did. Nothing has changed if not.
+        Whether they were swapped. If not, nothing has changed.
 
     Raises:
-        OSError: If they may not, for instance because one is a mount point.
+        OSError: If swapping fails, for instance because one is a mount point.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Temporary files and directories that do not outlive their process for long."""
+"""Temporary files and directories that are removed even if a process is killed."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-# Windows has no such module; nothing abandoned is cleared there.
+# Windows has no such module; abandoned files are not removed there.
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 
 _SUFFIX = ".keras-albert"
@@ -23,14 +23,14 @@ _LONGEST_NAME = 50
 
 @contextmanager
 def temporary_directory(beside: Path) -> Iterator[Path]:
-    """Make a hidden directory, and remove it when the block ends.
+    """Create a hidden directory, and remove it when the block ends.
 
-    If the process is killed it stays, and the next call of a process that writes to
-    the same parent removes it: a lock, which ends with its process, tells the two
-    cases apart.
+    If the process is killed, the directory stays, and the next process that writes to
+    the same parent removes it: a lock, which ends with its process, tells abandoned
+    directories from those in use.
 
     Args:
-        beside: Path. Its parent becomes the directory's parent, too.
+        beside: Path. A path in the same parent directory.
 
     Yields:
         The directory. It may be moved away.
@@ -49,7 +49,7 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_file(beside: Path) -> Iterator[Path]:
-    """Make a hidden, empty file, and remove it when the block ends.
+    """Create a hidden, empty file, and remove it when the block ends.
 
     Args:
         beside: Path. As in `temporary_directory`.
@@ -88,9 +88,9 @@ def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | No
         except FileNotFoundError:
             continue
         except OSError:
-            # The file system has no locks: nothing is ever cleared there.
+            # The file system has no locks: abandoned files are never removed there.
             return path, None
-        # Another process may have taken it for abandoned before it was locked.
+        # Another process may have removed it as abandoned before it was locked.
         with contextlib.suppress(FileNotFoundError):
             if lock is None or os.path.samestat(path.lstat(), os.fstat(lock)):
                 return path, lock
@@ -98,13 +98,13 @@ def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | No
 
 
 def _clear_abandoned(parent: Path) -> None:
-    """Remove what killed processes left in a directory."""
+    """Remove the temporary files of killed processes in a directory."""
     if fcntl is None:
         return
     with contextlib.suppress(OSError):
         names = [name for name in os.listdir(parent) if _NAME.fullmatch(name)]
         for name in names:
-            # Whoever works on it holds its lock.
+            # A process that uses it holds its lock.
             with contextlib.suppress(OSError):
                 lock = _lock(parent / name)
                 _remove(parent / name)
@@ -112,10 +112,10 @@ def _clear_abandoned(parent: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Lock a file or a directory for as long as this process lives."""
+    """Lock a file or a directory until this process ends."""
     if fcntl is None:
         return None
-    # Neither a link nor a pipe is ours.
+    # Links and pipes are not made by this module.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

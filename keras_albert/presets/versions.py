@@ -1,4 +1,4 @@
-"""The versions that a result depends on."""
+"""Versions of the packages that a result depends on."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -7,13 +7,14 @@ import keras
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Name Python, the backend, and the versions of what is installed of us.
+    """Return the versions of Python and of packages, and the name of the backend.
 
     Args:
-        *packages: string. Others that the result depends on, as pip names them.
+        *packages: string. Other packages that the result depends on, by their names
+            in pip.
 
     Returns:
-        A dict of names and versions.
+        A dict of names and versions, of installed packages only.
     """
     found = {"python": platform.python_version(), "backend": keras.config.backend()}
     own = ("keras-albert", "keras", "keras-hub", keras.config.backend())

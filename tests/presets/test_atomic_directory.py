@@ -14,7 +14,7 @@ NEW = {"a.txt": "new", "sub/b.txt": "new", "sub/notes.txt": "mine"}
 
 @pytest.fixture(params=["swapped", "renamed"])
 def way(request, monkeypatch):
-    """Whether the file system can swap directories."""
+    """How the directory is replaced: swapped, or renamed where it cannot be."""
     if request.param == "renamed":
         monkeypatch.setattr(module, "swap_directories", lambda first, second: False)
     return request.param
@@ -137,7 +137,7 @@ def test_it_dies_with_the_old_or_with_the_new(tmp_path, way):
     assert found[0] == OLD
     assert found[-1] == NEW
     assert len(found) > 30
-    # Once the new one is there, the old one is gone.
+    # After the new directory appears, the old one never comes back.
     assert found == sorted(found, key=[OLD, NEW].index)
 
 
@@ -238,7 +238,7 @@ def test_a_mount_point_is_refused(tmp_path, monkeypatch):
 
 def test_a_directory_that_may_not_be_written_is_refused(tmp_path, monkeypatch):
     write_files(tmp_path / "model", OLD)
-    # The superuser may do all.
+    # The superuser has access to everything.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(PermissionError, match="read-only"):
         save_new(tmp_path / "model")

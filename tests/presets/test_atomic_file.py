@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files are written atomically."""
 
 import os
 
@@ -36,7 +36,7 @@ def test_an_error_leaves_what_was_there(tmp_path):
 
 def test_permissions_are_those_of_any_new_file(tmp_path):
     with atomic_file(tmp_path / "a") as partial:
-        # As libraries do that write a file of their own.
+        # Some libraries replace the file instead of writing to it.
         partial.unlink()
         partial.touch(mode=0o600)
     (tmp_path / "b").write_text("")

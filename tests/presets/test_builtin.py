@@ -1,4 +1,4 @@
-"""What comes with the package: no network, few megabytes, and it knows something."""
+"""The bundled presets: no network, a few megabytes, useful weights."""
 
 import keras
 import numpy as np

@@ -8,7 +8,7 @@ from keras_albert.presets import BUILTIN_PRESETS, handles
 
 @pytest.fixture
 def offline(monkeypatch, tmp_path):
-    """No network, no cache, and no waiting for either."""
+    """Simulate a machine without network and cache, without waiting for either."""
     for name in ("HF_ENDPOINT", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(urllib.request, "getproxies", dict)

@@ -1,4 +1,4 @@
-"""Configs that describe what no file beside them can hold."""
+"""Configs of models that the files beside them cannot contain."""
 
 import pytest
 

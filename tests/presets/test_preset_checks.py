@@ -1,4 +1,4 @@
-"""What of a preset is missing, damaged or contradictory, and how it is said."""
+"""Missing, damaged or contradictory files of a preset, and their messages."""
 
 import json
 
@@ -38,7 +38,7 @@ def preset(task, tmp_path):
 
 
 def change(path, **changes):
-    """Change what a config says, in each place where it says it."""
+    """Change values of a config, in each place where they occur."""
 
     def changed(entry):
         if not isinstance(entry, dict):

@@ -1,4 +1,4 @@
-"""What a directory holds after a save: what was saved, or what it held before."""
+"""After a save, a directory has either the new files or its former ones."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def tokenizer(tiny_proto):
 
 @pytest.fixture(scope="module")
 def tasks(tokenizer):
-    """Two of one architecture."""
+    """Two tasks of one architecture."""
 
     def make(seed):
         keras.utils.set_random_seed(seed)
@@ -70,7 +70,7 @@ WAYS = {
     "preprocessor": lambda task, to: task.preprocessor.save_to_preset(to),
     "tokenizer": lambda task, to: task.preprocessor.tokenizer.save_to_preset(to),
 }
-# A part stands beside others, and replaces none inside of another.
+# Separate parts can share a directory; a part of another is never replaced alone.
 BESIDE = {
     *(("backbone", each) for each in ("preprocessor", "tokenizer")),
     *(("sharded backbone", each) for each in ("preprocessor", "tokenizer")),
@@ -117,7 +117,7 @@ def test_a_save_dies_with_the_old_or_with_the_new(tasks, tmp_path):
         return Path(shutil.copytree(tmp_path / "old", target))
 
     def write(target):
-        # What `save_to_preset` does, but for the work of Keras.
+        # As `save_to_preset`, without Keras.
         with preset_directory(target) as directory:
             shutil.copytree(tmp_path / "new", directory, dirs_exist_ok=True)
 

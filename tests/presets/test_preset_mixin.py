@@ -1,4 +1,4 @@
-"""Damaged and foreign directories; whole ones are tested with the backbone."""
+"""Damaged and foreign directories; intact ones are tested with the backbone."""
 
 import json
 

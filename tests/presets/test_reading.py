@@ -1,4 +1,4 @@
-"""One error for whatever is wrong with a file."""
+"""Any damage of a file raises one kind of error."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_an_error_that_names_the_file_is_left_alone(tmp_path):
         path.read_text()
     with pytest.raises(ValueError, match=r"^in .*a\.json$"), reading(path):
         raise ValueError(f"in {path}")
-    # A directory around its file.
+    # `reading` of a directory around `reading` of its file.
     damaged = pytest.raises(ValueError, match=r"a\.json is damaged")
     with damaged, reading(tmp_path), reading(path):
         raise KeyError("x")

@@ -1,4 +1,4 @@
-"""What weight files hold, and what they only claim."""
+"""The contents of weight files, and false claims about them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a killed process leaves is cleared by the next, and nothing else is."""
+"""Files of a killed process are removed by the next one, and nothing else is."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from keras_albert.presets.atomic_file import atomic_file
 
 pytestmark = pytest.mark.skipif(temporary.fcntl is None, reason="no locks")
 
-# By its path: nothing of the package is needed.
+# Run by its path, since the package is not needed.
 _PROGRAM = """
 import runpy, sys, pathlib
 module = runpy.run_path(sys.argv[1])
@@ -30,7 +30,7 @@ with (
 
 @pytest.fixture
 def writer(tmp_path):
-    """A process that writes beside `model`, and the names it has taken."""
+    """A process that writes beside `model`, and the names of its files."""
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, temporary.__file__, str(tmp_path / "model")],
         stdin=subprocess.PIPE,
@@ -46,7 +46,7 @@ def test_what_a_killed_process_left_is_cleared(write, writer, tmp_path):
     process, names = writer
     assert len(names) == 2
     with write(tmp_path / "other"):
-        # Its owner lives.
+        # The owner is still alive.
         assert names < set(os.listdir(tmp_path))
     process.kill()
     process.wait()
