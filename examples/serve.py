@@ -167,23 +167,26 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
             self.start_timer()
 
         def data_received(self, data: bytes) -> None:
-            if self.timer is None:
+            if self.is_idle():  # A request begins.
                 self.start_timer()
             super().data_received(data)
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self.stop_timer()
-            # The rest of a request that was refused early, or the next one.
-            if self.conn.states[h11.CLIENT] is not h11.IDLE:
-                self.start_timer()
+            self.start_timer()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.stop_timer()
             super().connection_lost(exc)
 
+        def is_idle(self) -> bool:
+            client = self.conn.states[h11.CLIENT]
+            return client is h11.IDLE and not self.conn.trailing_data[0]
+
         def start_timer(self) -> None:
-            self.timer = self.loop.call_later(seconds, self.end)
+            self.stop_timer()
+            if not self.transport.is_closing():
+                self.timer = self.loop.call_later(seconds, self.end)
 
         def stop_timer(self) -> None:
             if self.timer:
@@ -194,7 +197,7 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
             client, server = (self.conn.states[x] for x in (h11.CLIENT, h11.SERVER))
             if server is h11.SEND_RESPONSE and client in (h11.DONE, h11.MUST_CLOSE):
                 self.start_timer()
-            elif client is h11.IDLE and not self.conn.trailing_data[0]:
+            elif self.is_idle():
                 self.transport.close()
             elif server in (h11.IDLE, h11.SEND_RESPONSE):
                 body = json.dumps({"error": f"No whole request within {seconds} s."})
@@ -211,14 +214,21 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Read the body of a request, and no more of it than may be."""
+    """Read the body of a request, and keep no more of it than is allowed.
+
+    The rest of a body that is too long is read and dropped: a connection that is closed
+    while its client still sends is reset, and the answer is lost with it.
+    """
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > most_bytes:
-            raise HTTPException(413, f"A request has {most_bytes:,} bytes at most.")
-        chunks.append(chunk)
+            chunks.clear()
+        else:
+            chunks.append(chunk)
+    if size > most_bytes:
+        raise HTTPException(413, f"A request has {most_bytes:,} bytes at most.")
     return b"".join(chunks)
 
 
@@ -413,6 +423,8 @@ def main(arguments: argparse.Namespace) -> None:
         http=timed_protocol(limits.seconds),
         # Connections, most of which ask for nothing.
         limit_concurrency=4 * limits.requests,
+        # The protocol's own timer is first.
+        timeout_keep_alive=2 * limits.seconds,
         timeout_graceful_shutdown=5,
         log_level="error",
     )
