@@ -1,1 +1,1 @@
-"""Measurements: `python -m benchmarks`, or one file by itself."""
+"""Benchmarks: run all with `python -m benchmarks`, or a file on its own."""

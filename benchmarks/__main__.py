@@ -1,9 +1,9 @@
-"""All comparisons, or some, on each backend, each in a fresh process.
+"""Run all or some comparisons on each backend, each in a new process.
 
     python -m benchmarks
     python -m benchmarks fine_tuning prediction --backends torch jax -- --size tiny
 
-What stands behind `--` goes to each of them: `--size`, `--repeats`, `--data`,
+Arguments after `--` are passed to each of them: `--size`, `--repeats`, `--data`,
 `--output`, `--threads`. Tables are printed; JSON and plots go to runs/benchmarks.
 """
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Those whose figures differ from backend to backend, and those that need but one run.
+# Comparisons that depend on the backend, and those that need only one run.
 COMPARISONS = (
     *("fine_tuning", "prediction", "equal_shapes", "first_step", "step_memory"),
     *("optimizer", "mixed_precision", "long_inputs", "throughput"),

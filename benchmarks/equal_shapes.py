@@ -1,11 +1,11 @@
-"""A training step and a prediction of equal shapes, no padding: the bare models.
+"""Compare training steps and predictions of the bare models: equal shapes, no padding.
 
     KERAS_BACKEND=torch python benchmarks/equal_shapes.py --size base
 
 8 rows of 128 and 4 of 512 ids, for the classifier and for the masked language model,
-which scores the 15% of the positions that are masked (transformers scores all: it
-knows no other way). Our depth is a loop by default on TensorFlow and JAX; written out
-(`unroll`), and with XLA where it is not the default, it is a row of its own.
+which scores only the 15% of positions that are masked (transformers always scores all).
+By default keras_albert's layers run in a loop on TensorFlow and JAX; unrolled layers
+(`unroll`), and XLA where it is not the default, are listed separately.
 """
 
 import functools
@@ -26,7 +26,7 @@ KINDS = ("prediction", "training step")
 
 
 def variants(backend: str) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """Give our ways to run: arguments of the backbone, and of `compile`."""
+    """Return keras_albert's variants: arguments of the backbone and of `compile`."""
     ways: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"keras_albert": ({}, {})}
     if backend != "torch":
         ways["keras_albert, unrolled"] = {"unroll": True}, {}
@@ -45,20 +45,20 @@ def build_task(task: str, size: str, vocabulary_size: int, **changes: Any) -> An
     arguments = {"num_classes": 2} if task == "AlbertClassifier" else {}
     model = getattr(keras_albert, task)(backbone, **arguments)
     if task == "AlbertMaskedLM":
-        # KerasHub's head has a LayerNorm of another epsilon, which shows only where
-        # what it normalizes is small, as new weights make it.
+        # KerasHub's head uses another LayerNorm epsilon, which matters only if its
+        # inputs are small, as with new weights.
         kernel = model.masked_lm_head.transform.kernel
         kernel.assign(kernel * 100)
     return model
 
 
 def mask_slots(length: int) -> int:
-    """Say how many positions of a row are masked."""
+    """Return the number of masked positions in a row."""
     return max(1, round(0.15 * length))
 
 
 def inputs_of(task: str, vocabulary_size: int, rows: int, length: int) -> Any:
-    """Give ids, and targets."""
+    """Return ids and targets."""
     from peer_models import random_ids
 
     ids = random_ids(vocabulary_size, rows, length)
@@ -95,7 +95,7 @@ def compare(
     kinds: tuple[str, ...] = KINDS,
     **sizes: Any,
 ) -> Iterator[Comparison]:
-    """Give a comparison for each shape, of a prediction and of a training step.
+    """Yield comparisons of a prediction and of a training step for each shape.
 
     Args:
         task: string. `"AlbertClassifier"` or `"AlbertMaskedLM"`.
@@ -103,7 +103,7 @@ def compare(
         arguments: The settings.
         vocabulary_size: int.
         kinds: What to measure. Defaults to both.
-        **sizes: Of the backbone, where they differ from `arguments.size`.
+        **sizes: Backbone sizes that differ from `arguments.size`.
     """
     import keras
     from peer_models import (
@@ -138,7 +138,7 @@ def compare(
     if arguments.torch_compile:
         peers["transformers, compiled"] = peer.compiled()
     for name in variants(keras.config.backend()):
-        # Seeds make them equal, but for the head's.
+        # Seeds make them equal, except for the head.
         models[name].set_weights(ours.get_weights())
     starts = {name: model.get_weights() for name, model in models.items()}
     for rows, length in shapes:
@@ -150,7 +150,7 @@ def compare(
         for name, model in models.items():
             predict = functools.partial(model.predict_on_batch, ids)
             train = functools.partial(model.train_on_batch, ids, y)
-            # Where it is not the default, XLA may have its limits.
+            # XLA may fail where it is not the default.
             optional = name.endswith("XLA")
             predicting.append(Side(name, predict, rows, optional))
             training.append(Side(name, train, rows, optional))
@@ -171,7 +171,7 @@ def compare(
                 work="rows",
                 notes=[note],
             )
-        # Training has moved each side's weights, by as many steps as there were rounds.
+        # Training changed the weights, by one step per round.
         peer.restart()
         for name, model in models.items():
             model.set_weights(starts[name])

@@ -1,11 +1,11 @@
-"""Three files for examples: Arrow IPC, ArrayRecord and TFRecord.
+"""Compare three file formats for examples: Arrow IPC, ArrayRecord and TFRecord.
 
     python benchmarks/example_files.py
 
-Writes the same made-up examples (token ids of two bytes, word starts, a boundary) to
-each, and reads them as NumPy arrays in batches: in the order of the file, and in a
-random one, as shuffling needs it. Needs pyarrow, array_record and tensorflow; one that
-is missing is left out. It is what the format of `prepare_examples` was chosen by.
+Writes the same synthetic examples (token ids of two bytes, word starts, a boundary) to
+each, and reads them as NumPy arrays in batches: in file order, and in random order, as
+required for shuffling. Uses pyarrow, array_record and tensorflow, and skips missing
+ones. The format of `prepare_examples` was chosen with this benchmark.
 """
 
 import argparse
@@ -83,7 +83,7 @@ class ArrayRecord:
 
 
 class TFRecord:
-    """Read in the order of the file; there is no other way in."""
+    """TFRecord, which can be read only in file order."""
 
     needs = "tensorflow"
 

@@ -1,15 +1,15 @@
-"""What pretrained weights are worth, against random weights and a bag of words.
+"""Compare pretrained weights with random weights and a bag of words.
 
     python benchmarks/few_labels.py runs/mine/preset
     python benchmarks/few_labels.py PRESET --sst2 path/to/SST-2 --stsb path/to/STS-B
 
-Classification: the same model, tokenizer, steps and batches twice, `from_preset(...)`
-and `from_preset(..., load_weights=False)`, beside logistic regression on TF-IDF of
+Classification: the same model, tokenizer, steps and batches with `from_preset(...)` and
+`from_preset(..., load_weights=False)`, compared to logistic regression on TF-IDF of
 words (1 and 2) and characters (2 to 5). Similarity: the cosine of two embeddings,
-without training and after it, beside the cosine of the TF-IDF vectors. Prints accuracy,
-or Spearman's correlation, on held-out examples: mean and standard deviation over seeds,
-which choose the labelled examples, the head, the random weights and the order. With
-`--output` writes the table as JSON and draws it.
+before and after training, compared to the cosine of the TF-IDF vectors. Prints accuracy
+or Spearman's correlation on the validation set: mean and standard deviation over seeds,
+which determine the labelled examples, the head, the random weights and the order.
+`--output` also writes the table as JSON and a plot.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def read(path: Path, text: str, label: str) -> tuple[list[str], list[str]]:
 
 
 def data_sets(messages: bool, sst2: Path | None):
-    """Give (name, training texts and labels, held-out ones) of each data set."""
+    """Yield (name, training texts and labels, validation ones) of each data set."""
     if messages:
         texts, labels = read(MESSAGES, "text", "label")
         cut = len(texts) - HELD_OUT_MESSAGES
@@ -61,7 +61,7 @@ def accuracy(preset, load_weights, train, held_out, seed, steps, batch_size):
 
 
 def bag_of_words(texts):
-    """Fit TF-IDF of words and characters; returns the function that applies it."""
+    """Fit TF-IDF of words and characters, and return a function that applies it."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -84,7 +84,7 @@ def bag_of_words_accuracy(train, held_out):
 
 
 def read_pairs(path: Path):
-    """Read pairs of STS-B and their similarities; rows cut short are left out."""
+    """Read the pairs of STS-B and their similarities; skip truncated lines."""
     names = ("sentence1", "sentence2", "score")
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -94,7 +94,7 @@ def read_pairs(path: Path):
 
 
 def correlation(first, second, scores) -> float:
-    """Compare the order of the cosines of dense or sparse vectors with the scores'."""
+    """Return the rank correlation of scores and cosines of (sparse) vectors."""
     from scipy.stats import spearmanr
     from sklearn.metrics.pairwise import paired_cosine_distances
 
@@ -104,7 +104,7 @@ def correlation(first, second, scores) -> float:
 
 
 def similarity(preset, load_weights, train, held_out, seed, epochs, batch_size):
-    """Spearman's correlation before training and after it."""
+    """Return Spearman's correlation before and after training."""
     keras.utils.set_random_seed(seed)
     embedder = AlbertTextEmbedder.from_preset(preset, load_weights=load_weights)
     pairs, scores = held_out
@@ -120,14 +120,14 @@ def similarity(preset, load_weights, train, held_out, seed, epochs, batch_size):
 
 
 def similarity_rows(preset, stsb: Path, seeds: int, epochs: int, batch_size: int):
-    """Give the rows of STS-B: no labels, and all of them."""
+    """Return the rows of the table for STS-B: without labels, and with all."""
     train, held_out = (read_pairs(stsb / f"{name}.tsv") for name in ("train", "dev"))
     rows = [
         {"data": "STS-B", "labels": count, "largest_class": 0.0}
         | {kind: [] for kind in KINDS}
         for count in (0, len(train[1]))
     ]
-    # It has nothing to train but how frequent words are.
+    # TF-IDF learns word frequencies only, nothing from labels.
     vectors = bag_of_words(train[0][0] + train[0][1])
     first, second = map(vectors, held_out[0])
     rows[0]["bag of words"].append(correlation(first, second, held_out[1]))

@@ -1,12 +1,12 @@
-"""Fine-tuning on raw strings: an epoch of SST-2, STS-B pairs and RACE's passages.
+"""Compare fine-tuning on texts: an epoch of SST-2, STS-B pairs and RACE's passages.
 
     KERAS_BACKEND=torch python benchmarks/fine_tuning.py --data DIRECTORY --size base
     ... --accuracy 4000 --epochs 3   # also train all from the same weights, and score
 
-All sides have the same weights, batches of 32 and the same optimizer, and take texts;
-`amount` counts examples. Speed counts only at equal accuracy: `--accuracy` trains every
-side for some epochs on so many examples, as one does once: compilation counts. Random
-weights learn little; with `--preset` all sides begin with pretrained ones.
+All sides take texts and use the same weights, batches of 32 and the same optimizer;
+`amount` counts examples. Speed is only comparable at equal accuracy: `--accuracy` also
+trains every side for `--epochs` on that many examples, and includes compilation, as in
+a single run. Random weights learn little; `--preset` starts from pretrained ones.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
     rows, labels = task.examples("train", arguments.examples)
     if arguments.preset:
         ours = AlbertClassifier(
-            # KerasHub has but this form of GELU.
+            # KerasHub supports only this form of GELU.
             AlbertBackbone.from_preset(arguments.preset, activation="gelu_approximate"),
             num_classes=task.num_classes,
             preprocessor=AlbertClassifierPreprocessor.from_preset(arguments.preset),
@@ -58,7 +58,7 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
             )
             for way in ways
         ]
-        # What an epoch waits for texts at most: not at all, if that is a few percent.
+        # An upper limit of an epoch's waiting for texts; none if it is a few percent.
         name = "keras_albert, batches alone"
         sides.append(Side(name, lambda: make_batches(ours, rows), len(rows)))
         yield measure(
@@ -74,7 +74,7 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
 
 
 def compare_accuracy(task: TextTask, ways, arguments) -> Comparison:
-    """Train each from the same weights, and score it on what is held out."""
+    """Train each side from the same weights, and score it on the validation set."""
     from peer_models import BATCH_SIZE
 
     rows, labels = task.examples("train", arguments.accuracy)
@@ -104,7 +104,7 @@ def compare_accuracy(task: TextTask, ways, arguments) -> Comparison:
 
 
 def score(outputs, expected: list) -> str:
-    """Say how good outputs are: the accuracy, or the correlation of scores."""
+    """Describe the quality of outputs: the accuracy, or the correlation of scores."""
     if outputs.shape[-1] == 1:
         value = np.corrcoef(outputs[:, 0], expected)[0, 1]
         return f"Pearson {value:.3f} on {len(expected)} held-out rows"
@@ -116,7 +116,7 @@ def main() -> None:
     made = timing_parser(__doc__)
     made.add_argument("--examples", type=int, default=1024, help="of a timed epoch")
     made.add_argument("--preset", help="pretrained weights, instead of a size")
-    made.add_argument("--accuracy", type=int, help="also train on so many examples")
+    made.add_argument("--accuracy", type=int, help="also train on this many examples")
     made.add_argument("--epochs", type=int, default=1, help="of --accuracy")
     made.add_argument("--held-out", type=int, default=500, help="to score on")
     made.add_argument("--tasks", nargs="+", help='of "sst-2 sts-b race"; default: all')

@@ -1,10 +1,10 @@
-"""The first training step: tracing, compiling and running, in fresh processes.
+"""Compare the first training step (tracing, compiling, running), in new processes.
 
     KERAS_BACKEND=jax python benchmarks/first_step.py --size base --depths 12 48
 
-What is timed begins with a built model whose weights are loaded, and ends with the
-first loss. Depth counts virtual layers, which share their weights, so one file of
-weights serves any of them. `XLA_FLAGS`, caches and the like are as they are by default.
+Timing begins with a built model with loaded weights, and ends with the first loss.
+Depth counts virtual layers, which share their weights, so that one file of weights fits
+any depth. `XLA_FLAGS`, caches and similar settings keep their defaults.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ TASK = "AlbertClassifier"
 
 
 def build(library: str, folder: str) -> Any:
-    """Load a side's model, ready to train."""
+    """Load a side's model, compiled for training."""
     import keras
     from peer_models import TransformersModel, compile_alike, load_keras_hub
 
@@ -47,7 +47,7 @@ def work(
     vocabulary_size: int,
     clock: str,
 ) -> dict[str, float]:
-    """Take the first step; its seconds."""
+    """Run the first step and return its seconds."""
     model = build(library, folder)
     ids, y = inputs_of(TASK, vocabulary_size, rows, length)
     if library.startswith("transformers"):
@@ -61,7 +61,7 @@ def work(
 
 
 def check(folder: str, vocabulary_size: int) -> str:
-    """See that what is trained computes the same."""
+    """Check that all models compute the same outputs."""
     import numpy as np
     from peer_models import check_agreement
 

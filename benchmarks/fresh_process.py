@@ -1,4 +1,4 @@
-"""What only a fresh process can tell: the first step, memory, imports."""
+"""Measurements that need a new process: the first step, memory, imports."""
 
 import json
 import os
@@ -12,14 +12,14 @@ def ask(file: str, question: dict[str, Any], **environment: str) -> dict[str, An
 
     Args:
         file: string. The benchmark's `__file__`.
-        question: What `answer_worker` hands to the worker's function.
-        **environment: Variables that the worker has besides ours.
+        question: The arguments of the worker's function; see `answer_worker`.
+        **environment: Additional environment variables for the worker.
 
     Returns:
-        What the function gave.
+        The result of the function.
 
     Raises:
-        RuntimeError: If the worker fails, with its last words.
+        RuntimeError: If the worker fails, with its last line of error output.
     """
     finished = subprocess.run(
         [sys.executable, file, "--worker", json.dumps(question)],
@@ -37,13 +37,13 @@ def ask(file: str, question: dict[str, Any], **environment: str) -> dict[str, An
 
 
 def answer_worker(function: Any) -> bool:
-    """Be the worker, if this process is one.
+    """Run the worker's function if this process is a worker.
 
     Args:
-        function: Callable of a question's entries; gives a dict.
+        function: Callable of a question's entries that returns a dict.
 
     Returns:
-        Whether it was one.
+        Whether this process is a worker.
     """
     if sys.argv[1:2] != ["--worker"]:
         return False

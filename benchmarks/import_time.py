@@ -1,4 +1,4 @@
-"""What `import keras_albert` adds to `import keras_hub`, in fresh processes.
+"""Measure what `import keras_albert` adds to `import keras_hub`, in new processes.
 
 KERAS_BACKEND=torch python benchmarks/import_time.py --repeats 9
 """
@@ -12,7 +12,7 @@ from side_by_side import Comparison, Side, measure
 
 
 def work(modules: list[str], counted: str) -> dict[str, float]:
-    """Import modules one after the other; the seconds of all, and of one."""
+    """Import modules in order, and return the seconds of one or of all."""
     seconds = {}
     for module in modules:
         start = time.perf_counter()

@@ -1,10 +1,10 @@
-"""What long inputs and deep models cost: curves over length and over depth.
+"""Measure the cost of long inputs and deep models, as curves over length and depth.
 
     KERAS_BACKEND=torch python benchmarks/long_inputs.py --size base
 
-Positions reach as far as the longest input, on all sides. Every batch of the first
-curve holds as many tokens, so that a flat curve is a cost in proportion to length, and
-what rises is attention; every batch of the second one is the same.
+All sides have position embeddings for the longest input. In the first curve every batch
+has the same number of tokens, so that a flat curve means cost proportional to length,
+and a rise is due to attention; in the second, every batch has the same shape.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ TASK = "AlbertClassifier"
 def curves(
     arguments: Any, vocabulary_size: int = VOCABULARY_SIZE
 ) -> dict[str, dict[int, list[Comparison]]]:
-    """Measure all points: by length, then by depth."""
+    """Measure all points, by length and then by depth."""
     longest = max(arguments.lengths)
     shapes = tuple((longest // length, length) for length in arguments.lengths)
     positions = {"max_sequence_length": longest}
@@ -42,7 +42,7 @@ def curves(
 
 
 def draw(found: dict[str, dict[int, list[Comparison]]], path: Path) -> None:
-    """Draw the seconds of a prediction and of a training step."""
+    """Plot the seconds of a prediction and of a training step."""
     import matplotlib as mpl
 
     mpl.use("Agg")

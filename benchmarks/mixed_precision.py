@@ -1,10 +1,10 @@
-"""Training steps in float32, bfloat16 and float16 with loss scaling, at each size.
+"""Compare training steps in float32, bfloat16 and float16 with loss scaling.
 
     KERAS_BACKEND=jax python benchmarks/mixed_precision.py --sizes base large
     ... --sizes xlarge xxlarge --rows 1 --length 64 --repeats 1
 
-Every step must leave a finite loss and finite weights. Whether 16 bits are quicker is
-the hardware's to say: many CPUs emulate them.
+The loss and the weights must be finite after every step. Whether 16 bits are faster
+depends on the hardware: many CPUs emulate them.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def build(size: str, vocabulary_size: int, policy: str) -> Any:
 
 
 def step(model: Any, ids: Any, y: Any) -> None:
-    """Train on a batch, and see that nothing overflowed."""
+    """Train on a batch and check that the loss is finite."""
     loss = np.asarray(model.train_on_batch(ids, y)).reshape(-1)[0]
     if not np.isfinite(loss):
         msg = f"The loss is {loss} under {model.backbone.dtype_policy.name}."
@@ -64,7 +64,7 @@ def compare(
     outputs = [np.asarray(m.predict_on_batch(ids), "f") for m in models.values()]
     scale = float(np.abs(outputs[0]).max())
     worst = max(float(np.abs(o - outputs[0]).max()) / scale for o in outputs)
-    # 8 bits of a number, through all layers.
+    # 8 bits of precision, through all layers.
     if not worst < 0.2:
         msg = f"Outputs differ by {worst:.0%} of the largest between precisions."
         raise ValueError(msg)

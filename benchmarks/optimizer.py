@@ -1,9 +1,9 @@
-"""A step of AdamW on the weights of a model: ours, Keras' own, PyTorch's fused one.
+"""Compare AdamW steps: keras_albert's, Keras', and PyTorch's fused implementation.
 
     KERAS_BACKEND=torch python benchmarks/optimizer.py --size base
 
 Gradients are clipped by their norm, as in training. On TensorFlow and JAX, where `fit`
-compiles the step, both Keras optimizers are one; here they run by themselves.
+compiles the step, both Keras optimizers are the same; here they run uncompiled.
 """
 
 import functools
@@ -16,19 +16,18 @@ from settings import prepare, timing_parser
 from side_by_side import CLOCKS, Comparison, Side, measure
 
 TOLERANCE = 1e-6
-# So small, beside any gradient, that it is all one where it is added: Keras and PyTorch
-# differ in that.
+# Negligible beside any gradient, because Keras and PyTorch add it at different places.
 EPSILON = 1e-12
 
 
 def keras_step(kind: Any, weights: list[Any], gradients: list[Any]) -> Any:
-    """Give a step of a Keras optimizer."""
+    """Return a function that takes a step of a Keras optimizer."""
     optimizer = kind(RATE, weight_decay=0.0, epsilon=EPSILON, global_clipnorm=1.0)
     return lambda: optimizer.apply(gradients, weights)
 
 
 def torch_step(weights: list[Any], gradients: list[Any]) -> Any:
-    """Give a step of PyTorch's own."""
+    """Return a function that takes a step of PyTorch's optimizer."""
     import torch
 
     values = [weight.value for weight in weights]
@@ -46,7 +45,7 @@ def torch_step(weights: list[Any], gradients: list[Any]) -> Any:
 
 
 def farthest(some: list[Any], others: list[Any]) -> float:
-    """Give the largest difference of two lists of weights."""
+    """Return the largest difference between two lists of weights."""
     pairs = zip(some, others, strict=True)
     return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs)
 

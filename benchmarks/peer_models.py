@@ -1,9 +1,9 @@
-"""The same weights in keras_albert, KerasHub and transformers.
+"""Models with the same weights in keras_albert, KerasHub and transformers.
 
-transformers runs on PyTorch whatever the backend of the other two is. Under the
-backend "torch" it is the peer that counts; beside TensorFlow and JAX it shows what
-the same machine does with PyTorch. On a GPU start JAX with
-XLA_PYTHON_CLIENT_PREALLOCATE=false, so that both find memory.
+transformers runs on PyTorch, whatever the backend of the other two. With the backend
+"torch" it is the relevant peer; with TensorFlow and JAX it shows the speed of PyTorch
+on the same machine. On a GPU start JAX with XLA_PYTHON_CLIENT_PREALLOCATE=false, so
+that memory is left for PyTorch.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-# Of logits, as a part of the largest; 16 bits keep 8 of a number, through all layers.
+# Of logits, relative to the largest; bfloat16 has 8 bits of precision in all layers.
 TOLERANCES = {"float32": 2e-5, "mixed_bfloat16": 0.1}
 RATE = 1e-5
 BATCH_SIZE = 32
 
 
 def build_backbone(size: str, vocabulary_size: int, **changes: Any) -> Any:
-    """Build our backbone of random weights; `changes` are arguments of its own."""
+    """Build keras_albert's backbone with random weights and changed arguments."""
     from keras_albert import AlbertBackbone
     from keras_albert.pretraining.model_sizes import MODEL_SIZES
 
@@ -32,7 +32,7 @@ def build_backbone(size: str, vocabulary_size: int, **changes: Any) -> Any:
 def build_classifier(
     size: str, vocabulary: bytes, num_classes: int = 2, **changes: Any
 ) -> Any:
-    """Build our classifier of random weights, texts in."""
+    """Build keras_albert's classifier of texts with random weights."""
     from keras_albert import (
         AlbertClassifier,
         AlbertClassifierPreprocessor,
@@ -50,14 +50,14 @@ def build_classifier(
 
 
 def write_peers(ours: Any, folder: Path) -> None:
-    """Write our weights as the others read them."""
+    """Write keras_albert's weights in the formats of the other libraries."""
     ours.export_to_keras_hub(folder / "keras_hub")
     ours.export_to_transformers(folder / "transformers")
 
 
 @contextlib.contextmanager
 def peers_of(ours: Any) -> Iterator[tuple[Any, "TransformersModel"]]:
-    """Give KerasHub's model and transformers' with the weights of ours."""
+    """Yield KerasHub's and transformers' models with the weights of `ours`."""
     with tempfile.TemporaryDirectory() as name:
         write_peers(ours, Path(name))
         yield load_keras_hub(Path(name)), TransformersModel(Path(name))
@@ -74,13 +74,14 @@ def load_keras_hub(
 
 
 def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
-    """Give a Keras model the AdamW that all sides train with.
+    """Compile a Keras model with the AdamW settings of all sides.
 
     Args:
-        model: Ours; or KerasHub's, which keeps its loss otherwise, and gets Keras' own.
-        steps: int. Of the training, of which a tenth warms up; or `None`, for a small
+        model: keras_albert's model; or KerasHub's, which gets Keras' AdamW and, except
+            for regressions, keeps its loss.
+        steps: int. Training steps, a tenth of which are warm-up; or `None`, for a small
             constant rate.
-        **kwargs: Of `compile`.
+        **kwargs: Arguments of `compile`.
     """
     import keras
 
@@ -109,7 +110,7 @@ def _width(model: Any) -> int:
 def random_ids(
     vocabulary_size: int, rows: int, length: int, lengths: Sequence[int] | None = None
 ) -> dict[str, Any]:
-    """Give ids without padding, or rows of the lengths given."""
+    """Return random ids without padding, or in rows of the given lengths."""
     generator = np.random.default_rng(0)
     ids = generator.integers(5, vocabulary_size, (rows, length)).astype("int32")
     longest = np.full(rows, length) if lengths is None else np.asarray(lengths)
@@ -119,7 +120,7 @@ def random_ids(
 
 
 def keras_logits(model: Any, ids: dict[str, Any]) -> Any:
-    """What a Keras model makes of ids, past its preprocessor."""
+    """Return a Keras model's outputs for ids, bypassing its preprocessor."""
     preprocessor, model.preprocessor = model.preprocessor, None
     try:
         return np.asarray(model.predict_on_batch(ids))
@@ -132,10 +133,10 @@ def check_agreement(outputs: dict[str, Any], policy: str = "float32") -> str:
 
     Args:
         outputs: dict of a side's name to its array.
-        policy: string. What they were computed in. Defaults to `"float32"`.
+        policy: string. The precision of the computation. Defaults to `"float32"`.
 
     Returns:
-        What was found, for a report.
+        A note for the report.
 
     Raises:
         ValueError: If they differ.
@@ -147,7 +148,7 @@ def check_agreement(outputs: dict[str, Any], policy: str = "float32") -> str:
     worst = 0.0
     for name, found in others:
         difference = float(np.abs(found - expected).max())
-        # Written so that NaN fails as well.
+        # In this form the check fails for NaN, too.
         if not difference <= allowed:
             msg = (
                 f"{name} computes something else: outputs differ by {difference:.1e}, "
@@ -162,7 +163,7 @@ def check_agreement(outputs: dict[str, Any], policy: str = "float32") -> str:
 
 
 def check_classifiers(ours: Any, keras_hub: Any, theirs: "TransformersModel") -> str:
-    """See that all three classifiers give the same logits, padding included."""
+    """Check that all three classifiers return the same logits, also with padding."""
     length = min(24, ours.backbone.max_sequence_length)
     ids = random_ids(ours.backbone.vocabulary_size, 3, length, (length, length // 2, 3))
     return check_agreement(
@@ -175,12 +176,12 @@ def check_classifiers(ours: Any, keras_hub: Any, theirs: "TransformersModel") ->
 
 
 class TransformersModel:
-    """A model of transformers, with what a careful user writes around it.
+    """A transformers model, with the code of a typical optimized training loop.
 
     Args:
-        folder: Path. What `write_peers` wrote.
+        folder: Path. The directory of `write_peers`.
         task: string. The auto class. Defaults to sequence classification.
-        policy: string. Keras' name of what it computes in. Defaults to `"float32"`.
+        policy: string. Keras' name for the precision. Defaults to `"float32"`.
     """
 
     def __init__(
@@ -207,14 +208,14 @@ class TransformersModel:
         self.restart()
 
     def compiled(self) -> "TransformersModel":
-        """Give the same weights through `torch.compile`."""
+        """Return a copy with the same weights that uses `torch.compile`."""
         other = object.__new__(TransformersModel)
         other.__dict__.update(self.__dict__)
         other.model = self.torch.compile(self.plain, dynamic=True)
         return other
 
     def restart(self, steps: int | None = None) -> None:
-        """Begin a training from the first weights; see `compile_alike`."""
+        """Restore the initial weights and a new optimizer; see `compile_alike`."""
         from keras_albert.tasks.default_optimizer import default_learning_rate
 
         torch = self.torch
@@ -246,7 +247,7 @@ class TransformersModel:
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, scale)
 
     def tensors(self, ids: dict[str, Any]) -> dict[str, Any]:
-        """Give our ids under their names, on the device."""
+        """Return ids under transformers' names, on the device."""
         names = {
             "input_ids": "token_ids",
             "token_type_ids": "segment_ids",
@@ -258,18 +259,18 @@ class TransformersModel:
         }
 
     def precision(self) -> Any:
-        """The context in which the model runs."""
+        """Return the autocast context in which the model runs."""
         is_mixed = self.policy != "float32"
         return self.torch.autocast(self.device, self.torch.bfloat16, enabled=is_mixed)
 
     def logits(self, ids: dict[str, Any]) -> Any:
-        """What the model makes of ids."""
+        """Return the model's logits for ids."""
         self.model.eval()
         with self.torch.inference_mode(), self.precision():
             return self.model(**self.tensors(ids)).logits.float().cpu().numpy()
 
     def train_step(self, inputs: dict[str, Any], labels: Any) -> float:
-        """Train on one batch; the loss."""
+        """Train on one batch and return the loss."""
         self.model.train()
         labels = self.torch.as_tensor(np.asarray(labels)).to(self.device)
         with self.precision():

@@ -1,9 +1,9 @@
-"""Prediction over texts of mixed lengths, tokenization included.
+"""Compare predictions for texts of mixed lengths, including tokenization.
 
     KERAS_BACKEND=torch python benchmarks/prediction.py --data DIRECTORY --size base
 
-Three sentences to a passage, in random order, in batches of 32. Every side gives the
-logits of all texts, in their order.
+Three sentences for each passage, in random order, in batches of 32. Every side returns
+the logits of all texts in their original order.
 """
 
 from settings import mixed_texts, prepare, read_vocabulary, timing_parser
@@ -24,8 +24,8 @@ def compare(texts: list[str], vocabulary: bytes, arguments) -> Comparison:
         notes = [check_classifiers(ours, keras_hub, theirs)]
         longest = longest_row(ours, texts)
         ways = all_ways(ours, keras_hub, theirs, longest, arguments.torch_compile)
-        # Ours in one length, from which batching by length must not differ; the
-        # other tokenizer may differ, and is left out.
+        # Batching by length must give the results of a fixed length. transformers is
+        # not compared, because its tokenizer may differ.
         few = texts[:64]
         outputs = {way.name: way.predict(few) for way in ways[:2]}
         notes.append(f"on texts: {check_agreement(outputs)}")

@@ -1,10 +1,10 @@
-"""How fast texts are prepared, and how much memory that takes.
+"""Measure the speed and memory of preparing pretraining data.
 
     python benchmarks/prepare_examples.py VOCABULARY FILE_OR_GLOB ...
 
-Prepares into a temporary directory, in one process or in several, and prints tokens a
-second and the largest memory of a process, before and after. Run it on a small and on a
-large corpus: the memory should be the same.
+Writes to a temporary directory, in one process or several, and prints tokens per second
+and the peak memory of a process, before and after. Memory should be the same for a
+small and a large corpus.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""How fast prepared examples become masked batches, on one core.
+"""Measure the speed of making masked batches from prepared data, on one core.
 
     OMP_NUM_THREADS=1 python benchmarks/pretraining_data.py PREPARED
 
-Reads random examples from the shards, swaps, packs and masks them, and prints real
-tokens a second, padding not counted: for each second task, for the parts that one of
-four processes gets, and through `tf.data` where TensorFlow is installed.
+Reads random examples from the shards, swaps, packs and masks them, and prints tokens
+per second without padding: for each second task, for the share of one of four
+processes, and with `tf.data` if TensorFlow is installed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What was measured, as a table, a JSON file and plots."""
+"""Reports of measurements as tables, JSON files and plots."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ OURS = "keras_albert"
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of what is installed."""
+    """Return the versions of installed packages."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -33,7 +33,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Describe where this runs."""
+    """Describe the machine."""
     name = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -51,7 +51,7 @@ def machine() -> dict[str, Any]:
 
 
 def _accelerator() -> dict[str, str]:
-    """Name what the libraries that are loaded compute on, besides the processor."""
+    """Return the accelerator, if any, that the loaded libraries use."""
     jax, torch = (sys.modules.get(name) for name in ("jax", "torch"))
     if jax is not None and jax.default_backend() != "cpu":
         return {"accelerator": jax.devices()[0].device_kind}
@@ -61,7 +61,7 @@ def _accelerator() -> dict[str, str]:
 
 
 def better_peer(comparison: Comparison) -> tuple[str, tuple[float, float, float]]:
-    """Name the quickest side that is not ours, and the ratios to our first one."""
+    """Return the fastest peer and the spread of its ratios to keras_albert."""
     peers = [name for name in comparison.costs if not name.startswith(OURS)]
     ratios = {name: spread(comparison.ratios(name)) for name in peers}
     return min(ratios.items(), key=lambda item: item[1][1])
@@ -76,11 +76,11 @@ def report(
     """Print the tables, write the JSON file, and draw the plots.
 
     Args:
-        name: string. Of the benchmark.
-        comparisons: What was measured; if it is still being measured, each is shown
-            and kept as it comes.
+        name: string. The name of the benchmark.
+        comparisons: The comparisons; each is reported as soon as the iterable yields
+            it.
         arguments: The settings.
-        backend: string. Of Keras. Defaults to `""`, where none matters.
+        backend: string. The Keras backend. Defaults to `""`, if it does not matter.
 
     Returns:
         The path of the JSON file.
@@ -130,7 +130,7 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
 def _console() -> Any:
     from rich.console import Console
 
-    # Wide enough for the columns where it goes to a file.
+    # Wide enough for all columns if written to a file.
     console = Console()
     return Console(width=max(console.width, 120), soft_wrap=True)
 
@@ -170,7 +170,7 @@ def _print(comparison: Comparison) -> None:
 
 
 def draw(comparison: Comparison, path: Path) -> None:
-    """Draw what a unit of work costs on each side: the median, least and most."""
+    """Plot the cost of a unit of work on each side: median, minimum and maximum."""
     import matplotlib as mpl
 
     mpl.use("Agg")

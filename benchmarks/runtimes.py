@@ -1,10 +1,10 @@
-"""One classifier in every runtime: size, latency and accuracy, in turns.
+"""Compare a classifier's size, latency and accuracy in all runtimes.
 
 Keras on three backends, float32 and int8, the SavedModel, ONNX Runtime and LiteRT,
-float32 and int8, each in a process of its own, which waits for its turn: round after
-round each runs all batches once, so that what else the machine does falls on all of
-them alike. Each shows its quickest round, since others only add to it. All get the same
-ids, in batches of like length. Accuracy is that of every sentence of a file in GLUE's
+float32 and int8, each in a separate process. They take turns: in each round each runs
+all batches once, so that other load on the machine affects all of them alike. The
+fastest round counts, because other load only adds to it. All get the same ids, in
+batches of similar length. Accuracy is measured on all sentences of a file in GLUE's
 format:
 
     python benchmarks/runtimes.py --preset PRESET path/to/SST-2/dev.tsv
@@ -26,7 +26,7 @@ import numpy as np
 
 IDS = ("token_ids", "segment_ids", "padding_mask")
 BACKENDS = ("tensorflow", "jax", "torch")
-# What is exported, and how.
+# The exported files and the arguments of `export`.
 EXPORTS = {
     "SavedModel": ("saved_model", {}),
     "ONNX float32": ("float32.onnx", {"format": "onnx"}),
@@ -89,7 +89,7 @@ def load_litert(path, threads):
 
 
 def work(folder, name, threads):
-    """Be the process of one runtime: a line in, all batches, the seconds out."""
+    """Run one runtime: for each input line, run all batches and print the seconds."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     words = name.split()
@@ -152,7 +152,7 @@ def take_turn(worker):
 
 
 def prepare(folder, preset, texts, batch_size):
-    """Write what is compared, and the batches; give the order of the texts."""
+    """Write the exports and batches; return the order of texts, and parameters."""
     from keras_albert import AlbertClassifier
     from keras_albert.text.examples import pack_all
 
@@ -174,7 +174,7 @@ def prepare(folder, preset, texts, batch_size):
 
 
 def show(rows):
-    """Print a table as Markdown has it."""
+    """Print a Markdown table."""
     print("| runtime | MB | ms a batch | ratio | accuracy | logits within |")
     print("|---|---|---|---|---|---|")
     for row in rows:

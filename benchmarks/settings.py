@@ -1,4 +1,4 @@
-"""What all comparisons are told, and the texts that they share."""
+"""The settings and texts shared by all comparisons."""
 
 import argparse
 import csv
@@ -21,8 +21,8 @@ class TextTask:
 
     Args:
         name: string.
-        train: The texts, or the two columns of pairs, and their labels.
-        dev: The same, held out.
+        train: The texts, or pairs of texts, and their labels.
+        dev: The validation set, in the same form.
         num_classes: int. `1` if labels are scores.
     """
 
@@ -32,44 +32,42 @@ class TextTask:
     num_classes: int
 
     def examples(self, part: str, count: int) -> tuple[list, list]:
-        """Give the first examples of `"train"` or `"dev"`: rows, and labels."""
+        """Return the first examples of `"train"` or `"dev"`: texts and labels."""
         rows, labels = getattr(self, part)
         return rows[:count], labels[:count]
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """Make a parser of the arguments that all comparisons have."""
+    """Make a parser of the arguments common to all comparisons."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("--size", default="base", choices=SIZES)
-    made.add_argument("--repeats", type=int, default=5, help="rounds that count")
+    made.add_argument("--repeats", type=int, default=5, help="measured rounds")
     made.add_argument(
         "--data", type=Path, help="real data; without it, the messages of examples/data"
     )
     made.add_argument("--output", type=Path, default=Path("runs/benchmarks"))
-    made.add_argument(
-        "--threads", type=int, help="cores to run on; by default all there are"
-    )
+    made.add_argument("--threads", type=int, help="cores to run on; by default all")
     return made
 
 
 def timing_parser(description: str) -> argparse.ArgumentParser:
-    """Make the parser of a comparison that can count the processor's time alone."""
+    """Make a parser for comparisons that can also measure processor time."""
     made = parser(description)
     made.add_argument(
         "--clock",
         default="wall",
         choices=("wall", "cpu"),
-        help="cpu: what this process computes, for one core beside other jobs",
+        help="cpu: processor time of this process, for one core beside other jobs",
     )
     return made
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    """Keep this process, and those it starts, to its cores.
+    """Limit this process and its children to a number of cores.
 
-    Call it before a backend is imported, which counts the cores it finds.
+    It must be called before importing a backend, which counts the available cores.
     """
     if arguments.threads is None:
         return
@@ -81,7 +79,7 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 
 def read_vocabulary(data: Path | None) -> bytes:
-    """Give ALBERT's own vocabulary, or one trained on the messages."""
+    """Return ALBERT's vocabulary, or one trained on the messages."""
     if data is not None:
         return (data / "albert_spm" / "spiece.model").read_bytes()
     from keras_albert.text import train_vocabulary
@@ -90,17 +88,17 @@ def read_vocabulary(data: Path | None) -> bytes:
 
 
 def read_tasks(data: Path | None, names: Sequence[str] | None = None) -> list[TextTask]:
-    """Give the tasks to fine-tune on: those of the real data, or the messages."""
+    """Return the fine-tuning tasks: those of the real data, or the messages."""
     if data is None:
         return [_messages()]
     return [TASKS[name](data) for name in names or TASKS]
 
 
 def mixed_texts(data: Path | None, count: int) -> list[str]:
-    """Give texts of all lengths, in random order: three sentences to a passage."""
+    """Return texts of all lengths in random order: three sentences for a passage."""
     if data is None:
         texts = _messages().train[0]
-        # As long as a passage, since messages are short.
+        # Joined to the length of a passage, because messages are short.
         passages = [
             " ".join(texts[start : start + 12]) for start in range(0, len(texts), 12)
         ]
@@ -155,7 +153,7 @@ def _sts_b(data: Path) -> TextTask:
 
 
 def _race(data: Path) -> TextTask:
-    """RACE's passages, from middle schools or from high schools."""
+    """Read RACE's passages, labelled as from middle or high schools."""
 
     def read(part: str) -> tuple[list, list]:
         rows = []
@@ -164,7 +162,7 @@ def _race(data: Path) -> TextTask:
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 found = [(json.loads(line)["article"], label) for line in lines]
             rows.append(found)
-        # As many of each, so that guessing gives a half.
+        # Equal numbers of each, so that chance is 50%.
         count = min(map(len, rows))
         return _split([row for each in rows for row in each[:count]], 0)[0]
 

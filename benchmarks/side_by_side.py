@@ -1,9 +1,8 @@
-"""Sides of a comparison take turns, and what counts is their ratio.
+"""Measuring the sides of a comparison in turns, and their ratios.
 
-Absolute times mean little where a machine does other work too. So every side is run
-once to warm up, and then once a round, each round beginning with another side: what
-else goes on falls on all alike. The ratio of two sides is the median of the rounds'
-ratios.
+Absolute times mean little on a machine with other load. So every side runs once to warm
+up, and then once per round, each round beginning with another side, so that other load
+affects all alike. The ratio of two sides is the median of the rounds' ratios.
 """
 
 import statistics
@@ -12,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# What seconds are: those that pass, or those that this process computes. The second
-# leave out what else the machine does, but also an accelerator, and waiting.
+# Wall time, or the processor time of this process. The latter excludes other load on
+# the machine, but also accelerators and waiting.
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
@@ -22,13 +21,13 @@ class Side:
     """One way to do the work.
 
     Args:
-        name: string. The library, and how it is set.
-        run: Callable without arguments: one repeat, that ends when the device is done.
-        amount: float. How much work a repeat does, for instance examples. Costs are
+        name: string. The library and its settings.
+        run: Callable without arguments: one repeat, which ends when the device is done.
+        amount: float. The amount of work in a repeat, such as examples. Costs are
             compared by amount, so that a slow side may do less. Defaults to `1`.
-        optional: bool. Whether the others go on without it if it fails at once.
-            Defaults to `False`.
-        gives_cost: bool. Whether what `run` gives is the cost, not its seconds.
+        optional: bool. Whether to skip the side if its warm-up fails. Defaults to
+            `False`.
+        gives_cost: bool. Whether `run` returns the cost, instead of being timed.
             Defaults to `False`.
     """
 
@@ -41,15 +40,15 @@ class Side:
 
 @dataclass
 class Comparison:
-    """What the sides of one comparison cost; the first one is what we compare.
+    """The costs of all sides; ratios are relative to the first one.
 
     Args:
         title: string.
-        costs: dict of a side's name to its costs, one a round.
+        costs: dict of a side's name to its costs, one per round.
         amounts: dict of a side's name to the work of a repeat.
-        unit: string. Of the costs. Defaults to `"s"`.
-        work: string. What amounts count; `""` if each repeat is the whole work.
-        notes: What was found before: agreement, sizes, what a side is left out for.
+        unit: string. The unit of the costs. Defaults to `"s"`.
+        work: string. The unit of `amounts`; `""` if each repeat is the whole work.
+        notes: Notes on agreement, sizes, and reasons for skipped sides.
     """
 
     title: str
@@ -60,7 +59,7 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
     def ratios(self, name: str) -> list[float]:
-        """Give, for each round, how many times as much as the first side it costs."""
+        """Return the ratio of a side's cost to the first side's, for each round."""
         first = next(iter(self.costs))
         scale = self.amounts[first] / self.amounts[name]
         pairs = zip(self.costs[name], self.costs[first], strict=True)
@@ -68,7 +67,7 @@ class Comparison:
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Give the least value, the median and the greatest."""
+    """Return the minimum, the median and the maximum."""
     return min(values), statistics.median(values), max(values)
 
 
@@ -83,18 +82,18 @@ def measure(
     warm_up: bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Comparison:
-    """Run all sides, in turns.
+    """Run all sides in turns.
 
     Args:
-        title: string. What is compared.
-        sides: The sides, ours first.
-        repeats: int. Rounds that count.
-        unit: string. Of what is measured. Defaults to `"s"`.
-        work: string. What the sides' amounts count. Defaults to `""`.
-        notes: What to say below the table. Defaults to none.
-        warm_up: bool. Whether a round goes before that does not count; fresh
-            processes have nothing to warm. Defaults to `True`.
-        clock: Callable that gives seconds.
+        title: string. The title of the comparison.
+        sides: The sides, keras_albert first.
+        repeats: int. The number of measured rounds.
+        unit: string. The unit of the costs. Defaults to `"s"`.
+        work: string. The unit of the sides' amounts. Defaults to `""`.
+        notes: Notes below the table. Defaults to none.
+        warm_up: bool. Whether to begin with a round that is not measured; new
+            processes need none. Defaults to `True`.
+        clock: Callable that returns seconds.
 
     Returns:
         The `Comparison`.

@@ -1,14 +1,14 @@
-"""The memory of a training step of the masked language model.
+"""Compare the memory of a training step of the masked language model.
 
     KERAS_BACKEND=jax python benchmarks/step_memory.py --size base
     python benchmarks/step_memory.py --chips v5e:2x2 --sizes base large xlarge
     KERAS_BACKEND=torch python benchmarks/step_memory.py --size base
 
-On JAX the compiler's own account, free of noise: what a step takes besides weights and
-optimizer. With `--chips` the TPU's compiler answers (`pip install libtpu`): the largest
-batch a chip takes, by default in mixed_bfloat16, and how long it compiles. On PyTorch
-and TensorFlow, which give no account, a fresh process' greatest resident memory over
-what it was before its first step; on a GPU, PyTorch's own peak.
+On JAX it is the compiler's figure, without noise: the memory of a step in addition to
+weights and optimizer. `--chips` uses the TPU compiler (`pip install libtpu`): the
+largest batch for a chip, by default in mixed_bfloat16, and the compilation time. On
+PyTorch and TensorFlow, without such figures, it is the increase of a new process's peak
+resident memory in its first step; on a GPU, PyTorch's peak.
 """
 
 import importlib
@@ -35,7 +35,7 @@ LIBRARIES = ("keras_albert", "keras_albert, remat", "KerasHub")
 
 
 def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32") -> Any:
-    """Build ours, or KerasHub's of the same sizes, with the optimizer of all."""
+    """Build a side's model of the same sizes and with the same optimizer."""
     import keras_hub
     from peer_models import compile_alike
 
@@ -58,7 +58,7 @@ def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32")
 
 @dataclass(frozen=True)
 class Step:
-    """What a fresh process is asked about."""
+    """A step to measure in a new process."""
 
     library: str
     size: str
@@ -73,7 +73,7 @@ class Step:
 
 
 def account(step: Step) -> dict[str, float]:
-    """Ask JAX' compiler: MB of temporaries, seconds to trace and compile."""
+    """Return the JAX compiler's MB of temporaries, and seconds to trace and compile."""
     from keras_albert.pretraining.training_program import lower_training_step
 
     model, clock = step.build(), CLOCKS[step.clock]
@@ -86,7 +86,7 @@ def account(step: Step) -> dict[str, float]:
 
 
 def peak(step: Step) -> dict[str, float]:
-    """Take a step, and see how far memory grew."""
+    """Run a step and return the growth of memory."""
     ids, y = inputs_of(TASK, step.vocabulary_size, step.rows, step.length)
     parameters, clock = 0, CLOCKS[step.clock]
     if step.library == "transformers":
@@ -119,7 +119,7 @@ def _transformers(step: Step, ids: Any, y: Any) -> Any:
 
 
 def _memory(reset: bool = False) -> int:
-    """Bytes: the greatest so far, or those of now."""
+    """Return the peak memory in bytes, or with `reset` the current one."""
     import sys
 
     torch = sys.modules.get("torch")
@@ -129,7 +129,7 @@ def _memory(reset: bool = False) -> int:
             return torch.cuda.memory_allocated()
         return torch.cuda.max_memory_allocated()
     words = Path("/proc/self/status").read_text().split()
-    # A greatest value that was reached before the step would hide what it takes.
+    # A higher peak before the step would hide the step's.
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     return int(words[words.index("VmRSS:" if reset else "VmHWM:") + 1]) * 1024
@@ -138,13 +138,13 @@ def _memory(reset: bool = False) -> int:
 def compare(
     arguments: Any, size: str, vocabulary_size: int = VOCABULARY_SIZE
 ) -> Iterator[Comparison]:
-    """Give what a step takes in memory, and how long it compiles."""
+    """Yield comparisons of a step's memory and of its time with compilation."""
     import keras
 
     is_jax = keras.config.backend() == "jax"
     libraries = [*arguments.libraries]
     if keras.config.backend() == "torch":
-        # Its ALBERT knows no gradient checkpointing.
+        # Its ALBERT does not support gradient checkpointing.
         libraries.append("transformers")
     question = {
         "size": size,
@@ -167,7 +167,7 @@ def compare(
     memory = measure(
         title,
         [Side(n, lambda n=n: run(n), gives_cost=True) for n in libraries],
-        # The compiler says the same each time.
+        # The compiler's figure is always the same.
         1 if is_jax else arguments.repeats,
         unit="MB",
         notes=["ours and KerasHub have as many parameters; equal_shapes runs them"],
@@ -188,7 +188,7 @@ def compare(
 def compare_on_chips(
     arguments: Any, size: str, chips: str, vocabulary_size: int
 ) -> Iterator[Comparison]:
-    """Give the largest batch that a chip takes, and the seconds to compile it."""
+    """Yield comparisons of the largest batch for a chip and its compilation time."""
     from jax.experimental import topologies
     from tpu_compile import search
 
@@ -205,7 +205,7 @@ def compare_on_chips(
         fits = "" if compiled.available is None else ", which does not fit"
         found.append(f"{library}: {rows[library]} rows a chip{fits}")
     title = f"{size} on {chips}, {arguments.length} tokens"
-    # So that a ratio says how many times as many rows ours takes.
+    # So that a ratio is keras_albert's number of rows relative to the side's.
     room = {library: [1 / n] for library, n in rows.items()}
     ones = dict.fromkeys(rows, 1.0)
     yield Comparison(f"share of a chip for a row: {title}", room, ones, "1", "", found)
@@ -234,7 +234,7 @@ def main() -> None:
         arguments.policy = "mixed_bfloat16" if arguments.chips else "float32"
     prepare(arguments)
     if arguments.chips:
-        # It chooses the backend, and so comes first.
+        # It sets the backend and must be imported first.
         importlib.import_module("tpu_compile")
     import keras
     from reports import report

@@ -1,8 +1,8 @@
-"""Texts through transformers, as a careful user of it writes the loops.
+"""Training and prediction loops for transformers, as in optimized user code.
 
-The epoch and the prediction that `keras_albert` and KerasHub have as `fit` and
-`predict`. Batches come in random order or by length; rows are padded to the longest of
-all texts (`padding=True` in one call of the tokenizer) or of their batch.
+They correspond to `fit` and `predict` of `keras_albert` and KerasHub. Batches are in
+random order or by length; rows are padded to the longest of all texts (`padding=True`
+in one call of the tokenizer) or of their batch.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ MAX_LENGTH = 512
 
 
 def columns_of(rows: list) -> Any:
-    """Give texts as they are, pairs as a tuple of two lists."""
+    """Return texts unchanged, and pairs as a tuple of two lists."""
     return tuple(map(list, zip(*rows, strict=True))) if _are_pairs(rows) else rows
 
 
@@ -37,7 +37,7 @@ def encode(peer: TransformersModel, rows: list, **options: Any) -> Any:
 def batches(
     peer: TransformersModel, rows: list, plan: list[Any], pad_all: bool
 ) -> Iterator[dict[str, Any]]:
-    """Tokenize all rows, then give the batches of the plan, on the device."""
+    """Tokenize all rows, then yield the batches of the plan, on the device."""
     if pad_all:
         everything = encode(peer, rows, padding=True, return_tensors="pt")
         for numbers in plan:
@@ -53,11 +53,11 @@ def batches(
 def make_plan(
     rows: list, by_length: bool, generator: np.random.Generator | None
 ) -> list[Any]:
-    """Cut rows into batches: as they come, shuffled, or by length."""
+    """Split rows into batches: in order, shuffled, or by length."""
     from keras_albert.text.length_buckets import plan_batches
 
     if by_length:
-        # Characters tell as much as tokens, and cost nothing.
+        # Characters are as good as tokens here, and free to count.
         lengths = np.array([len("".join(row)) for row in rows])
         return plan_batches(lengths, BATCH_SIZE, generator)
     order = np.arange(len(rows))
@@ -91,7 +91,7 @@ def predict(
     pad_all: bool = False,
     by_length: bool = False,
 ) -> Any:
-    """Give the logits of all rows, in their order."""
+    """Return the logits of all rows in their original order."""
     plan = make_plan(rows, by_length, None)
     peer.model.eval()
     with peer.torch.inference_mode():

@@ -1,10 +1,10 @@
-"""From strings to batches of arrays: tokenizing, truncating, packing, padding.
+"""Compare preprocessing of strings: tokenizing, truncating, packing, padding.
 
     python benchmarks/text_to_batch.py --data DIRECTORY --threads 1
     python benchmarks/text_to_batch.py --data DIRECTORY
 
-The first keeps to one core, the second takes all there are. Three sentences to a
-passage, batches of 32, NumPy arrays out. No model runs.
+The first command uses one core, the second all. Three sentences for each passage,
+batches of 32, as NumPy arrays. No model runs.
 """
 
 import importlib.util
@@ -58,7 +58,7 @@ def keras_hub_sides(preprocessor: Any, texts: list[str]) -> list[Side]:
 
         texts_in = tf.data.Dataset.from_tensor_slices(texts).batch(BATCH_SIZE)
         batches = texts_in.map(preprocessor, num_parallel_calls=tf.data.AUTOTUNE)
-        # At its best: it would wait at its end for what tunes it.
+        # Without autotuning, which would delay the end of the data set.
         for _ in without_autotune(batches.prefetch(2)).as_numpy_iterator():
             pass
 
@@ -75,7 +75,7 @@ def compare(texts: list[str], vocabulary: bytes, arguments: Any) -> Comparison:
     )
     from text_ways import make_batches, same_ids
 
-    # The model is there for its checkpoints alone.
+    # The model is only needed to write the checkpoints.
     ours = build_classifier("tiny", vocabulary)
     with tempfile.TemporaryDirectory() as folder:
         write_peers(ours, Path(folder))

@@ -1,4 +1,4 @@
-"""The ways to train and predict on texts that are compared, defaults and best."""
+"""The compared ways to train and predict on texts, with default and best settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ FULL_LENGTH = 512
 
 @dataclass(frozen=True)
 class Way:
-    """One library, set in one way.
+    """A library with particular settings.
 
     Args:
         name: string.
-        fit: Callable of rows and labels; an epoch.
-        predict: Callable of rows; their outputs.
-        restart: Callable of the steps to come, or `None`; begins a training anew.
-        is_fixed: bool. Whether all rows cost the same, so that a few will do.
+        fit: Callable of rows and labels that trains for an epoch.
+        predict: Callable of rows that returns their outputs.
+        restart: Callable of the number of steps, or `None`, that resets the training.
+        is_fixed: bool. Whether all rows cost the same, so that a few are enough.
         optional: bool. See `Side`.
     """
 
@@ -35,12 +35,12 @@ class Way:
     optional: bool = False
 
     def share(self, rows: list) -> int:
-        """Say how many of the rows will do: a fixed length needs a batch or two."""
+        """Return how many rows to measure: two batches suffice for a fixed length."""
         return min(2 * BATCH_SIZE, len(rows)) if self.is_fixed else len(rows)
 
 
 def keras_way(name: str, model: Any, length: int | None = None) -> Way:
-    """Set a Keras model up; `length` is KerasHub's `sequence_length`."""
+    """Make a way from a Keras model; `length` is KerasHub's `sequence_length`."""
     before = model.get_weights()
 
     def set_length() -> None:
@@ -70,7 +70,7 @@ def _dtype(labels: list) -> str:
 
 
 def transformers_way(name: str, peer: TransformersModel, optional: bool, **how: Any):
-    """Set transformers up; `how` is of `text_loops`."""
+    """Make a way from a transformers model; `how` are arguments of `text_loops`."""
     generator = np.random.default_rng(0)
     return Way(
         name,
@@ -86,7 +86,7 @@ def transformers_way(name: str, peer: TransformersModel, optional: bool, **how: 
 def all_ways(
     ours: Any, keras_hub: Any, theirs: TransformersModel, longest: int, compiled: bool
 ) -> list[Way]:
-    """Give all of them, ours first.
+    """Return all ways, keras_albert first.
 
     Args:
         ours: An `AlbertClassifier`.
@@ -117,13 +117,13 @@ def all_ways(
 
 
 def longest_row(ours: Any, rows: list) -> int:
-    """Count the tokens of the longest row, as the model sees it."""
+    """Return the number of tokens in the longest encoded row."""
     examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
     return int(examples.lengths.max())
 
 
 def same_ids(ours: Any, theirs: TransformersModel, rows: list) -> str:
-    """Say of how many rows both tokenizers make the same ids."""
+    """Describe for how many rows both tokenizers return the same ids."""
     examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
     expected = text_loops.encode(theirs, rows)["input_ids"]
     same = 0
@@ -135,10 +135,10 @@ def same_ids(ours: Any, theirs: TransformersModel, rows: list) -> str:
 
 
 def padding_note(ours: Any, rows: list) -> str:
-    """Say how many positions each way to pad computes for a token of the rows.
+    """Describe how many positions each padding strategy computes per token.
 
-    What batches can save is what others pad: their figure over ours is the ratio that a
-    model reaches whose time goes by positions.
+    The quotient of two figures is the ratio of times for a model whose time is
+    proportional to positions.
     """
     examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
     lengths, generator = examples.lengths, np.random.default_rng(0)
@@ -162,7 +162,7 @@ def padding_note(ours: Any, rows: list) -> str:
 
 
 def make_batches(ours: Any, rows: list) -> None:
-    """Make the batches of an epoch of ours, and throw them away."""
+    """Make the batches of an epoch of keras_albert, and discard them."""
     examples, _ = ours.preprocessor.encode(text_loops.columns_of(rows))
     padded_length = ours.preprocessor.padded_length
     for numbers in plan_batches(examples.lengths, BATCH_SIZE):

@@ -1,13 +1,13 @@
-"""Tokens a second of pretraining, and how much of the hardware's rate they use.
+"""Measure tokens per second in pretraining, and hardware utilisation.
 
     KERAS_BACKEND=torch python benchmarks/throughput.py --sizes base large
     KERAS_BACKEND=jax python benchmarks/throughput.py
 
-Training steps of the masked language model in bfloat16, rows of 128 and of 512 tokens
-that are full, as pretraining packs them. The rate that counts as all is that of one
-large product of matrices in the same precision, measured in the same run, or the data
-sheet's, as `--peak`. Made for a GPU, where JAX is to be started with
-XLA_PYTHON_CLIENT_PREALLOCATE=false for all to find memory; a CPU takes `--tokens 1024`.
+Training steps of the masked language model in bfloat16, with full rows of 128 and 512
+tokens, as in pretraining. The peak rate is that of one large matrix product in the same
+precision, measured in the same run, or the value of `--peak`, such as the data sheet's.
+On a GPU start JAX with XLA_PYTHON_CLIENT_PREALLOCATE=false, so that memory is left for
+PyTorch; on a CPU use `--tokens 1024`.
 """
 
 import argparse
@@ -25,16 +25,16 @@ TERA = 1e12
 
 
 def step_operations(config: dict[str, Any], length: int) -> float:
-    """Count the floating-point operations of a training step, for a row.
+    """Return the floating-point operations of a training step for one row.
 
-    Those of products alone, two for a multiplication and an addition, and twice as many
-    for the backward pass. What is computed again does not count, nor does scoring
-    positions that are not masked. Source: appendix B of
+    Only matrix products count, with two operations for a multiplication and addition,
+    and twice as many for the backward pass. Recomputation and scoring positions that
+    are not masked do not count. Source: appendix B of
     [PaLM](https://arxiv.org/abs/2204.02311).
 
     Args:
-        config: dict. Of the backbone.
-        length: int. Tokens of the row.
+        config: dict. The backbone's configuration.
+        length: int. Tokens in the row.
 
     Returns:
         float.
@@ -49,7 +49,7 @@ def step_operations(config: dict[str, Any], length: int) -> float:
 
 
 def product_rate(policy: str, repeats: int = 9) -> float:
-    """Measure operations a second of a large product, on what PyTorch computes on."""
+    """Measure operations per second of a large product on PyTorch's device."""
     import torch
 
     is_gpu = torch.cuda.is_available()
@@ -59,7 +59,7 @@ def product_rate(policy: str, repeats: int = 9) -> float:
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        # One number of it waits for the device.
+        # Reading one number waits for the device.
         (a @ b)[0, 0].item()
         seconds.append(time.perf_counter() - start)
     return 2.0 * width**3 / statistics.median(seconds[1:])
@@ -68,7 +68,7 @@ def product_rate(policy: str, repeats: int = 9) -> float:
 def with_utilisation(
     comparison: Comparison, operations: float, tokens: int, peak: float
 ) -> Comparison:
-    """Note each side's tokens a second, and the part of the rate that it uses."""
+    """Add notes of each side's tokens per second and share of the peak rate."""
     for name, costs in comparison.costs.items():
         seconds = statistics.median(costs)
         rate = operations / seconds

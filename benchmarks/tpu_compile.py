@@ -1,13 +1,13 @@
-"""Compile the real training step for TPUs, on a machine that has none.
+"""Compile the training step of pretraining for TPUs, on a machine without one.
 
     pip install libtpu
     python benchmarks/tpu_compile.py --sizes base xxlarge --chips v5e:2x2 v5p:2x2x1
     python benchmarks/tpu_compile.py --sizes xxlarge --chips v5e:8x8 --batch 4096
 
-Prints for each row how long the TPU compiler takes, what a chip's memory holds, and the
-largest batch a chip takes: the step is `AlbertPretrainer` as `pretrain` compiles it, in
-mixed_bfloat16, at 512 tokens, data parallel over the chips. The search comes from
-above: a batch that is too large fails within seconds, and says what it would need.
+Prints the compilation time, the memory used on a chip, and the largest batch for a
+chip. The step is that of `AlbertPretrainer` as compiled by `pretrain`, in
+mixed_bfloat16, at 512 tokens, data parallel over the chips. The search begins with
+large batches: one that is too large fails within seconds with the memory it needs.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 os.environ["KERAS_BACKEND"] = "jax"
-# The host runs on its CPU; the compiler asks no one which TPU this is.
+# The host runs on its CPU, and the compiler does not query the metadata server.
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["TPU_SKIP_MDS_QUERY"] = "1"
 
@@ -28,7 +28,7 @@ from keras_albert.pretraining.build_pretrainer import compile_pretrainer
 from keras_albert.pretraining.training_program import lower_training_step
 
 LENGTH = 512
-# Rows of a chip are a multiple of it: what the hardware fills without padding.
+# Rows per chip are a multiple of it, because the hardware pads other numbers.
 GRAIN = 8
 UNITS = {"M": 2**20, "G": 2**30, "T": 2**40}
 SIZES = ("base", "large", "xlarge", "xxlarge")
@@ -48,11 +48,11 @@ def build(size: str, remat: bool):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compilation: seconds, and GB of a chip that it needs and has."""
+    """A compilation: seconds, and GB that it uses and that a chip has available."""
 
     seconds: float
     used: float
-    available: float | None = None  # of those that do not fit
+    available: float | None = None  # only if the program does not fit
 
 
 def compile_step(model, slots, devices, rows, clock=time.perf_counter) -> Compiled:
@@ -68,13 +68,13 @@ def compile_step(model, slots, devices, rows, clock=time.perf_counter) -> Compil
             float(number) * UNITS[unit] / 1e9 for number, unit in sizes[:2]
         )
         return Compiled(clock() - start, used, available)
-    # The state is given away to the step, so it counts once.
+    # The state is donated to the step, so it counts once.
     used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
     return Compiled(clock() - start, used / 1e9)
 
 
 def search(model, slots, devices, rows, clock=time.perf_counter):
-    """The largest batch of a chip, and its compilation."""
+    """Return the largest batch for a chip and its compilation."""
     while True:
         compiled = compile_step(model, slots, devices, rows, clock)
         if compiled.available is None or rows == 1:
