@@ -1,4 +1,4 @@
-"""The benchmarks import each other as scripts of one folder do."""
+"""Imports of benchmarks, which import each other as scripts in one directory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The harness of the benchmarks, with clocks that stand where they are told."""
+"""The harness of the benchmarks, with fake clocks."""
 
 import argparse
 import gc
@@ -19,7 +19,7 @@ def load(name):
 
 
 class Clock:
-    """Each side moves it by its own seconds."""
+    """A clock that each side advances by given seconds."""
 
     def __init__(self):
         self.now, self.order = 100.0, []
@@ -53,7 +53,7 @@ def test_ratios_are_of_a_round_and_by_amount():
     ours = clock.side("keras_albert", 9, 1, 2, 4, amount=10)
     theirs = clock.side("slow", 9, 3, 2, 4, amount=5)
     found = measure(clock, [ours, theirs], 3, work="rows")
-    # The first run of each warms up.
+    # The first run of each is the warm-up.
     assert found.costs == {"keras_albert": [1, 2, 4], "slow": [3, 2, 4]}
     assert found.ratios("slow") == [6, 2, 2]
     assert found.ratios("keras_albert") == [1, 1, 1]
@@ -129,10 +129,10 @@ def test_what_differs_is_not_compared():
 
 
 @WITH_PYTORCH
-# KerasHub does not close the vocabulary that it reads.
+# KerasHub does not close the vocabulary file.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_comparison_runs_from_end_to_end(tmp_path, monkeypatch, capsys):
-    """Three libraries with the same weights, on texts of this repository."""
+    """Run three libraries with the same weights on texts of this repository."""
     from keras_albert.pretraining.model_sizes import MODEL_SIZES
 
     small = {

@@ -1,4 +1,4 @@
-"""What a training step is counted to compute, against what PyTorch counts."""
+"""The counted operations of a training step equal PyTorch's count."""
 
 import importlib
 
@@ -13,7 +13,7 @@ SIZES = {
     "intermediate_dim": 64,
     "num_groups": 2,
     "num_inner_repetitions": 2,
-    # Attention in the open, whose products are counted.
+    # Explicit attention, because PyTorch counts its products.
     "attention_dropout": 0.1,
 }
 

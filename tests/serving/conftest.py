@@ -1,4 +1,4 @@
-"""Exports, each of which takes many seconds: made once, read by all."""
+"""Fixtures of exports, which take many seconds each and are shared by all tests."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ _MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "support_messages.
 
 @pytest.fixture(scope="session")
 def messages():
-    """500 real messages, with the texts that break things among them."""
+    """500 real messages, and difficult texts."""
     with _MESSAGES.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     hard = ["", " \t ", "🙂 naïve CAFÉ, in 2011", "[SEP] [CLS]", "far too long " * 3000]
@@ -31,7 +31,7 @@ def messages():
 
 @pytest.fixture(scope="session")
 def build():
-    """Build a classifier whose answers differ visibly from text to text."""
+    """Build a classifier whose predictions differ visibly between texts."""
 
     def make(proto, num_classes, sizes=None, **kwargs):
         tokenizer = AlbertTokenizer(proto)
@@ -68,7 +68,7 @@ def build():
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory):
-    """Run a program that knows TensorFlow only; give the arrays that it names."""
+    """Run a program that imports only TensorFlow, and return its arrays by name."""
 
     def run(program, **given):
         folder = tmp_path_factory.mktemp("served")

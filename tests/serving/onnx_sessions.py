@@ -9,27 +9,27 @@ import onnxruntime
 
 
 def export(task, folder, **kwargs):
-    """Export a task that reads ids, and load what was written, on one thread."""
+    """Export a task that takes ids, and load the model, on one thread."""
     path = folder / "model.onnx"
     task.export(path, format="onnx", overwrite=True, **kwargs)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    # 3: errors alone.
+    # 3: errors only.
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
 
 
 def run(session, inputs):
-    """Give the outputs by name."""
+    """Return the outputs by name."""
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
 def ask(task, folder, *calls, **kwargs):
-    """Export a task that reads texts; give the outputs of each call, or the error.
+    """Export a task that takes texts, and return the outputs or error of each call.
 
-    In a process of its own: onnxruntime-extensions and tensorflow-text both bring
-    SentencePiece along, and one of them crashes in a process that has loaded the other.
+    It runs in a separate process, because onnxruntime-extensions and tensorflow-text
+    both contain SentencePiece, and one crashes in a process that has loaded the other.
     """
     path = folder / "model.onnx"
     task.export(path, format="onnx", inputs="text", overwrite=True, **kwargs)
@@ -91,7 +91,7 @@ np.savez(folder + "/answers.npz", **answers)
 
 
 def assert_leads_with_the_batch(found, one, none, row):
-    """Answers to one row and to none have the form of those to many."""
+    """Check that outputs for one and for no rows have the form of those for many."""
     assert len({len(array) for array in found.values()}) == 1
     for name, array in found.items():
         assert (len(one[name]), len(none[name])) == (1, 0)
@@ -102,5 +102,5 @@ def assert_leads_with_the_batch(found, one, none, row):
 
 
 def part(inputs, *rows):
-    """Some rows of texts."""
+    """Return some rows of texts."""
     return {name: [texts[row] for row in rows] for name, texts in inputs.items()}

@@ -1,4 +1,4 @@
-"""How answers of served models are compared."""
+"""Comparing the predictions of served models."""
 
 from itertools import chain
 
@@ -7,7 +7,7 @@ import pytest
 
 
 def rows_of(outputs, *keys):
-    """The dense outputs, as lists of dicts without what fills up."""
+    """Return dense outputs as lists of dicts, without padding."""
     return [
         [dict(zip(keys, values, strict=True)) for values in row[:count]]
         for count, row in zip(
@@ -23,7 +23,7 @@ def text_of(value):
 
 
 def assert_rows(found, expected):
-    """Lists of dicts agree: scores nearly, all else exactly."""
+    """Check that lists of dicts agree: scores approximately, the rest exactly."""
     assert [len(row) for row in found] == [len(row) for row in expected]
     for a, b in zip(chain(*found), chain(*expected), strict=True):
         assert sorted(a) == sorted(b)
@@ -47,9 +47,9 @@ def assert_same_in_turn(few, many):
 
 
 def assert_fillings(outputs, expected):
-    """The tokens for each mask agree with those of `fill_mask`."""
+    """Check that the tokens for each mask agree with those of `fill_mask`."""
     for row, answers in enumerate(expected):
-        # One mask has no list around its answers.
+        # The results for a single mask are not nested in another list.
         masks = answers if isinstance(answers[0], list) else [answers]
         assert outputs["count"][row] == len(masks)
         for mask, tokens in enumerate(masks):

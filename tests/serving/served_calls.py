@@ -1,4 +1,4 @@
-"""What is asked of the served models."""
+"""Requests to the served models."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ CHOICES = [
     ["a", "b", "c"],
 ]
 
-# What no client should send, by kind: bytes that are no text, and a megabyte.
+# Requests that no client should send: bytes that are not UTF-8, and a megabyte.
 STRANGE = {
     "bad": [b"\xff caf\xe9 \xf0\x9f", b"\0"],
     "large": [b"The river runs through the town, and nobody asked. " * 20_000],
@@ -24,9 +24,9 @@ STRANGE = {
 
 
 def asked_for(kind, names):
-    """Give the names of the models that are asked for what is strange.
+    """Return the names of the models that are tested with strange requests.
 
-    One of each task reads a megabyte, and on one backend: all write the same graph.
+    For a megabyte one model of each task, on one backend: all write the same graph.
     """
     if kind == "bad":
         return names
@@ -37,7 +37,7 @@ def asked_for(kind, names):
 
 
 def as_arrays(signature, inputs):
-    """Give a request's rows as arrays of the dtypes that a signature takes."""
+    """Return a request's rows as arrays with the dtypes of a signature."""
     assert sorted(signature.inputs) == sorted(inputs)
     return {
         name: np.array(
@@ -55,10 +55,11 @@ def _to_bytes(row):
 
 
 def ask(path, calls):
-    """Give the answers of a model to `(signature, inputs)` by name, as `name/output`.
+    """Return a model's outputs for calls by name, `(signature, inputs)`.
 
-    Beside the calls it is asked for what is `STRANGE` (`bad/...`, `large/...`), and
-    with more rows of one input than of another (`uneven/...`, an error's message).
+    They are named `name/output`. There are additional requests: the `STRANGE` ones
+    (`bad/...`, `large/...`), and inputs with different numbers of rows (`uneven/...`,
+    with an error message as the result).
     """
     signatures = SavedModelFile(path).signatures
     calls = dict(calls)
@@ -94,7 +95,7 @@ def ask(path, calls):
 
 
 def make_calls(tasks):
-    """Give all requests by name: the model, its signature and the inputs."""
+    """Return all requests by name: the model, its signature and the inputs."""
     texts = {"text": HARD}
     read = {
         "question": [q for q in QUESTIONS for _ in HARD],
@@ -138,7 +139,7 @@ def make_calls(tasks):
     for name, (model, signature, inputs) in list(calls.items()):
         one = {key: rows[2:3] for key, rows in inputs.items()}
         none = {key: [] for key in inputs}
-        # The rows in turn, 65 of them.
+        # The rows repeated, up to 65.
         many = {key: (rows * 65)[:65] for key, rows in inputs.items()}
         calls |= {
             f"{name}_{n}": (model, signature, x)
@@ -160,7 +161,7 @@ def make_calls(tasks):
             name: np.asarray(packed[name])
             for name in ("token_ids", "segment_ids", "padding_mask")
         }
-        # As a server pads: with each row's first element.
+        # A server pads with each row's first element.
         ids["padding_mask"] = np.ones_like(ids["padding_mask"])
         calls[f"{model}_tokens"] = (
             model,

@@ -1,4 +1,4 @@
-"""Small models of all tasks, whose answers differ visibly from text to text."""
+"""Small models of all tasks whose predictions differ visibly between texts."""
 
 import os
 import random
@@ -12,10 +12,9 @@ import keras_albert
 from keras_albert import AlbertBackbone, AlbertTokenizer
 
 WORDS = "the river runs through town and captain said not today , . wind comes in"
-# Of many windows, none of which says what another does: of two that are alike, rounding
-# chooses.
+# A text of many different windows; between equal ones, rounding would decide.
 LONG = " ".join(random.Random(3).choices(WORDS.split(), k=360))
-# What breaks things: nothing, blanks, marks and joiners, a text of many windows.
+# Difficult texts: empty, blanks, marks and joiners, a text of many windows.
 HARD = [
     "",
     " \t ",
@@ -34,7 +33,7 @@ TAGS = ("B-person", "B-place", "I-person", "I-place", "O")
 
 
 def make_task(name, proto, max_length=40, lengths=None, **kwargs):
-    """Make `keras_albert.Albert<name>` and its preprocessor, of random weights."""
+    """Make `keras_albert.Albert<name>` with its preprocessor and random weights."""
     tokenizer = AlbertTokenizer(proto)
     preprocessor_cls = getattr(keras_albert, f"Albert{name}Preprocessor")
     preprocessor = preprocessor_cls(
@@ -65,7 +64,7 @@ def make_task(name, proto, max_length=40, lengths=None, **kwargs):
 
 
 def make_tasks(proto):
-    """Make one model or two of each task."""
+    """Make one or two models of each task."""
     spread = {"stride": 11, "label_all_pieces": True}
     tasks = {
         "embedder": make_task("TextEmbedder", proto, pooling_mode="cls"),
@@ -94,7 +93,7 @@ def make_tasks(proto):
     for name in ("tagger", "bare_tagger"):
         balance(tasks[name], tasks[name].output_dense.bias, HARD)
     tasks["rounded"].quantize("int8")
-    # So that it answers some questions.
+    # With the median, some questions have an answer and some have none.
     doubter = tasks["doubter"]
     windows = (["What do you hear?"] * 3, HARD[2:5])
     doubts = doubter.predict(windows, verbose=0)["answerability"]
@@ -103,7 +102,7 @@ def make_tasks(proto):
 
 
 def write(program, *arguments):
-    """Run a program that writes exports, as `export` does; it writes many at once."""
+    """Run a program that writes exports, as in `export`, but many at once."""
     finished = subprocess.run(
         [sys.executable, "-m", f"keras_albert.serving.{program}", *arguments],
         env=os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
@@ -115,7 +114,7 @@ def write(program, *arguments):
 
 
 def balance(task, bias, x):
-    """Move the scores of classes so that each is somebody's best."""
+    """Shift the scores of classes so that each is the best of some text."""
     outputs = np.asarray(task.predict(x, verbose=0))
     outputs = outputs.reshape(-1, outputs.shape[-1])
     bias.assign(keras.ops.convert_to_numpy(bias) - np.median(outputs, axis=0))

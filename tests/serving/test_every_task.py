@@ -1,4 +1,4 @@
-"""What every task but the classifier answers in a server, as in Python."""
+"""Served predictions equal those in Python, for all tasks but the classifier."""
 
 import os
 
@@ -35,7 +35,7 @@ def tasks(tiny_proto):
 
 @pytest.fixture(scope="module")
 def paths(tasks, tmp_path_factory):
-    """All exports, written by one process as `export` writes one."""
+    """All exports, written in one process, as `export` writes one."""
     folder = tmp_path_factory.mktemp("exports")
     arguments = []
     for name, task in tasks.items():
@@ -52,7 +52,7 @@ def calls(tasks):
 
 @pytest.fixture(scope="module")
 def answers(paths, calls):
-    """All answers, as a server gives them."""
+    """All outputs, computed as in a server."""
     found = {}
     for model, path in paths.items():
         own = {name: call[1:] for name, call in calls.items() if call[0] == model}
@@ -62,7 +62,7 @@ def answers(paths, calls):
 
 @pytest.fixture(scope="module")
 def served(answers):
-    """Give the outputs of one call by name."""
+    """Return the outputs of one call by name."""
 
     def outputs(name):
         return {
@@ -87,8 +87,8 @@ def test_every_output_leads_with_the_batch(served, calls):
         assert not any(key.endswith("_bytes") for key in outputs)
 
 
-# The TensorFlow in use, and older ones where their interpreters are named: paths, with
-# spaces between them, of Pythons that have tensorflow and tensorflow-text.
+# The installed TensorFlow, and older ones, given by the paths of their interpreters,
+# separated by spaces, which have tensorflow and tensorflow-text.
 PYTHONS = [None, *os.environ.get("KERAS_ALBERT_OLDER_TENSORFLOWS", "").split()]
 
 
@@ -97,7 +97,7 @@ PYTHONS = [None, *os.environ.get("KERAS_ALBERT_OLDER_TENSORFLOWS", "").split()]
 )
 @pytest.mark.parametrize("python", PYTHONS)
 def test_a_server_loads_an_export(paths, python):
-    # What is in use has loaded all of them for the answers.
+    # The installed TensorFlow has already loaded all of them for other tests.
     for name in paths if python else ("pretrainer", "tagger"):
         model = verify(paths[name], python)
         assert model.requests == 2 * len(model.signatures)
@@ -105,7 +105,7 @@ def test_a_server_loads_an_export(paths, python):
 
 
 def test_an_older_tensorflow_knows_all_operations(paths):
-    """As far as can be told without it: one that was tried has all of these."""
+    """The list of operations was recorded with older versions."""
     for path in paths.values():
         model = SavedModelFile(path)
         assert model.operations <= TRIED_OPERATIONS
@@ -128,7 +128,7 @@ def test_bytes_that_are_no_text_and_a_megabyte_are_answered(kind, rows, answers,
 
 
 def test_a_request_of_uneven_inputs_is_refused(answers):
-    """It ended the process once: an operation read beyond the shorter one."""
+    """A regression test: an operation read beyond the shorter input and crashed."""
     messages = {key: m for key, m in answers.items() if key.startswith("uneven/")}
     assert len(messages) == 21
     assert all("have as many rows as each other" in m for m in messages.values())
@@ -167,7 +167,7 @@ def test_documents(tasks, served):
 
 def test_a_quantized_task_is_served(tasks, served):
     vectors = tasks["rounded"].embed(HARD)
-    # A number that lies between two integers may be rounded to either.
+    # A number halfway between two integers may be rounded to either.
     found = served("embed_rounded")["embedding"]
     np.testing.assert_allclose(found, vectors, atol=0.02)
     assert np.abs(vectors - tasks["embedder"].embed(HARD)).max() > 0.1

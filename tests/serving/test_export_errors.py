@@ -1,4 +1,4 @@
-"""What no format exports, and what each leaves behind when it fails."""
+"""Errors that all export formats share, and the files left after a failure."""
 
 import importlib.util
 import re
@@ -11,7 +11,7 @@ import pytest
 
 from tests.serving.served_models import make_task
 
-# What each format writes, and the package that it cannot do without.
+# The path that each format writes, and the package that it requires.
 FORMATS = {
     "tf_saved_model": ("model/1", "tensorflow_text"),
     "onnx": ("model.onnx", "onnxscript"),
@@ -36,7 +36,7 @@ def kind(request):
 
 @pytest.fixture
 def export(kind, tmp_path):
-    """Write over what is there, or into a folder that is not."""
+    """Export to an existing path, or to a new directory."""
 
     def run(is_new, task):
         path = tmp_path / ("new/folder" if is_new else "old") / "model"
@@ -55,7 +55,7 @@ def export(kind, tmp_path):
 
 @pytest.fixture
 def python(tmp_path, monkeypatch):
-    """Put a script in the place of the interpreter that writes."""
+    """Replace the interpreter that runs the writer by a script."""
 
     def put(script):
         path = tmp_path / "python"
@@ -105,7 +105,7 @@ def test_a_disk_that_is_full(kind, python, assert_leaves_what_was):
         pytest.skip("the writer is the same process")
     message = r"File too large: nothing was written to .*model.*\. Name a place"
     if kind != "onnx":
-        # A few blocks for each file.
+        # A limit of a few blocks per file.
         python(f'ulimit -f 8\nexec "{sys.executable}" "$@"')
         assert_leaves_what_was(OSError, message)
         return
@@ -138,7 +138,7 @@ def test_a_place_that_may_not_be_written_is_named(kind, classifier):
 
 def test_a_task_of_ones_own_is_refused(kind, classifier, assert_leaves_what_was):
     class Mine(type(classifier)):
-        """What it answers is not known."""
+        """A subclass, which may compute different outputs."""
 
     mine = Mine.from_config(classifier.get_config())
     message = r"What Mine should answer.*AlbertClassifier"

@@ -1,4 +1,4 @@
-"""Parts of graphs do what their counterparts in Python do."""
+"""Parts of graphs compute the same as their counterparts in Python."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_masks(texts, tokenizers):
 
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if s != "IO"])
 def test_marks_of_tags(scheme):
-    """An entity's first, inner and last word, behind another or not."""
+    """The first, inner and last word of an entity, adjacent to another one or not."""
     from keras_albert.serving.token_classifier_graph import mark_of
 
     for is_beside in (0, 1):

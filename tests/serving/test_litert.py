@@ -1,4 +1,4 @@
-"""Every task in LiteRT's interpreter: the numbers of `predict`, its own operations."""
+"""All tasks in LiteRT return the numbers of `predict`, with built-in operations."""
 
 import json
 import zipfile
@@ -21,7 +21,7 @@ pytest.importorskip("tensorflow")
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
 LENGTH = 9
-# The rest of the cases are other choices of the same models.
+# The other cases are variants of the same models.
 ASKED = sorted(set(CASES) - {"cls", "max", "probabilities", "reader"})
 SMALLER = ("dynamic_int8", "fp16")
 
@@ -32,7 +32,7 @@ def tasks(tiny_proto):
     for case in ASKED:
         name, arguments, *_ = CASES[case]
         made[case] = make_task(name, tiny_proto, **arguments)
-    # Large enough to be more than its graph, and with the other GELU.
+    # Weights that are larger than the graph, and the other form of GELU.
     backbone = AlbertBackbone(
         vocabulary_size=130,
         num_layers=6,
@@ -53,7 +53,7 @@ def tasks(tiny_proto):
 
 @pytest.fixture(scope="module")
 def paths(tasks, tmp_path_factory):
-    """All files, written by one process as `export` writes one."""
+    """All files, written in one process, as `export` writes one."""
     if keras.config.backend() != "torch":
         pytest.skip("the process is the same; one file from each backend is below")
     folder = tmp_path_factory.mktemp("litert")
@@ -149,10 +149,10 @@ def test_bad_ids_are_an_error(tasks, paths):
     assert nothing["probabilities"].shape == (0, 3)
 
 
-# Keras transposes a vector of scales in the head of masked tokens.
+# Keras transposes a vector of scales in the masked language model's head.
 @pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
 def test_what_keras_quantized_becomes_float32(tiny_proto):
-    """LiteRT has no operations for Keras' own int8."""
+    """LiteRT has no operations for Keras' int8."""
     task = make_task("MaskedLM", tiny_proto)
     inputs = random_ids(task, *CASES["filler"][3:])
     before = task.predict(inputs, verbose=0)

@@ -1,4 +1,4 @@
-"""Texts of any length into ONNX Runtime: entities and answers, in characters."""
+"""Entities and answers in texts of any length, in ONNX Runtime."""
 
 import importlib.util
 
@@ -10,14 +10,14 @@ from tests.serving.served_models import HARD, TAGS, balance, make_task
 
 pytest.importorskip("onnxscript")
 if importlib.util.find_spec("onnxruntime_extensions") is None:
-    # Not imported here: it changes the environment, and crashes beside tensorflow-text.
+    # Not imported here: it changes the environment, and crashes with tensorflow-text.
     pytest.skip("needs onnxruntime_extensions", allow_module_level=True)
 
 from tests.serving.onnx_sessions import ask, assert_leads_with_the_batch, part
 
 # One length, so that the backend compiles once.
 LENGTHS = {"length_buckets": [40]}
-# What ends in blanks of each kind, too.
+# Also texts that end in blanks of each kind.
 TEXTS = [*HARD, "abc  ", "  two words \n", "naïve\u200d café\u200b "]
 
 
@@ -100,7 +100,7 @@ def test_answers_or_says_that_there_is_none(tiny_proto, tmp_path):
 def test_bad_input_is_answered(tiny_proto, tmp_path):
     bad = [b"\xff caf\xe9 \xf0\x9f", b"a\0b"]
     texts = [text.decode(errors="surrogateescape") for text in bad]
-    # A megabyte: its windows are read some at a time.
+    # A megabyte, whose windows run in batches.
     long = ["The river runs through the town, and nobody asked. " * 20_000]
     tagger = make_task("TokenClassifier", tiny_proto, labels=TAGS)
     found, large = ask(tagger, tmp_path, {"text": texts}, {"text": long})
@@ -120,7 +120,7 @@ def test_bad_input_is_answered(tiny_proto, tmp_path):
 
 
 def test_windows_are_run_some_at_a_time(tiny_proto, tmp_path):
-    """Or the memory that a document needs would grow with it."""
+    """Otherwise the memory would grow with the document."""
     onnx = pytest.importorskip("onnx")
     path = tmp_path / "model.onnx"
     task = make_task("TokenClassifier", tiny_proto, labels=TAGS)
@@ -128,7 +128,7 @@ def test_windows_are_run_some_at_a_time(tiny_proto, tmp_path):
     graph = onnx.load(path).graph
     (scan,) = (node for node in graph.node if node.op_type == "Scan")
     (body,) = (attribute.g for attribute in scan.attribute if attribute.name == "body")
-    # The model is inside alone; its weights are outside, where they are stored once.
+    # Only the loop's body contains the model; the weights are outside, stored once.
     kinds = [[node.op_type for node in each.node] for each in (graph, body)]
     assert [kind.count("LayerNormalization") for kind in kinds] == [0, 5]
     assert not body.initializer

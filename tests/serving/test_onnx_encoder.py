@@ -1,4 +1,4 @@
-"""The backbone in ONNX Runtime, in all its forms."""
+"""Variants of the backbone in ONNX Runtime."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.serving.token_cases import random_ids
 
 
 def embedder(**kwargs):
-    """A task around a backbone of random weights, the small ones not zero."""
+    """Make a task with random weights, including nonzero biases."""
     arguments = {
         "vocabulary_size": 50,
         "num_layers": 2,

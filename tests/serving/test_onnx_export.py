@@ -1,4 +1,4 @@
-"""The file that the ONNX export writes, and what it refuses to."""
+"""The file that the ONNX export writes, and its errors."""
 
 import json
 

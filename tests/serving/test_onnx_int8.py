@@ -1,4 +1,4 @@
-"""Models in int8: what ONNX stores, what Keras stored, and how far off they are."""
+"""Models quantized to int8 by ONNX or by Keras, and their accuracy."""
 
 import keras
 import numpy as np
@@ -28,7 +28,7 @@ def test_numbers_times_scales_are_the_matrix():
     for axis in (0, 1):
         numbers, scales = split_int8(matrix, axis)
         assert numbers.dtype == np.int8
-        # Two products with numbers up to 255 fit 16 bits, in which AVX2 adds them.
+        # Two products with numbers up to 255 fit 16 bits, as AVX2 requires.
         assert 2 * 255 * np.abs(numbers.astype(int)).max() < 2**15
         assert scales.shape == (matrix.shape[1 - axis],)
         restored = numbers * np.expand_dims(scales, axis)
@@ -51,7 +51,7 @@ def test_answers_nearly_the_same(name, tiny_proto, tmp_path):
 
 
 def test_what_keras_quantized_is_exported(tiny_proto, tmp_path):
-    """Its int8 numbers in float32, and in int8 what is next to them."""
+    """Keras' int8 numbers are exported in float32, or quantized again to int8."""
     task = make_task("Classifier", tiny_proto, num_classes=3)
     inputs = random_ids(task, (3, 9))
     exact = run(export(task, tmp_path), inputs)["logits"]
@@ -64,7 +64,7 @@ def test_what_keras_quantized_is_exported(tiny_proto, tmp_path):
     assert 0 < np.abs(kept - exact).max() < 0.3 * exact.std()
     again = run(export(task, tmp_path, quantize="int8"), inputs)["logits"]
     assert np.abs(again - small).max() < 0.3 * exact.std()
-    # Keras rounds activations, too, so that it is near and not the same.
+    # Keras also rounds activations, so that results are close, but not equal.
     predicted = task.predict(inputs, verbose=0)
     assert np.abs(predicted - kept).max() < 0.3 * exact.std()
 
@@ -94,7 +94,7 @@ def test_another_quantization_is_refused(tiny_proto, tmp_path):
     keras.config.backend() != "torch", reason="all backends write the same graph"
 )
 def test_real_sentences_lose_less_than_half_a_point(shared_data, tmp_path):
-    """Fine-tuned on a part of SST-2, and asked for all of its dev set."""
+    """Fine-tune on a part of SST-2, and evaluate on its whole validation set."""
     data = {}
     for name, limit in (("train", 6400), ("dev", None)):
         table = read_table(shared_data / f"glue/SST-2/{name}.tsv", limit)

@@ -1,4 +1,4 @@
-"""Every task in ONNX Runtime, from ids: the numbers of `predict`."""
+"""All tasks in ONNX Runtime return the numbers of `predict` for ids."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_gives_the_numbers_of_predict(case, tiny_proto, tmp_path):
         wanted = expected[output].reshape(found[output].shape)
         assert_as_predicted(found[output], wanted)
         assert wanted[wanted > -1e29].std() > 1e-3
-    # Any number of rows, of any length, none at all.
+    # Any number of rows, including none.
     one = run(session, {key: rows[1:2] for key, rows in inputs.items()})
     none = run(session, {key: rows[:0] for key, rows in inputs.items()})
     for output, array in found.items():
@@ -92,7 +92,7 @@ def test_openvino_computes_the_same(case, tiny_proto, tmp_path):
     task = make_task(name, tiny_proto, **arguments)
     inputs = random_ids(task, shape, extra)
     settings = {"INFERENCE_PRECISION_HINT": "f32"}
-    # What is rounded may fall to either side.
+    # Quantized numbers may be rounded differently.
     for quantize, atol in ((None, 1e-5), ("int8", 0.1)):
         expected = run(export(task, tmp_path, quantize=quantize), inputs)
         path = tmp_path / "model.onnx"

@@ -1,4 +1,4 @@
-"""Strings into ONNX Runtime: the answers of the tasks' own calls."""
+"""All tasks in ONNX Runtime return the tasks' predictions for strings."""
 
 import importlib.util
 
@@ -10,7 +10,7 @@ from tests.serving.served_models import HARD, MASKED, balance, make_task
 
 pytest.importorskip("onnxscript")
 if importlib.util.find_spec("onnxruntime_extensions") is None:
-    # Not imported here: it changes the environment, and crashes beside tensorflow-text.
+    # Not imported here: it changes the environment, and crashes with tensorflow-text.
     pytest.skip("needs onnxruntime_extensions", allow_module_level=True)
 
 from tests.serving.onnx_sessions import ask, assert_leads_with_the_batch, part
@@ -28,7 +28,7 @@ def classifier(tiny_proto):
 
 
 def ask_all(task, folder, inputs, *more, **kwargs):
-    """Ask for many rows, for one and for none, and then for more."""
+    """Run many rows, one row and no rows, and then additional calls."""
     calls = inputs, part(inputs, 2), part(inputs), *more
     found, one, none, *others = ask(task, folder, *calls, **kwargs)
     assert_leads_with_the_batch(found, one, none, 2)

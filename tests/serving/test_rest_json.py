@@ -1,4 +1,4 @@
-"""What TensorFlow Serving's REST interface takes, and what it refuses."""
+"""Valid and invalid requests in the JSON of TensorFlow Serving's REST interface."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a server answers, from a process that knows TensorFlow only."""
+"""Served predictions of classifiers, in a process that imports only TensorFlow."""
 
 import json
 
@@ -14,7 +14,7 @@ LABELS = ("billing", "praise", "returns")
 @pytest.fixture(scope="module")
 def classifier(build, tiny_proto, messages):
     model = build(tiny_proto, 3, labels=LABELS)
-    # Centered, so that each class is some text's.
+    # Centered, so that each class is predicted for some text.
     bias = model.output_dense.bias
     bias.assign_sub(np.median(model.predict(messages, verbose=0), axis=0))
     return model
@@ -22,7 +22,7 @@ def classifier(build, tiny_proto, messages):
 
 @pytest.fixture(scope="module")
 def other(build, messages):
-    """Another vocabulary, a regression, and weights as large as a real model's."""
+    """A regression with another vocabulary and realistic sizes of weights."""
     from keras_albert.text import train_vocabulary
 
     wide = {"hidden_dim": 768, "intermediate_dim": 3072, "num_heads": 8}
@@ -60,11 +60,11 @@ def short(messages):
 
 @pytest.fixture(scope="module")
 def answers(classifier, export, other_export, messages, short, pairs, serve):
-    """All that the tests below look at, out of one process."""
+    """All outputs for the tests below, from one process."""
     packed = classifier.preprocessor(short)
     lengths = packed["padding_mask"].sum(axis=1)
     width = int(lengths.max()) + 3
-    # A server pads rows with their first elements: the mask with ones.
+    # A server pads rows with their first elements, so that the mask ends in ones.
     padded = {
         "token_ids": np.zeros((8, width), int),
         "segment_ids": np.zeros((8, width), int),
@@ -116,7 +116,7 @@ answers["inputs"] = np.array(sorted(serving.structured_input_signature[1]))
 
 
 def assert_agrees(answers, name, logits):
-    """The answers of a signature are those of `predict`, in every form."""
+    """Check that all outputs of a signature agree with the logits of `predict`."""
     np.testing.assert_allclose(answers[f"{name}/logits"], logits, atol=1e-5)
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     expected = raised / raised.sum(axis=1, keepdims=True)
@@ -133,7 +133,7 @@ def assert_agrees(answers, name, logits):
 def test_answers_texts_as_predict_does(classifier, answers, messages):
     logits = classifier.predict(messages, verbose=0)
     assert len(logits) == 505
-    assert logits.std(axis=0).min() > 0.01  # the texts are told apart
+    assert logits.std(axis=0).min() > 0.01  # predictions differ between texts
     assert len(set(logits.argmax(axis=1))) > 1
     assert_agrees(answers, "texts", logits)
     assert_agrees(answers, "65", logits[:65])
@@ -157,7 +157,7 @@ def test_answers_pairs_as_predict_does(classifier, answers, pairs):
 def test_answers_documents_as_predict_documents_does(classifier, answers, messages):
     logits = classifier.predict_documents(messages)
     assert_agrees(answers, "documents", logits)
-    # A message of many windows, and some of two or three.
+    # The message of many windows, and some of two or three, differ.
     moved = np.abs(logits - answers["texts/logits"]).max(axis=1) > 0.01
     assert moved[-1]
     assert 3 < moved.sum() < 250
@@ -200,7 +200,7 @@ def test_a_regression_with_a_vocabulary_of_its_own(other, answers, messages):
     scores = other.predict(texts, verbose=0)[:, 0]
     assert scores.std() > 0.01
     np.testing.assert_allclose(answers["other/score"], scores, atol=1e-5)
-    # Some are longer than the bound that `export` was given.
+    # Some texts are longer than the `max_length` of the export.
     assert np.abs(whole - scores).max() > 0.01
     assert [key for key in answers if key.startswith("other/")] == ["other/score"]
     documents = other.predict_documents(texts[:-1])[:, 0]
@@ -209,9 +209,9 @@ def test_a_regression_with_a_vocabulary_of_its_own(other, answers, messages):
 
 
 def test_two_models_in_one_process_stay_apart(answers):
-    """The first one answers alike after the other was used."""
+    """The first model's outputs are the same after the other one ran."""
     before, after = answers["texts/probabilities"][:9], answers["again/probabilities"]
-    # Other rows beside them change the last digit.
+    # The other rows of a batch change the last digit.
     np.testing.assert_allclose(after, before, atol=1e-6)
     assert answers["again/label"].tolist() == answers["texts/label"][:9].tolist()
 

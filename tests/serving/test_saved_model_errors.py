@@ -1,4 +1,4 @@
-"""What the SavedModel export refuses, besides what no format does."""
+"""Errors of the SavedModel export, besides those that all formats share."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_version_0_is_one_that_a_server_takes(classifier, versions, monkeypatch)
 def test_a_version_that_another_process_wrote_meanwhile_stays(
     classifier, versions, monkeypatch
 ):
-    """Both chose the same number; the files of two exports must not mix."""
+    """If both choose the same number, the files of two exports must not mix."""
 
     def write(what, program, preset, directory, options):
         Path(directory, "ours").touch()
@@ -65,7 +65,7 @@ def test_a_version_that_another_process_wrote_meanwhile_stays(
 
 
 def test_a_version_is_built_where_no_server_looks(classifier, versions, monkeypatch):
-    """A server takes every folder with a number for a name, whole or not."""
+    """A server loads every directory whose name is a number, complete or not."""
     seen = []
 
     def write(what, program, preset, directory, options):

@@ -1,4 +1,4 @@
-"""Our messages and arrays against TensorFlow's own."""
+"""keras_albert's messages and arrays equal TensorFlow's."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ tf = pytest.importorskip("tensorflow")
 
 
 def assert_same_fields(mine, theirs, seen):
-    """All fields of ours are theirs, by number and kind, in what they hold too."""
+    """Check that all fields, also nested ones, have TensorFlow's number and type."""
     if mine.full_name in seen:
         return
     seen.add(mine.full_name)
@@ -19,7 +19,7 @@ def assert_same_fields(mine, theirs, seen):
         same = theirs.fields_by_name[field.name]
         assert field.number == same.number, field.full_name
         assert field.is_repeated == same.is_repeated, field.full_name
-        # An enumeration is written as a number.
+        # An enumeration is stored as a number.
         kind = field.TYPE_INT32 if same.type == same.TYPE_ENUM else same.type
         assert field.type == kind, field.full_name
         if field.message_type is not None:
@@ -60,7 +60,7 @@ ARRAYS = [
 
 @pytest.mark.parametrize("array", ARRAYS)
 def test_tensors(array):
-    """TensorFlow reads ours, and ours reads TensorFlow's, short forms included."""
+    """Both libraries read the other's tensors, including short forms."""
     from tensorflow.core.framework import tensor_pb2
 
     written = write_tensor(array).SerializeToString()
@@ -82,7 +82,7 @@ def test_a_dtype_that_no_served_model_has_is_refused():
 
 
 def test_records(tmp_path):
-    """Ours reads what TensorFlow writes."""
+    """`read_records` reads files written by TensorFlow."""
     records = [b"", b"123456789", bytes(range(256)) * 9]
     path = tmp_path / "records"
     with tf.io.TFRecordWriter(str(path)) as writer:

@@ -1,4 +1,4 @@
-"""Processes that write and load exports end with the process that started them."""
+"""Processes that write and load exports end with their parent process."""
 
 import os
 import select
@@ -41,7 +41,7 @@ def is_running(number):
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    # A process that nobody has waited for has a number still.
+    # A zombie process still has its number.
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(number)],
         check=False,

@@ -1,4 +1,4 @@
-"""An export as a server meets it: loaded in C++, warmed up, asked in JSON."""
+"""An export used as in a server: loaded in C++, warmed up, with requests in JSON."""
 
 import json
 import os
@@ -43,13 +43,13 @@ def verified(export):
 
 @pytest.fixture
 def copy(export, tmp_path):
-    """An export to damage."""
+    """A copy of the export that may be damaged."""
     return shutil.copytree(export, tmp_path / "films" / "1")
 
 
 @pytest.fixture(scope="module")
 def ask(export):
-    """Give the answers to arrays, from one process."""
+    """Run requests of arrays in one process, and return the outputs."""
     signatures = SavedModelFile(export).signatures
 
     def run(*requests):
@@ -188,7 +188,7 @@ def test_bad_requests_get_an_error_and_the_next_an_answer(classifier, ask):
 
 
 def test_rest_requests_in_rows_and_columns(classifier, export, ask):
-    """The JSON that a server takes and gives, both ways."""
+    """The JSON of a server's requests and responses, in both forms."""
     signatures = SavedModelFile(export).signatures
     first, second = ["très 🙂", ""], ["a film", "b"]
     rows = [{"text": a, "text_pair": b} for a, b in zip(first, second, strict=True)]
@@ -228,7 +228,7 @@ def test_the_examples_are_requests(verified):
 
 
 def test_warm_up_requests_are_records(export):
-    """TensorFlow reads the file; ours reads what TensorFlow writes."""
+    """TensorFlow and `read_records` read the same records."""
     path = export / "assets.extra" / WARM_UP_FILE
     records = [r.numpy() for r in tf.data.TFRecordDataset(str(path))]
     assert records == read_records(path)

@@ -1,11 +1,11 @@
-"""What is asked of exported models that read ids."""
+"""Test cases for exported models that take ids."""
 
 import numpy as np
 
 from tests.serving.served_models import TAGS
 
 SLOTS = {"mask_positions": np.array([[1, 4], [0, 2], [3, 0]], np.int32)}
-# Task, arguments, the outputs of `predict`, the shape of ids, and inputs beside them.
+# Task, arguments, the outputs of `predict`, the shape of ids, and additional inputs.
 CASES = {
     "classifier": ("Classifier", {"labels": ("a", "b", "é")}, ["logits"], (3, 9), {}),
     "probabilities": (
@@ -49,13 +49,13 @@ RELATED = {"probabilities", "score", "index", "scores"}
 
 
 def assert_as_predicted(found, wanted, atol=1e-5):
-    """Compare with what `predict` returns, where it has zeros for padding."""
+    """Compare with the results of `predict`, ignoring zeros for padding."""
     assert (wanted != 0).any()
     np.testing.assert_allclose(np.where(wanted == 0, 0, found), wanted, atol=atol)
 
 
 def random_ids(task, shape, extra=None):
-    """Make inputs whose rows end in padding, each at another place."""
+    """Make inputs with different amounts of padding at the ends of rows."""
     random = np.random.default_rng(3)
     lengths = random.integers(3, shape[-1] + 1, (*shape[:-1], 1))
     lengths.flat[0] = shape[-1]

@@ -1,7 +1,7 @@
-"""What TensorFlow 2.19, 2.20 and 2.21 were seen to load and to answer with.
+"""The operations with which exports were tested in TensorFlow 2.19, 2.20 and 2.21.
 
-Beyond these names nobody has tried. Where an export has another one, load it in the
-older versions (`test_every_task.py` says how), and add it.
+Others are untested. If an export contains another operation, load the export in the
+older versions (see `PYTHONS` in `test_every_task.py`), and add it here.
 """
 
 # `tf.version.GRAPH_DEF_VERSION` of 2.19.
