@@ -1,4 +1,4 @@
-"""Checkpoints of other libraries, both ways."""
+"""Reading and writing checkpoints of other libraries."""
 
 from keras_albert.conversion.convert_checkpoint import Conversion, convert_checkpoint
 from keras_albert.conversion.google_checkpoint import GOOGLE

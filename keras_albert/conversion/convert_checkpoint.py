@@ -1,4 +1,4 @@
-"""From one format to another, with a look at what both sides compute."""
+"""Converting checkpoints between formats, with a comparison of their outputs."""
 
 import os
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from keras_albert.text import AlbertTokenizer
 
 OWN_FORMAT = "keras-albert"
 
-# In parts of the largest output, or absolutely if that is below 1.
+# Relative to the largest output, or absolute if that is below 1.
 _TOLERANCE = 2e-5
 
 _ROWS, _LENGTH = 3, 12
@@ -33,13 +33,13 @@ _ROWS, _LENGTH = 3, 12
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was converted.
+    """The result of a conversion.
 
     Args:
-        model: string. Our class, of which the model is.
-        weights: Tuples of our path, the name in the source, that in the target
-            (empty where it has none), and the shape here.
-        differences: dict. For each reader of the new files the largest absolute
+        model: string. The class of the model in this package.
+        weights: Tuples of the variable's path, its names in the source and in the
+            target (empty if there is none), and its shape.
+        differences: dict. For each reader of the new files, the largest absolute
             difference of an output on the probe batch.
     """
 
@@ -55,27 +55,26 @@ def convert_checkpoint(
     task: str | None = None,
     with_vocabulary: bool = True,
 ) -> Conversion:
-    """Convert a checkpoint, and see that the result computes the same.
+    """Convert a checkpoint, and check that the result computes the same.
 
-    The new files are read again, here and by the other library where that is
-    installed, and all run a small batch. Where they differ nothing is written.
+    The new files are loaded again, here and by the other library if it is installed,
+    and a small batch is run. If outputs differ, nothing is written.
 
     Args:
-        source: What `from_preset` takes.
+        source: As in `from_preset`.
         target: string or path. A directory that does not exist.
         to: string. "keras-albert", "transformers", "keras-hub" or "google".
         task: string or `None`. The class to load it as, for instance
-            "AlbertClassifier", or "AlbertBackbone". Defaults to `None`: what the
-            checkpoint has a head for.
-        with_vocabulary: bool. `False` converts the weights alone. Defaults to
-            `True`.
+            "AlbertClassifier", or "AlbertBackbone". Defaults to `None`: the class of
+            the checkpoint's head.
+        with_vocabulary: bool. `False` converts only the weights. Defaults to `True`.
 
     Returns:
-        What was mapped, and the differences.
+        The mapping of weights, and the differences.
 
     Raises:
-        ValueError: If the source cannot be read, the target cannot hold it, or the
-            outputs differ.
+        ValueError: If the source cannot be read, the target format does not support
+            the model, or the outputs differ.
         FileExistsError: If the target exists.
 
     Example:
@@ -150,7 +149,7 @@ def _mapping(
 
 
 def probe_batch(model: keras.Model) -> dict[str, Any]:
-    """Make a batch for any of our models: a full row, a pair, and a short row.
+    """Return a batch for any model: a full row, a pair, and a short row.
 
     Args:
         model: A backbone or a task.
@@ -173,7 +172,7 @@ def probe_batch(model: keras.Model) -> dict[str, Any]:
     }
     inputs: dict[str, Any] = {}
     for name, tensor in model.input.items():
-        # What is not known here is a choice that the model may make itself.
+        # In any other input, -1 leaves the choice to the model.
         value = batch.get(name, np.full((_ROWS, 2), -1))
         if len(tensor.shape) == 3:
             value = np.stack([value, np.roll(value, 1, axis=0)], axis=1)
@@ -193,11 +192,11 @@ def _verify(
     for reader, outputs in found.items():
         largest = 0.0
         for name, output in outputs.items():
-            # What is far below all else stands for minus infinity.
+            # Values far below all others stand for minus infinity.
             is_open = expected[name] > -1e4
             difference = np.where(is_open, np.abs(output - expected[name]), 0.0).max()
             scale = max(1.0, np.abs(np.where(is_open, expected[name], 0.0)).max())
-            # Also where one is no number.
+            # Also true for NaN.
             if not difference <= _TOLERANCE * scale:
                 msg = (
                     f"{reader} computes another `{name}` from the new files: the "
@@ -213,7 +212,7 @@ def _verify(
 def _reload(
     model: keras.Model, target: CheckpointFormat | None, directory: Path
 ) -> keras.Model:
-    """Read the new files, under a head built as the model's is."""
+    """Load the new files into a model with the same head."""
     is_task = model is not backbone_of(model)
     if target is None:
         options = {"preprocessor": None} if is_task else {}

@@ -31,14 +31,14 @@ _CONFIG_FILE = "albert_config.json"
 _VOCABULARY_FILE = "30k-clean.model"
 _CHECKPOINT = "model.ckpt-best"
 
-# Where a module of TF-Hub keeps what is no checkpoint.
+# The folder of a TF-Hub module for files other than the checkpoint.
 _ASSETS = "assets"
 
-# Their "gelu" is the tanh form.
+# In google-research/albert, "gelu" is the tanh form.
 _ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu", "tanh": "tanh"}
 _LAYER_NORM_EPSILON = 1e-12
 
-# What their config has beside what matters here.
+# Keys of the config that have no effect here.
 _UNUSED = {
     "net_structure_type": 0,
     "gap_size": 0,
@@ -50,8 +50,8 @@ _UNUSED = {
 class GoogleFormat(TabledFormat):
     """`albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`.
 
-    Read and written with TensorFlow, which is imported when it is needed. The format
-    has no place for the names of classes.
+    Read and written with TensorFlow, which is imported on demand. The format does not
+    store the names of classes.
     """
 
     name = "google-research/albert"
@@ -60,15 +60,15 @@ class GoogleFormat(TabledFormat):
     head_prefixes = names.HEAD_PREFIXES
     projection_rows = names.PROJECTION_ROWS
     pooler_rows = names.POOLER_ROWS
-    # It has no projection where embeddings are as wide as the encoder.
+    # There is no projection if embeddings are as wide as the encoder.
     always_projects = False
 
     def recognizes(self, directory: Path) -> bool:
-        """Say whether a directory holds a checkpoint of google-research/albert."""
+        """Return whether a directory has a checkpoint of google-research/albert."""
         return _find(directory, _CONFIG_FILE) is not None
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Give the arguments that build the checkpoint's backbone."""
+        """Return the constructor arguments of the checkpoint's backbone."""
         path = _find(directory, _CONFIG_FILE) or directory / _CONFIG_FILE
         arguments = backbone_arguments(read_json(path), str(path), _ACTIVATIONS)
         _check_groups(arguments["num_layers"], arguments["num_groups"])
@@ -76,23 +76,23 @@ class GoogleFormat(TabledFormat):
         return arguments
 
     def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """List the shapes of the weights in the checkpoint's files."""
+        """Return the shapes of the weights in the checkpoint's files."""
         can_read = importlib.util.find_spec("tensorflow") is not None
         if not can_read or find_checkpoint(directory) is None:
             return []
         return list(self._shapes(directory).values())
 
     def task_name(self, directory: Path) -> str | None:
-        """Name our class for the checkpoint's head; `None` where it has none.
+        """Return the name of the task class for the checkpoint's head, or `None`.
 
-        A head with one output is taken for a regression; RACE's is the same.
+        A head with one output counts as a regression; RACE's has the same weights.
         """
         found = self._shapes(directory)
         heads = (head for head in self.heads if head.rows and _holds(found, head))
         return next((head.task for head in heads), None)
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Give the arguments of a task class that the checkpoint knows."""
+        """Return the arguments of a task class that the checkpoint defines."""
         ours = [cls.__name__ for cls in task.__mro__]
         found = self._shapes(directory)
         if "AlbertClassifier" in ours and "output_weights" in found:
@@ -103,12 +103,12 @@ class GoogleFormat(TabledFormat):
         return {}
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Say whether a checkpoint's last layer has as many outputs as a head's."""
+        """Return whether a checkpoint's last layer has the outputs of a head."""
         found = self._shapes(directory)
         return head.task != "AlbertMultipleChoice" or _outputs(found) == 1
 
     def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Give the rows of a backbone but for its projection and its pooler."""
+        """Return the rows of a backbone, without its projection and pooler."""
         rows = list(names.EMBEDDING_ROWS)
         for group in range(backbone.num_groups):
             for inner in range(backbone.num_inner_repetitions):
@@ -118,7 +118,7 @@ class GoogleFormat(TabledFormat):
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
-        """Read the tensors that are wanted, under the names of the rows."""
+        """Return the wanted tensors, by the names of the rows."""
         tensors = read_tensors(
             _checkpoint(directory),
             lambda name: _is_weight(name) and wanted(_bare(name)),
@@ -126,10 +126,10 @@ class GoogleFormat(TabledFormat):
         return {_bare(name): tensor for name, tensor in tensors.items()}
 
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Read the SentencePiece model of a directory.
+        """Return the SentencePiece model of a directory.
 
         Args:
-            directory: Path. Where `30k-clean.model` is, or one other `*.model`.
+            directory: Path. It contains `30k-clean.model`, or one other `*.model`.
 
         Returns:
             The file's bytes.
@@ -154,7 +154,7 @@ class GoogleFormat(TabledFormat):
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write what google-research/albert's scripts take as `init_checkpoint`."""
+        """Write an `init_checkpoint` for google-research/albert's scripts."""
         backbone = backbone_of(model)
         if backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
             msg = (
@@ -205,7 +205,7 @@ def _bare(name: str) -> str:
 
 
 def _outputs(found: dict[str, tuple[int, ...]]) -> int:
-    """Count the outputs of the last layer, which is (out, in)."""
+    """Return the number of outputs of the last layer, which is (out, in)."""
     return next(iter(found.get("output_weights", ())), 1)
 
 

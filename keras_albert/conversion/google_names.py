@@ -1,12 +1,12 @@
-"""What google-research/albert calls ALBERT's weights."""
+"""google-research/albert's names of ALBERT's weights."""
 
 from keras_albert.conversion.heads import Head
 from keras_albert.conversion.weight_table import IDENTITY, TRANSPOSED, Layout, Row
 
-# What a TF-Hub module puts before each name.
+# The prefix of each name in a TF-Hub module.
 MODULE_PREFIX = "module/"
 
-# What training leaves beside the weights; the last parts of the names.
+# The last parts of the names of training state, which is stored beside the weights.
 TRAINING_STATE = (
     "adam_m",
     "adam_v",
@@ -33,7 +33,7 @@ def _layer_norm(ours: str, theirs: str) -> tuple[Row, ...]:
 
 
 def _output(ours: str, scope: str, layout: Layout = TRANSPOSED) -> tuple[Row, ...]:
-    """A last layer: these alone are (out, in), as in PyTorch."""
+    """Return the rows of a last layer; only these are (out, in), as in PyTorch."""
     return (
         Row(f"{ours}/kernel", f"{scope}output_weights", layout),
         Row(f"{ours}/bias", f"{scope}output_bias", IDENTITY),
@@ -58,11 +58,11 @@ POOLER_ROWS = _dense("pooler", "bert/pooler/dense")
 
 
 def block_rows(group: int, inner: int) -> list[Row]:
-    """Give the rows of one block.
+    """Return the rows of one block.
 
     Args:
-        group: int. Its group.
-        inner: int. Its place in the group.
+        group: int. The block's group.
+        inner: int. Its index in the group.
 
     Returns:
         The rows.
@@ -99,7 +99,7 @@ _CONDITIONAL_SPANS = (
     Row("span_head/answerability/kernel", "answer_class/dense_1/kernel"),
 )
 
-# In the order in which a checkpoint of unknown kind is looked at.
+# In the order in which a checkpoint of unknown kind is checked.
 HEADS = (
     Head("AlbertPretrainer", "pretraining", (_PREDICTIONS, _SENTENCE_ORDER)),
     Head("AlbertMaskedLM", "masked LM", (_PREDICTIONS,)),

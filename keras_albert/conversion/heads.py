@@ -1,4 +1,4 @@
-"""What stands on a backbone, as rows of a table; each format has its own."""
+"""Heads on a backbone, as rows of a weight table; each format has its own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from keras_albert.conversion.weight_table import Row, variables_by_path
 
 @dataclass(frozen=True)
 class Head:
-    """The weights that one of our classes has beside its backbone.
+    """The weights of a class besides those of its backbone.
 
     Args:
-        task: string. The name of our class.
-        foreign: string. What the format calls this kind of model.
-        parts: Tuples of `Row`. Each part is in a checkpoint as a whole or not at
-            all; a checkpoint for pretraining has one that a masked LM has not.
+        task: string. The name of the class in this package.
+        foreign: string. The format's name for this kind of model.
+        parts: Tuples of `Row`. A checkpoint contains each part completely or not at
+            all; a checkpoint for pretraining has one part more than a masked LM.
         has_pooler: bool. Whether the foreign model has a pooler. Defaults to `True`.
     """
 
@@ -33,12 +33,12 @@ class Head:
 
 
 def backbone_of(model: Any) -> Any:
-    """Give the backbone of a task; a backbone is its own."""
+    """Return the backbone of a task, or a backbone itself."""
     return getattr(model, "backbone", model)
 
 
 def head_variables(model: keras.Model) -> list[str]:
-    """List the paths of a model's weights that are not its backbone's."""
+    """Return the paths of a model's weights that are not its backbone's."""
     inside = variables_by_path(backbone_of(model))
     return [path for path in variables_by_path(model) if path not in inside]
 
@@ -48,11 +48,11 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
 
     Args:
         heads: The format's heads.
-        model: A backbone or a task, also of a class derived from ours.
+        model: A backbone or a task, also of a subclass.
 
     Returns:
-        The head of its class, or of the nearest class above, that has just the
-        model's weights; `None` if the format has none.
+        The head of its class, or of the nearest base class, with exactly the model's
+        weights; `None` if the format has none.
     """
     own = set(head_variables(model))
     names = [cls.__name__ for cls in type(model).__mro__]
@@ -65,11 +65,11 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
 
 
 def check_head_epsilon(model: Any, library: str) -> None:
-    """See that a masked LM's head normalizes as its backbone does.
+    """Check that a masked LM's head has the LayerNorm epsilon of its backbone.
 
     Args:
         model: A task with a `masked_lm_head`, or any other model.
-        library: string. Which has one epsilon for both.
+        library: string. The library, which has one epsilon for both.
 
     Raises:
         ValueError: If the head has another epsilon.

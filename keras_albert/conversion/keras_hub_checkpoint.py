@@ -1,4 +1,4 @@
-"""KerasHub's own ALBERT presets and models."""
+"""KerasHub's ALBERT presets and models."""
 
 import warnings
 from collections.abc import Callable
@@ -50,7 +50,7 @@ _HEAD_LAYER_NORM_EPSILON = 1e-5
 
 
 class KerasHubFormat(TabledFormat):
-    """What `save_to_preset` of KerasHub writes."""
+    """Presets written by KerasHub's `save_to_preset`."""
 
     name = "KerasHub"
     key = "keras-hub"
@@ -60,26 +60,26 @@ class KerasHubFormat(TabledFormat):
     pooler_rows = names.POOLER_ROWS
 
     def recognizes(self, directory: Path) -> bool:
-        """Say whether a directory is a preset of KerasHub's ALBERT."""
+        """Return whether a directory is a preset of KerasHub's ALBERT."""
         return class_name(directory / CONFIG_FILE) == "AlbertBackbone"
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Give the arguments that build the checkpoint's backbone."""
+        """Return the constructor arguments of the checkpoint's backbone."""
         return _our_arguments(backbone_config(directory))
 
     def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """List the shapes of the weights in the checkpoint's files."""
+        """Return the shapes of the weights in the checkpoint's files."""
         names = (WEIGHTS_FILE, INDEX_FILE, _TASK_WEIGHTS_FILE)
         paths = [directory / name for name in names if (directory / name).is_file()]
         return [array.shape for path in paths for array in stored_arrays(path)]
 
     def task_name(self, directory: Path) -> str | None:
-        """Name our class for the checkpoint's head; `None` where it has none."""
+        """Return the name of the task class for the checkpoint's head, or `None`."""
         found = class_name(directory / TASK_FILE)
         return next((head.task for head in self.heads if head.foreign == found), None)
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Give the arguments of a task class that the checkpoint knows."""
+        """Return the arguments of a task class that the checkpoint defines."""
         ours = [cls.__name__ for cls in task.__mro__]
         if self.task_name(directory) not in ours:
             return {}
@@ -94,15 +94,15 @@ class KerasHubFormat(TabledFormat):
     def preprocessor_arguments(
         self, directory: Path, preprocessor: type
     ) -> dict[str, Any]:
-        """Give the arguments of a preprocessor's class that the checkpoint knows."""
+        """Return the arguments of a preprocessor class that the checkpoint defines."""
         return preprocessor_arguments(directory, preprocessor)
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Say whether a checkpoint's task is of a head's kind."""
+        """Return whether a checkpoint's task is of a head's kind."""
         return class_name(directory / TASK_FILE) == head.foreign
 
     def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Give the rows of a backbone but for its projection and its pooler."""
+        """Return the rows of a backbone, without its projection and pooler."""
         rows = list(names.EMBEDDING_ROWS)
         for group in range(backbone.num_groups):
             for inner in range(backbone.num_inner_repetitions):
@@ -112,17 +112,17 @@ class KerasHubFormat(TabledFormat):
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
-        """Read the weights that are wanted, under the names of the rows."""
+        """Return the wanted weights, by the names of the rows."""
         needs_head = any(map(wanted, self.head_prefixes))
         theirs = _load_theirs(directory, needs_head)
         tensors = dump_weights(theirs, _own_rows(theirs))
         return {name: tensors[name] for name in tensors if wanted(name)}
 
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Read the SentencePiece model of a preset.
+        """Return the SentencePiece model of a preset.
 
         Args:
-            directory: Path. What `save_to_preset` of KerasHub wrote.
+            directory: Path. A preset of KerasHub.
 
         Returns:
             The bytes of the vocabulary.
@@ -143,7 +143,7 @@ class KerasHubFormat(TabledFormat):
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write a preset that KerasHub loads by itself."""
+        """Write a preset that KerasHub loads without this package."""
         head, backbone = self.head_for(model), backbone_of(model)
         tensors = self.dump(model)
         if head.task == "AlbertMaskedLM":
@@ -172,11 +172,11 @@ class KerasHubFormat(TabledFormat):
 def from_keras_hub(
     theirs: keras_hub.models.AlbertBackbone, **kwargs: Any
 ) -> AlbertBackbone:
-    """Make our backbone from KerasHub's, weights included.
+    """Convert a backbone from KerasHub, with its weights.
 
     Args:
         theirs: `keras_hub.models.AlbertBackbone`.
-        **kwargs: Arguments of `AlbertBackbone` that are to differ.
+        **kwargs: Arguments of `AlbertBackbone` that override those of `theirs`.
 
     Returns:
         A backbone that computes the same.
@@ -192,18 +192,18 @@ def from_keras_hub(
 
 
 def to_keras_hub(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
-    """Make KerasHub's backbone from ours, weights included.
+    """Convert a backbone to KerasHub, with its weights.
 
     Args:
         ours: `AlbertBackbone`.
 
     Returns:
         A backbone of KerasHub that computes the same. It has one rate for all
-        dropouts; that of attention is lost where it differs.
+        dropouts, so a different rate for attention is lost.
 
     Raises:
-        ValueError: If KerasHub's backbone cannot compute what ours does, or weights
-            are quantized or not finite.
+        ValueError: If KerasHub's backbone cannot compute the same, or weights are
+            quantized or not finite.
     """
     theirs = _build_theirs(ours)
     load_weights(theirs, KERAS_HUB.dump(ours), _own_rows(theirs), source=ours.name)
@@ -229,7 +229,7 @@ def _build_theirs(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
 
 
 def _warn_of_epsilon(model: Any) -> None:
-    """KerasHub's class has no argument for it, and one in 100,000 is not worth more."""
+    """Warn of an epsilon that KerasHub's class cannot have; the effect is tiny."""
     if model.masked_lm_head.layer_norm_epsilon != _HEAD_LAYER_NORM_EPSILON:
         warnings.warn(
             "KerasHub's masked LM head normalizes with epsilon "
@@ -240,7 +240,7 @@ def _warn_of_epsilon(model: Any) -> None:
 
 
 def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
-    """Load KerasHub's own model, but not its preprocessor."""
+    """Load KerasHub's model, without its preprocessor."""
     dtype = read_config(directory / CONFIG_FILE).get("dtype")
     if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
         msg = (
@@ -280,10 +280,10 @@ def _own_rows(theirs: keras.Model) -> list[Row]:
 
 
 def _our_arguments(config: dict[str, Any]) -> dict[str, Any]:
-    """Translate their constructor's arguments."""
+    """Translate the arguments of KerasHub's constructor."""
     arguments = {name: config[name] for name in ARGUMENTS if name in config}
     return arguments | {
-        # One rate serves all dropouts there.
+        # KerasHub has one rate for all dropouts.
         "attention_dropout": config.get("dropout", 0.0),
         "activation": "gelu_approximate",
         "layer_norm_epsilon": _LAYER_NORM_EPSILON,

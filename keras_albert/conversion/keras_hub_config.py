@@ -1,4 +1,4 @@
-"""The JSON files of KerasHub's ALBERT presets, in our words, and back."""
+"""Translating the JSON files of KerasHub's ALBERT presets, in both directions."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,15 +14,15 @@ CONFIG_FILE = "config.json"
 TASK_FILE = "task.json"
 _PREPROCESSOR_FILE = "preprocessor.json"
 
-# Presets written before the library was renamed carry its old name, and the
-# classifier and its preprocessor have had two.
+# Presets written before the library was renamed contain its old name; the classifier
+# and its preprocessor have been renamed as well.
 _LIBRARIES = ("keras_hub>", "keras_nlp>")
 _CLASS_NAMES = {
     "AlbertClassifier": "AlbertTextClassifier",
     "AlbertPreprocessor": "AlbertTextClassifierPreprocessor",
 }
 
-# What the backbone's constructor takes, each by the same name here.
+# The arguments of the backbone's constructor, which have the same names here.
 ARGUMENTS = (
     "vocabulary_size",
     "num_layers",
@@ -38,7 +38,7 @@ ARGUMENTS = (
 )
 CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 
-# Our preprocessors by theirs. All settings have the same names.
+# KerasHub's preprocessors, and those of this package. All settings have the same names.
 _PREPROCESSORS = {
     "AlbertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
     "AlbertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
@@ -46,18 +46,18 @@ _PREPROCESSORS = {
 _TRUNCATIONS = ("round_robin", "waterfall")
 _RATES = ("mask_selection_rate", "mask_token_rate", "random_token_rate")
 
-# The length of whoever names none there.
+# KerasHub's default length.
 _DEFAULT_LENGTH = 512
 
 
 def class_name(path: Path) -> str | None:
-    """Give the KerasHub class that a file names, by its present name.
+    """Return the current name of the KerasHub class that a file names.
 
     Args:
         path: Path. The file, which may be absent.
 
     Returns:
-        The name; `None` if there is no such file, or the class is not KerasHub's.
+        The name; `None` if the file does not exist, or the class is not KerasHub's.
     """
     name = str(read_optional_json(path).get("registered_name"))
     for library in _LIBRARIES:
@@ -92,10 +92,10 @@ def backbone_config(directory: Path) -> dict[str, Any]:
         directory: Path. The preset.
 
     Returns:
-        Those of `ARGUMENTS` that there are.
+        Those of `ARGUMENTS` that the file contains.
 
     Raises:
-        ValueError: If one is of the wrong kind, or `task.json` has another.
+        ValueError: If one is of the wrong kind, or contradicts `task.json`.
     """
     path = directory / CONFIG_FILE
     config = read_config(path)
@@ -117,7 +117,7 @@ def classifier_arguments(directory: Path) -> dict[str, Any]:
         directory: Path. The preset.
 
     Returns:
-        Those of `CLASSIFIER_ARGUMENTS` that there are.
+        Those of `CLASSIFIER_ARGUMENTS` that the file contains.
 
     Raises:
         ValueError: If one is of the wrong kind.
@@ -139,15 +139,15 @@ def preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any]
 
     Args:
         directory: Path. The preset.
-        preprocessor: Our class.
+        preprocessor: The class of this package.
 
     Returns:
         Its arguments; none if the preset's preprocessor is of another kind. KerasHub's
-        default length, where the backbone has no more positions, is our default, which
-        cuts the same texts and pads less.
+        default length becomes the default here unless the backbone has more positions:
+        it truncates the same texts and pads less.
 
     Raises:
-        ValueError: If a setting is of the wrong kind, or `task.json` has another.
+        ValueError: If a setting is of the wrong kind, or contradicts `task.json`.
     """
     path = directory / _PREPROCESSOR_FILE
     ours = _PREPROCESSORS.get(class_name(path) or "", "")
@@ -181,15 +181,15 @@ def preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any]
 
 
 def preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]:
-    """Translate the settings of a preprocessor of ours.
+    """Translate the settings of a preprocessor to KerasHub's.
 
     Args:
-        preprocessor: Of a classifier or a masked LM; or `None`.
-        max_length: int. The most tokens of the model.
+        preprocessor: That of a classifier or a masked LM; or `None`.
+        max_length: int. The longest sequence of the model.
 
     Returns:
-        The arguments of KerasHub's. What depends on the width of a batch here is what
-        it is at the largest.
+        The arguments of KerasHub's preprocessor. Settings that depend on the width of a
+        batch here have their values for the widest one.
     """
     if preprocessor is None:
         return {"sequence_length": max_length}
@@ -204,7 +204,7 @@ def preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]:
 def _check_same(
     directory: Path, part: str, file: str, settings: Mapping[str, Any]
 ) -> None:
-    """Check that `task.json` says the same of a part as the file of the part."""
+    """Check that `task.json` agrees with the file of a part."""
     path = directory / TASK_FILE
     with reading(path):
         in_task = (read_optional_json(path).get("config") or {}).get(part) or {}

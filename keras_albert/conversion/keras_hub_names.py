@@ -1,4 +1,4 @@
-"""What KerasHub calls ALBERT's weights: the paths of its variables."""
+"""KerasHub's names of ALBERT's weights: the paths of its variables."""
 
 from keras_albert.conversion.heads import Head
 from keras_albert.conversion.weight_table import Row, split_first, split_last
@@ -22,11 +22,11 @@ POOLER_ROWS = _rows("pooler", "pooled_dense", _DENSE)
 
 
 def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
-    """Give the rows of one block.
+    """Return the rows of one block.
 
     Args:
-        group: int. Its group.
-        inner: int. Its place in the group.
+        group: int. The block's group.
+        inner: int. Its index in the group.
         num_heads: int. Attention heads.
 
     Returns:
@@ -35,7 +35,7 @@ def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
     ours = f"encoder/group_{group}_block_{inner}/"
     theirs = f"group_{group}_inner_layer_{inner}/"
     attention = theirs + "self_attention_layer/"
-    # Their heads have an axis of their own; ours are side by side in one matrix.
+    # KerasHub has a separate axis for heads; here they are side by side in one matrix.
     into_heads, from_heads = split_last(num_heads), split_first(num_heads)
     rows = [
         Row(f"{ours}{name}/{weight}", f"{attention}{name}/{weight}", into_heads)

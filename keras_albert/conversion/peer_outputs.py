@@ -1,4 +1,4 @@
-"""What the other library computes from files that were written for it."""
+"""Outputs of another library for files that were written for it."""
 
 import importlib.util
 from pathlib import Path
@@ -17,20 +17,20 @@ Arrays = dict[str, Any]
 def peer_outputs(
     key: str, model: keras.Model, directory: Path, inputs: Arrays
 ) -> dict[str, Arrays]:
-    """Have the other library load a directory and run a batch.
+    """Load a directory with the other library, and run a batch.
 
     Args:
         key: string. The format.
-        model: Our model, whose head says which class to load.
+        model: A model of this package, whose head determines the class to load.
         directory: Path. The files.
-        inputs: dict. The batch, as our model takes it.
+        inputs: dict. The batch, as inputs of `model`.
 
     Returns:
-        The outputs by our names, under the name of the library; empty where there
-        is none, it is not installed, or has no such class.
+        The outputs by their names here, under the name of the library; empty if there
+        is no library, it is not installed, or has no such class.
 
     Raises:
-        ValueError: If it found weights missing or left over.
+        ValueError: If the library reports missing or unexpected weights.
     """
     if key == "keras-hub":
         return {"KerasHub": _from_keras_hub(model, directory, inputs)}
@@ -45,7 +45,7 @@ def _from_keras_hub(model: keras.Model, directory: Path, inputs: Arrays) -> Arra
     if foreign == "AlbertBackbone":
         theirs = keras_hub.models.AlbertBackbone.from_preset(str(directory))
         outputs = theirs(inputs)
-        # A task without a head of its own pools them in its own way.
+        # A task without head weights pools the outputs in a different way.
         return {} if hasattr(model, "backbone") else _as_numpy(outputs)
     cls = getattr(keras_hub.models, foreign)
     theirs = cls.from_preset(str(directory), preprocessor=None)
@@ -60,7 +60,7 @@ def _as_numpy(outputs: Arrays) -> Arrays:
 
 
 def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
-    import torch  # noqa: PLC0415  (both are needed here alone)
+    import torch  # noqa: PLC0415  (both are only needed here)
     import transformers  # noqa: PLC0415
 
     foreign = TRANSFORMERS.head_for(model).foreign
@@ -99,7 +99,7 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
     own = model.output if isinstance(model.output, dict) else {"output": model.output}
     outputs = {name: found[names[name]] for name in own if name in names}
     if "mask_positions" in inputs:
-        # They give logits everywhere, we only where a token is masked.
+        # transformers returns logits at all positions, `model` only at masked ones.
         where = inputs["mask_positions"][..., None]
         outputs = {
             name: np.take_along_axis(value, where, axis=1) if value.ndim == 3 else value

@@ -1,4 +1,4 @@
-"""Weight files of transformers, whole or in shards, read without trusting them."""
+"""Safetensors files, single or in shards, read as untrusted input."""
 
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,17 @@ from keras_albert.presets.reading import parse_json, reading
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
-# ALBERT's have a few kilobytes.
+# ALBERT's headers have a few kilobytes.
 _LONGEST_HEADER = 2**22
 
 
 def safetensors_of(directory: Path) -> dict[str, StoredTensor]:
-    """List a checkpoint's tensors.
+    """Return a checkpoint's tensors.
 
-    Nothing is ever unpickled: safetensors hold numbers and no code.
+    Nothing is unpickled: safetensors contain numbers and no code.
 
     Args:
-        directory: Path. Where `model.safetensors` is, or the index of its shards.
+        directory: Path. It contains `model.safetensors`, or the index of its shards.
 
     Returns:
         The tensors by name.
@@ -45,17 +45,17 @@ def write_safetensors(directory: Path, tensors: dict[str, npt.NDArray[Any]]) -> 
     """Write one file that transformers reads.
 
     Args:
-        directory: Path. Where to; it exists.
+        directory: Path. An existing directory.
         tensors: Contiguous arrays by name.
     """
-    from safetensors.numpy import save_file  # noqa: PLC0415  (seldom needed)
+    from safetensors.numpy import save_file  # noqa: PLC0415  (rarely needed)
 
-    # transformers refuses a file that does not say which library's layout it has.
+    # transformers refuses a file that does not name the library of its layout.
     save_file(tensors, directory / SINGLE_FILE, metadata={"format": "pt"})
 
 
 def _read_file(path: Path) -> dict[str, StoredTensor]:
-    from safetensors import safe_open  # noqa: PLC0415  (seldom needed)
+    from safetensors import safe_open  # noqa: PLC0415  (rarely needed)
 
     def tensor(name: str) -> npt.NDArray[Any]:
         with reading(path), safe_open(path, framework="numpy") as file:
@@ -63,7 +63,7 @@ def _read_file(path: Path) -> dict[str, StoredTensor]:
 
     with reading(path):
         _check_header(path)
-        # It compares the shapes with the bytes that there are.
+        # `safe_open` checks the shapes against the size of the file.
         with safe_open(path, framework="numpy") as file:
             return {
                 name: StoredTensor(
@@ -75,7 +75,7 @@ def _read_file(path: Path) -> dict[str, StoredTensor]:
 
 
 def _check_header(path: Path) -> None:
-    """Refuse a header that is large for nothing, or names a tensor twice."""
+    """Raise if a header is too large, or names a tensor twice."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > _LONGEST_HEADER:

@@ -1,4 +1,4 @@
-"""Checkpoints whose weights are a table: one row read both ways."""
+"""Formats defined by a table of weights, which serves reading and writing."""
 
 import abc
 import warnings
@@ -26,37 +26,37 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 
 
 class TabledFormat(CheckpointFormat):
-    """A format that says its names, and how tensors get into files and out."""
+    """A format defined by its names, and by how tensors are read and written."""
 
-    # The heads that it has, by our classes.
+    # The heads of the format, by classes of this package.
     heads: ClassVar[tuple[Head, ...]]
 
-    # How the names begin that belong to a head, and are passed over without it.
+    # The prefixes of names that belong to a head, and are ignored without it.
     head_prefixes: ClassVar[tuple[str, ...]]
 
-    # The projection from the embeddings' width, and the pooler.
+    # The projection of the embeddings, and the pooler.
     projection_rows: ClassVar[tuple[Row, ...]]
     pooler_rows: ClassVar[tuple[Row, ...]]
 
-    # Whether it projects embeddings that are as wide as the encoder.
+    # Whether embeddings that are as wide as the encoder are projected, too.
     always_projects: ClassVar[bool] = True
 
     @abc.abstractmethod
     def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Give the rows of a backbone but for its projection and its pooler."""
+        """Return the rows of a backbone, without its projection and pooler."""
 
     @abc.abstractmethod
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
-        """Read the tensors that are wanted, under the names of the rows."""
+        """Return the wanted tensors, by the names of the rows."""
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Say whether a checkpoint's head may be the one that is looked for.
+        """Return whether a checkpoint's head may be of a given kind.
 
         Args:
             directory: Path. The checkpoint.
-            head: A head that has the model's weights.
+            head: A head with the model's weights.
 
         Returns:
             `False` if it is of another kind, although its names are the same.
@@ -66,15 +66,15 @@ class TabledFormat(CheckpointFormat):
     def load_weights(
         self, model: keras.Model, directory: Path, keep_head: bool = False
     ) -> None:
-        """Fill a model; see `CheckpointFormat.load_weights`.
+        """Load a model's weights; see `CheckpointFormat.load_weights`.
 
         Args:
             model: A backbone or a task.
             directory: Path. The checkpoint.
-            keep_head: bool. Leave a task's head as it is. Defaults to `False`.
+            keep_head: bool. Leave a task's head unchanged. Defaults to `False`.
 
         Raises:
-            ValueError: If a tensor is missing, left over, of another shape or not
+            ValueError: If a tensor is missing, unexpected, of another shape or not
                 finite. Nothing is loaded then.
         """
         backbone = backbone_of(model)
@@ -113,7 +113,7 @@ class TabledFormat(CheckpointFormat):
         return rows
 
     def head_for(self, model: keras.Model) -> Head:
-        """Give the head under which a model is written.
+        """Return the head that a model is written with.
 
         Args:
             model: A backbone or a task.
@@ -137,7 +137,7 @@ class TabledFormat(CheckpointFormat):
         return head
 
     def dump(self, model: keras.Model) -> dict[str, Array]:
-        """Copy a model's weights out, under the format's names.
+        """Return copies of a model's weights, by the format's names.
 
         Args:
             model: A backbone or a task.
@@ -182,13 +182,13 @@ class TabledFormat(CheckpointFormat):
                 raise ValueError(msg)
 
     def rows(self, model: keras.Model) -> list[Row]:
-        """Give the table of a model.
+        """Return the weight table of a model.
 
         Args:
             model: A backbone or a task.
 
         Returns:
-            The rows. A weight that the format has not is in none.
+            The rows. Weights that the format lacks have none.
         """
         head = find_head(self.heads, model)
         rows = self._rows(backbone_of(model))
@@ -197,7 +197,7 @@ class TabledFormat(CheckpointFormat):
         return rows + list(head.rows if head is not None else ())
 
     def names(self, model: keras.Model) -> dict[str, str]:
-        """Give the foreign name of each of a model's weights, by our paths."""
+        """Return the foreign names of a model's weights, by the paths of variables."""
         return {row.variable: row.name for row in self.rows(model)}
 
 

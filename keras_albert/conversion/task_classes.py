@@ -1,4 +1,4 @@
-"""Which of our classes a checkpoint is of."""
+"""Finding the class of a checkpoint."""
 
 import os
 from pathlib import Path
@@ -12,16 +12,16 @@ from keras_albert.presets.reading import read_optional_json
 
 
 def find_class(name: str) -> Any:
-    """Find a class by its name.
+    """Return a class by its name.
 
     Args:
-        name: string. That of a task, or `"AlbertBackbone"`.
+        name: string. The name of a task's class, or `"AlbertBackbone"`.
 
     Returns:
         The class.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no such class.
     """
     known = {AlbertBackbone.__name__: AlbertBackbone}
     known |= {name: getattr(tasks, name) for name in tasks.__all__}
@@ -32,7 +32,7 @@ def find_class(name: str) -> Any:
 
 
 def class_of(directory: Path) -> Any:
-    """Find the class that a checkpoint has a head for.
+    """Return the class of a checkpoint's head.
 
     Args:
         directory: Path. A checkpoint of any format that `from_preset` reads.
@@ -49,12 +49,12 @@ def class_of(directory: Path) -> Any:
 
 
 def load_task(preset: str | os.PathLike[str], task: str | None = None) -> Any:
-    """Load a task from whatever `from_preset` takes.
+    """Load a task from any handle of `from_preset`.
 
     Args:
         preset: string or path. The handle.
-        task: string. The name of its class. Defaults to `None`: what the checkpoint has
-            a head for.
+        task: string. The name of its class. Defaults to `None`: the class of the
+            checkpoint's head.
 
     Returns:
         The task.

@@ -1,4 +1,4 @@
-"""The pickled programs that describe tensors, followed without being run."""
+"""Interpreting pickled programs that describe tensors, without running them."""
 
 import pickletools
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-# What NumPy calls the numbers of PyTorch's storages; bfloat16 it has not.
+# The NumPy types of PyTorch's storages; NumPy has no bfloat16.
 _BFLOAT16 = "torch BFloat16Storage"
 _DTYPES = {
     "torch HalfStorage": "float16",
@@ -30,17 +30,17 @@ _LITERALS = {
 }
 _PUTS = {"BINPUT", "LONG_BINPUT"}
 _GETS = {"BINGET", "LONG_BINGET"}
-# A model of a thousand blocks needs less.
+# More than a model of a thousand blocks needs.
 _MOST_STEPS = 2**20
 
 
 class Storage(NamedTuple):
-    """A run of numbers, somewhere in the file.
+    """A range of numbers in the file.
 
     Attributes:
         key: string. Its name.
-        elements: int. How many numbers the program says that it has.
-        dtype: NumPy's type; of bfloat16 its bits, uint16.
+        elements: int. The number of elements, according to the program.
+        dtype: NumPy's type; for bfloat16 that of its bits, uint16.
         is_bfloat16: bool.
     """
 
@@ -55,7 +55,7 @@ class ProgramTensor(NamedTuple):
 
     Attributes:
         storage: `Storage`.
-        offset: int. Where it begins, in elements.
+        offset: int. Its start, in elements.
         shape: Tuple of int.
         strides: Tuple of int, in elements.
     """
@@ -67,14 +67,14 @@ class ProgramTensor(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its number of elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     def check(self) -> None:
-        """Check that it lies within its storage, each element at a place of its own.
+        """Check that the tensor lies within its storage and is not larger than it.
 
         Raises:
-            TypeError: If it is described by anything but numbers.
+            TypeError: If it is described by anything but integers.
             ValueError: If it claims more elements than the storage has.
         """
         numbers = (self.offset, *self.shape, *self.strides)
@@ -89,7 +89,7 @@ class ProgramTensor(NamedTuple):
 
 
 class _Name(NamedTuple):
-    """What a program would import."""
+    """The name of an object that a program would import."""
 
     name: str
 
@@ -100,20 +100,21 @@ _MARK = object()
 def run_tensor_program(
     file: IO[bytes], storages: dict[str, Storage] | None = None
 ) -> Any:
-    """Follow a pickled program that describes tensors.
+    """Interpret a pickled program that describes tensors.
 
-    Nothing is imported and nothing called: what it asks for is looked up in a list of
-    a dozen names that stand for tensors and their containers.
+    Nothing is imported or called: its names are looked up among a dozen names of
+    tensors and their containers.
 
     Args:
-        file: Where the program begins; afterwards the file stands behind it.
-        storages: dict. Where the storages that it names go. Defaults to `None`.
+        file: The file, at the start of the program; afterwards it is at the end.
+        storages: dict. Receives the storages that the program names. Defaults to
+            `None`.
 
     Returns:
-        What it describes: numbers, texts, lists, dicts and `ProgramTensor`.
+        The described value: numbers, texts, lists, dicts and `ProgramTensor`.
 
     Raises:
-        ValueError: If it holds anything else, or is damaged.
+        ValueError: If it contains anything else, or is damaged.
     """
     storages = {} if storages is None else storages
     stack: list[Any] = []
@@ -146,7 +147,7 @@ def run_tensor_program(
 
 
 def _storage(place: Any) -> Storage:
-    # Another one follows in files before PyTorch 1.6: a part of a storage, or `None`.
+    # Files from before PyTorch 1.6 have one more: a part of a storage, or `None`.
     kind, name, key, _, elements, *view = place
     if kind != "storage" or any(part is not None for part in view):
         raise ValueError("it holds more than tensors")
@@ -191,7 +192,7 @@ def _set_items(stack: list[Any], values: list[Any]) -> None:
 
 
 def _build(stack: list[Any], _: Any) -> None:
-    # An ordered dict of PyTorch's has attributes, which say nothing of the weights.
+    # The attributes of PyTorch's ordered dict are irrelevant to the weights.
     stack.pop()
 
 

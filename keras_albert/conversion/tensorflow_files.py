@@ -1,4 +1,4 @@
-"""TensorFlow's checkpoint files by plain names, without a graph or a session."""
+"""TensorFlow's checkpoint files as named arrays, without a graph or a session."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ def find_checkpoint(directory: Path) -> Path | None:
     """Find the checkpoint of a directory.
 
     Args:
-        directory: Path. What a training wrote, or a module of TF-Hub.
+        directory: Path. The output of a training run, or a module of TF-Hub.
 
     Returns:
         The prefix of the checkpoint's files: `model.ckpt-best`, else the one with
@@ -43,7 +43,7 @@ def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
     """Read the names and shapes of a checkpoint's tensors.
 
     Args:
-        prefix: Path. What its files' names begin with.
+        prefix: Path. The common prefix of its files.
 
     Returns:
         Shapes by name.
@@ -51,14 +51,14 @@ def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         ImportError: If TensorFlow is not installed.
         ValueError: If the index is missing or damaged, or claims more than the files
-            hold.
+            contain.
     """
     with _reading(prefix) as reader:
         found = reader.get_variable_to_shape_map()
         shapes = {name: tuple(shape) for name, shape in found.items()}
         data = prefix.parent.glob(f"{prefix.name}.data-*")
         held = sum(path.stat().st_size for path in data)
-        # No tensor has elements of half a byte.
+        # An element of a tensor has at least one byte.
         if sum(map(prod, shapes.values())) > held:
             msg = f"its tensors claim more than its data, {held:,} bytes in all"
             raise ValueError(msg)
@@ -69,8 +69,8 @@ def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array
     """Read the tensors of a checkpoint.
 
     Args:
-        prefix: Path. What its files' names begin with.
-        wanted: Callable of a tensor's name; whether to read it.
+        prefix: Path. The common prefix of its files.
+        wanted: Callable of a tensor's name; returns whether to read it.
 
     Returns:
         Arrays by name.
@@ -88,7 +88,7 @@ def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
     """Write a checkpoint that `tf.train.load_checkpoint` reads.
 
     Args:
-        prefix: Path. What its files' names are to begin with.
+        prefix: Path. The common prefix of the new files.
         tensors: Arrays by name.
 
     Raises:
@@ -102,13 +102,13 @@ def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
         shape_and_slices=[""] * len(names),
         tensors=[tf.constant(tensors[name]) for name in names],
     )
-    # Which checkpoint is the latest, for who asks the directory.
+    # Marks the latest checkpoint of the directory.
     state = f'model_checkpoint_path: "{prefix.name}"\n'
     (prefix.parent / "checkpoint").write_text(state, encoding="utf-8")
 
 
 def _tensorflow() -> Any:
-    # The backend of Keras may be any.
+    # TensorFlow is needed on any Keras backend.
     check_packages("A checkpoint of google-research/albert", "tensorflow", "tensorflow")
     import tensorflow as tf  # noqa: PLC0415  (slow, and only needed here)
 

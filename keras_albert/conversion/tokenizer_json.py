@@ -1,4 +1,4 @@
-"""transformers' tokenizer files, made of a SentencePiece model and back."""
+"""Conversion between transformers' tokenizer files and SentencePiece models."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ from keras_albert.text.vocabulary_file import (
 TOKENIZER_FILE = "tokenizer.json"
 _CONFIG_FILE = "tokenizer_config.json"
 
-# Of a quarter of a million pieces.
+# The size of a quarter of a million pieces.
 _MOST_BYTES = 2**25
 
 _SPACE = "\u2581"
@@ -30,19 +30,19 @@ _SPACE = "\u2581"
 _PIECE = sentencepiece_messages.SentencePiece
 _TRAINER = sentencepiece_messages.TrainerSpec
 
-# How far a piece that is never to be chosen stands below all others.
+# How far the score of a piece that must never be chosen is below all others.
 _NEVER = 100.0
 
-# Their steps before the text is cut, as our text rules; what is in neither list
-# SentencePiece cannot do.
+# The normalizer steps that correspond to text rules; SentencePiece cannot do steps that
+# are neither here nor in `_IMPLIED`.
 _RULES = {"Lowercase": "lowercase", "StripAccents": "strip_accents"}
 _QUOTES = ("``", "''")
-# What SentencePiece does anyhow, or what the rules above imply.
+# Steps that SentencePiece always does, or that the rules above imply.
 _IMPLIED = {"NFKD", "NFD", "NFKC", "NFC", "Strip", "Precompiled"}
 
 
 def vocabulary_from_tokenizer_json(path: Path) -> bytes:
-    """Make a SentencePiece model of a `tokenizer.json`.
+    """Convert a `tokenizer.json` to a SentencePiece model.
 
     Args:
         path: Path. The file; its model must be a Unigram.
@@ -51,8 +51,8 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
         The bytes of a SentencePiece model with the same pieces, scores and rules.
 
     Raises:
-        ValueError: If the file is damaged, its model is of another kind, or its
-            normalizer does what SentencePiece cannot.
+        ValueError: If the file is damaged, its model is of another kind, or
+            SentencePiece has no equivalent of its normalizer.
     """
     remedy = (
         "Copy `spiece.model` beside it from the checkpoint's origin, or pass a "
@@ -97,7 +97,7 @@ def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:
 
 
 def _steps(normalizer: Any) -> Any:
-    """List the steps of a normalizer, one in another included."""
+    """Yield the steps of a normalizer, including nested ones."""
     if normalizer is None:
         return
     if normalizer["type"] == "Sequence":
@@ -109,7 +109,7 @@ def _steps(normalizer: Any) -> Any:
 
 def _normalizer_spec(steps: list[dict[str, Any]]) -> Any:
     spec = sentencepiece_messages.NormalizerSpec(
-        # No name of SentencePiece's own: the rules are known and complete.
+        # Not a name of SentencePiece: the rules are known and complete.
         name="tokenizer_json",
         add_dummy_prefix=True,
         remove_extra_whitespaces=True,
@@ -143,7 +143,7 @@ def _text_rules(steps: list[dict[str, Any]]) -> TextRules | None:
 
 
 def _guard_symbols(model: Any, added_tokens: list[dict[str, Any]]) -> None:
-    """Make what is cut out before anything else a symbol of SentencePiece."""
+    """Mark added tokens, which are split off first, as user-defined symbols."""
     symbols = {token["content"] for token in added_tokens if not token["special"]}
     for piece in model.pieces:
         if piece.piece in symbols and piece.type == _PIECE.NORMAL:
@@ -153,13 +153,13 @@ def _guard_symbols(model: Any, added_tokens: list[dict[str, Any]]) -> None:
 def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> None:
     """Write `tokenizer.json` and `tokenizer_config.json`.
 
-    transformers' own conversion of a `spiece.model` begins a new word after each
-    quotation mark or hyphen; these files do as SentencePiece does.
+    transformers' conversion of a `spiece.model` starts a new word after each quotation
+    mark or hyphen; these files tokenize as SentencePiece does.
 
     Args:
-        directory: Path. Where to; it exists.
+        directory: Path. An existing directory.
         proto: bytes. The SentencePiece model.
-        max_length: int. The most tokens of the model.
+        max_length: int. The longest sequence of the model.
     """
     model = parse_vocabulary(proto)
     charsmap = model.normalizer_spec.precompiled_charsmap
@@ -169,7 +169,7 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
         steps.append({"type": "Precompiled", "precompiled_charsmap": table})
     steps += [
         {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
-        # A space on the left stays: after a mask it says that a word begins.
+        # Spaces on the left stay: after a mask, one marks the start of a word.
         {"type": "Strip", "strip_left": False, "strip_right": True},
     ]
     space = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "first"}
@@ -192,7 +192,7 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
         },
     }
     config = {
-        # The class that takes `tokenizer.json` as it is.
+        # The class that uses `tokenizer.json` unchanged.
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "model_max_length": max_length,
@@ -210,14 +210,14 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
 
 
 def _scored_pieces(model: Any) -> list[list[Any]]:
-    """Give SentencePiece's kinds of pieces as scores, which is all that Unigram has."""
+    """Express SentencePiece's kinds of pieces as scores, since Unigram has no kinds."""
     scores = [piece.score for piece in model.pieces if piece.type == _PIECE.NORMAL]
     best, worst = max(scores, default=0.0), min(scores, default=0.0)
     pieces = []
     for piece in model.pieces:
         score = piece.score
         if piece.type == _PIECE.USER_DEFINED:
-            # SentencePiece's own rule: longer than anything that it could be cut into.
+            # SentencePiece's rule: better than any split of the piece.
             score = len(piece.piece) * best - 0.1
         elif piece.type == _PIECE.UNUSED:
             score = worst - _NEVER
@@ -230,7 +230,7 @@ def _added_token(index: int, content: str) -> dict[str, Any]:
         "id": index,
         "content": content,
         "single_word": False,
-        # The mask takes the space before it, as the word that it stands for would.
+        # The mask includes the preceding space, as the word that it replaces would.
         "lstrip": content == "[MASK]",
         "rstrip": False,
         "normalized": False,

@@ -1,12 +1,12 @@
-"""PyTorch's own weight files, read without PyTorch and without running them.
+"""PyTorch's pickled weight files, read without PyTorch and without unpickling.
 
-Such a file is a program, a pickle, which names the places where the numbers are. It
-could do anything; here the few of its instructions that describe tensors are followed
-by hand, and any other refuses the file.
+A pickle is a program, which could do anything; here it only refers to the places of the
+numbers. The few instructions that describe tensors are interpreted, and a file with any
+other instruction is refused.
 
 Source: `torch/serialization.py` of [PyTorch](https://github.com/pytorch/pytorch); the
-format with one stream is that of PyTorch before 1.6, of which the first released
-checkpoints are.
+format with one stream is that of PyTorch before 1.6, which the first released
+checkpoints use.
 """
 
 import zipfile
@@ -38,29 +38,29 @@ _LONGEST_PROGRAM = 2**22
 
 
 class _Place(NamedTuple):
-    """Where the bytes of a storage are."""
+    """The location of a storage's bytes."""
 
     size: int
     read: Callable[[], bytes]
 
 
 def holds_torch_files(directory: Path) -> bool:
-    """Say whether a directory holds pickled weights."""
+    """Return whether a directory contains pickled weights."""
     return any((directory / name).is_file() for name in (SINGLE_FILE, INDEX_FILE))
 
 
 def torch_tensors(directory: Path) -> dict[str, StoredTensor]:
-    """List a checkpoint's tensors.
+    """Return a checkpoint's tensors.
 
     Args:
-        directory: Path. Where `pytorch_model.bin` is, or the index of its shards.
+        directory: Path. It contains `pytorch_model.bin`, or the index of its shards.
 
     Returns:
         The tensors by name.
 
     Raises:
-        ValueError: If a file is damaged, holds anything but tensors, or claims more
-            than it holds.
+        ValueError: If a file is damaged, contains anything but tensors, or claims more
+            than it contains.
     """
     return stored_tensors(directory / SINGLE_FILE, directory / INDEX_FILE, _read_file)
 
@@ -86,7 +86,7 @@ def _from_zip(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, _Place], str]
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         names = {member.filename: member for member in members}
-        # PyTorch compresses nothing, so that whoever does has something to hide.
+        # PyTorch does not compress, so a compressed file is suspicious.
         if any(x.compress_type != zipfile.ZIP_STORED for x in members):
             raise ValueError("its members are compressed")
         if sum(x.file_size for x in members) > size or len(names) < len(members):
@@ -148,7 +148,7 @@ def _from_stream(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, _Place], s
 def _stored(
     path: Path, tensor: Any, places: dict[str, _Place], order: str
 ) -> StoredTensor:
-    """Check what the program says of a tensor against what there is."""
+    """Check a program's description of a tensor against the stored bytes."""
     if not isinstance(tensor, ProgramTensor):
         raise TypeError(f"it holds {type(tensor).__name__}, where tensors are meant")
     storage = tensor.storage

@@ -38,10 +38,10 @@ _CONFIG_FILE = "config.json"
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
 
-# The classes whose heads have the same name, and are told apart by the config.
+# The name shared by heads of several classes, which the config tells apart.
 _AMBIGUOUS_PREFIX = "classifier."
 
-# Which of our arguments their config knows, by our classes.
+# The classes whose labels, activation and dropout are in transformers' config.
 _LABELLED = ("AlbertClassifier", "AlbertTokenClassifier")
 _SETS = "multi_label_classification"
 _WITH_DROPOUT = (*_LABELLED, "AlbertMultipleChoice")
@@ -58,36 +58,36 @@ class TransformersFormat(TabledFormat):
     pooler_rows = names.POOLER_ROWS
 
     def recognizes(self, directory: Path) -> bool:
-        """Say whether a directory holds an ALBERT of transformers."""
+        """Return whether a directory has an ALBERT of transformers."""
         config = read_optional_json(directory / _CONFIG_FILE)
         return config.get("model_type") == "albert"
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
-        """Give the arguments that build the checkpoint's backbone."""
+        """Return the constructor arguments of the checkpoint's backbone."""
         path = directory / _CONFIG_FILE
         arguments = backbone_arguments(self._config(directory), source=str(path))
         _check_groups(arguments["num_layers"], arguments["num_groups"])
         return arguments
 
     def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
-        """List the shapes of the weights in the checkpoint's files."""
+        """Return the shapes of the weights in the checkpoint's files."""
         return [tensor.shape for tensor in self._tensors(directory).values()]
 
     def task_name(self, directory: Path) -> str | None:
-        """Name our class for the checkpoint's head; `None` where it has none."""
+        """Return the name of the task class for the checkpoint's head, or `None`."""
         found = set(self._classes(directory)) - {"AlbertModel"}
         tasks = (head.task for head in self.heads if head.foreign in found)
         return next(tasks, None)
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
-        """Give the arguments of a task class that the checkpoint knows."""
+        """Return the arguments of a task class that the checkpoint defines."""
         config, source = self._config(directory), str(directory / _CONFIG_FILE)
         ours = [cls.__name__ for cls in task.__mro__]
         arguments: dict[str, Any] = {}
         if set(_WITH_DROPOUT) & set(ours):
             key, default = "classifier_dropout_prob", 0.1
             if config.get(key, default) is None:
-                # It stands for that of the encoder there.
+                # In transformers, `None` is the rate of the encoder.
                 key, default = "hidden_dropout_prob", 0.0
             arguments["dropout"] = read_rate(config, key, default, source)
         head = next((head for head in self.heads if head.task in ours), None)
@@ -100,13 +100,13 @@ class TransformersFormat(TabledFormat):
         return arguments
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Say whether a checkpoint's `classifier` is of a head's kind."""
+        """Return whether a checkpoint's `classifier` is of a head's kind."""
         found = self._classes(directory)
         named_alike = any(row.name.startswith(_AMBIGUOUS_PREFIX) for row in head.rows)
         return not (named_alike and found) or head.foreign in found
 
     def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Give the rows of a backbone but for its projection and its pooler."""
+        """Return the rows of a backbone, without its projection and pooler."""
         rows = list(names.EMBEDDING_ROWS)
         for group in range(backbone.num_groups):
             for inner in range(backbone.num_inner_repetitions):
@@ -116,16 +116,16 @@ class TransformersFormat(TabledFormat):
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
-        """Read the tensors that are wanted, under the names of the rows."""
+        """Return the wanted tensors, by the names of the rows."""
         found = self._tensors(directory)
         if not found:
-            # There are no files, and the message says which there might be.
+            # There are no files; this raises an error that names the expected ones.
             found = safetensors_of(directory)
         tensors = {name: found[name].read() for name in found if wanted(name)}
         return _untied(tensors, directory)
 
     def _tensors(self, directory: Path) -> dict[str, StoredTensor]:
-        """List the tensors that there are, under the names of the rows."""
+        """Return the stored tensors, by the names of the rows."""
         found: dict[str, StoredTensor] = {}
         if any(directory.glob("*.safetensors*")):
             found = safetensors_of(directory)
@@ -148,7 +148,7 @@ class TransformersFormat(TabledFormat):
         return tensors
 
     def _check_outputs(self, directory: Path, head: Head, count: int) -> None:
-        """Check the classes of a config before a head of so many is built."""
+        """Check the number of classes in a config before a head is built."""
         stored = self._tensors(directory)
         for row in head.rows:
             shape = stored[row.name].shape if row.name in stored else (count,)
@@ -161,10 +161,10 @@ class TransformersFormat(TabledFormat):
                 raise ValueError(msg)
 
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Read the SentencePiece model of a directory, or make it.
+        """Return the SentencePiece model of a directory, converted if necessary.
 
         Args:
-            directory: Path. Where `spiece.model` is, or else `tokenizer.json`.
+            directory: Path. It contains `spiece.model`, or else `tokenizer.json`.
 
         Returns:
             The model's bytes.
@@ -186,7 +186,7 @@ class TransformersFormat(TabledFormat):
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write what `from_pretrained` of the fitting class loads."""
+        """Write files for `from_pretrained` of the corresponding class."""
         tensors, config = self.dump(model), self.config(model)
         if "AlbertModel" in config["architectures"]:
             tensors = {
@@ -202,7 +202,7 @@ class TransformersFormat(TabledFormat):
             write_tokenizer_files(directory, vocabulary, length)
 
     def config(self, model: keras.Model) -> dict[str, Any]:
-        """Translate a model's arguments into transformers' config.
+        """Translate a model's arguments to transformers' config.
 
         Args:
             model: A backbone or a task.
@@ -211,7 +211,7 @@ class TransformersFormat(TabledFormat):
             The contents of `config.json`.
 
         Raises:
-            ValueError: If transformers cannot compute what the model does.
+            ValueError: If transformers cannot compute the same as the model.
         """
         backbone, head = backbone_of(model), self.head_for(model)
         check_head_epsilon(model, "transformers")
@@ -264,14 +264,14 @@ def _check_activation(model: Any) -> None:
 
 
 def _full(name: str) -> str:
-    """Give a tensor the name that it has in a model with a head."""
+    """Return the name of a tensor in a model with a head."""
     begins = (names.PREFIX, *names.HEAD_PREFIXES)
     bare = name.startswith(("embeddings.", "encoder.", "pooler."))
     return names.PREFIX + name if bare and not name.startswith(begins) else name
 
 
 def _untied(tensors: dict[str, Array], directory: Path) -> dict[str, Array]:
-    """Take second copies away, where they are copies."""
+    """Remove second copies of tied tensors, which must be equal to the first."""
     for copy, original in names.TIED.items():
         if copy not in tensors:
             continue

@@ -1,6 +1,6 @@
-"""transformers' `config.json` for ALBERT, in our words, and back.
+"""Translating transformers' `config.json` for ALBERT, in both directions.
 
-google-research/albert's `albert_config.json` has the same keys; one word differs.
+google-research/albert's `albert_config.json` has the same keys; only "gelu" differs.
 """
 
 import re
@@ -11,7 +11,7 @@ from keras_albert.backbone import AlbertBackbone
 from keras_albert.layers.activations import get_activation
 from keras_albert.presets.model_size import check_sizes
 
-# Our argument, their key, and the value that a config without the key stands for.
+# The argument, the key in the config, and the default if the key is missing.
 _COUNTS = (
     ("vocabulary_size", "vocab_size", 30_000),
     ("num_layers", "num_hidden_layers", 12),
@@ -29,7 +29,7 @@ _RATES = (
     ("attention_dropout", "attention_probs_dropout_prob", 0.0),
     ("layer_norm_epsilon", "layer_norm_eps", 1e-12),
 )
-# Their "gelu" is the erf form, as Keras' is; the other names are all the tanh form.
+# "gelu" and "gelu_python" are the erf form, as in Keras; the other GELUs the tanh form.
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -50,21 +50,21 @@ def backbone_arguments(
     source: str,
     activations: Mapping[str, str] = ACTIVATIONS,
 ) -> dict[str, Any]:
-    """Translate a config into the arguments of `AlbertBackbone`.
+    """Translate a config to the arguments of `AlbertBackbone`.
 
     Args:
         config: dict. The contents of transformers' `config.json`.
-        source: string. What a message calls it.
-        activations: dict. Our names for its activations. Defaults to those of
+        source: string. Its name in messages.
+        activations: dict. The names here of its activations. Defaults to those of
             transformers.
 
     Returns:
-        Keyword arguments. `use_embedding_projection` is `True` whatever the widths,
-        since transformers always projects.
+        Keyword arguments. `use_embedding_projection` is always `True`, since
+        transformers always projects.
 
     Raises:
-        ValueError: If a value is of the wrong kind, or names something that ALBERT
-            does not have here.
+        ValueError: If a value is of the wrong kind, or names something that is not
+            supported here.
 
     Example:
         >>> from keras_albert.conversion.transformers_config import backbone_arguments
@@ -101,15 +101,15 @@ def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> 
 
     Args:
         config: dict. The contents of a `config.json`.
-        key: string. Which of them.
-        default: float. What a config without the key stands for.
-        source: string. What a message calls it.
+        key: string. The key.
+        default: float. The number if the key is missing.
+        source: string. Its name in messages.
 
     Returns:
         The number.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not such a number.
     """
     value = config.get(key, default)
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -121,24 +121,24 @@ def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> 
 def backbone_config(
     backbone: AlbertBackbone, activations: Mapping[str, str] = ACTIVATIONS
 ) -> dict[str, Any]:
-    """Translate a backbone's arguments back.
+    """Translate a backbone's arguments to a config.
 
     Args:
         backbone: `AlbertBackbone`.
-        activations: dict. Our names for the config's activations. Defaults to those
-            of transformers.
+        activations: dict. The names here of the config's activations. Defaults to
+            those of transformers.
 
     Returns:
         A config.
 
     Raises:
-        ValueError: If the config has no word for the activation.
+        ValueError: If the config has no name for the activation.
     """
     own = get_activation(backbone.activation)
-    # By the functions: an activation may have been given as one.
+    # Compared as functions, since an activation may be given as one.
     names = {
         get_activation(ours): theirs
-        # Of several names for one function the first.
+        # Of several names for one function, the first is used.
         for theirs, ours in reversed(list(activations.items()))
     }
     if own not in names:
@@ -156,16 +156,16 @@ def backbone_config(
 def check_groups(
     num_layers: int, num_groups: int, group_of: Callable[[int], int], library: str
 ) -> None:
-    """See that another library spreads layers over groups as we do.
+    """Check that another library assigns layers to the same groups.
 
-    Theirs divide in floating point, which for some numbers comes out one lower;
-    here it is `layer * num_groups // num_layers`.
+    Other libraries divide in floating point, which for some numbers is one too low;
+    here the group is `layer * num_groups // num_layers`.
 
     Args:
         num_layers: int.
         num_groups: int.
-        group_of: Callable of a layer's number. Their formula.
-        library: string. Whose it is.
+        group_of: Callable of a layer's number. The formula of the library.
+        library: string. Its name.
 
     Raises:
         ValueError: If a layer is in another group there.
@@ -189,14 +189,14 @@ def read_labels(
 
     Args:
         config: dict. The contents of transformers' `config.json`.
-        source: string. What a message calls it.
+        source: string. Its name in messages.
 
     Returns:
-        How many there are, and their names; `None` for the names that transformers
-        makes up (`LABEL_0`, ...).
+        Their number, and their names; `None` instead of transformers' default names
+        (`LABEL_0`, ...).
 
     Raises:
-        ValueError: If `id2label` is no list of classes.
+        ValueError: If `id2label` is not a list of classes.
 
     Example:
         >>> from keras_albert.conversion.transformers_config import read_labels
@@ -226,7 +226,7 @@ def read_labels(
 
 
 def label_config(num_classes: int, labels: Any) -> dict[str, Any]:
-    """Translate classes back.
+    """Translate classes to a config.
 
     Args:
         num_classes: int.

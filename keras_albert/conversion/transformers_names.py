@@ -1,18 +1,18 @@
-"""What transformers calls ALBERT's weights."""
+"""transformers' names of ALBERT's weights."""
 
 from keras_albert.conversion.heads import Head
 from keras_albert.conversion.weight_table import IDENTITY, TRANSPOSED, Layout, Row
 
-# What all their ALBERT classes but the bare `AlbertModel` put before each name.
+# The prefix of the backbone's names in all ALBERT classes but `AlbertModel`.
 PREFIX = "albert."
 
-# A buffer that files written by transformers 4 may hold: 0, 1, 2, ...
+# Buffers that files written by transformers 4 may contain; they are no weights.
 BUFFERS = (
     "albert.embeddings.position_ids",
     "albert.embeddings.token_type_ids",
 )
 
-# Second names for one tensor, which a file may hold, or hold instead.
+# Second names of tied tensors, which a file may contain as well, or instead.
 TIED = {
     "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
     "predictions.decoder.bias": "predictions.bias",
@@ -20,12 +20,12 @@ TIED = {
 
 
 def dense_rows(ours: str, theirs: str) -> tuple[Row, ...]:
-    """Give the rows of a dense layer."""
+    """Return the rows of a dense layer."""
     return _pair(ours, theirs, ("kernel", "bias"), TRANSPOSED)
 
 
 def layer_norm_rows(ours: str, theirs: str) -> tuple[Row, ...]:
-    """Give the rows of a layer normalization."""
+    """Return the rows of a layer normalization."""
     return _pair(ours, theirs, ("gamma", "beta"), IDENTITY)
 
 
@@ -41,7 +41,7 @@ def _pair(
 
 EMBEDDING_ROWS = (
     *(
-        # KerasHub gives position embeddings the plain name as well.
+        # KerasHub names the variable of position embeddings `embeddings`, too.
         Row(f"embedding/{ours}/embeddings", f"albert.embeddings.{theirs}.weight")
         for ours, theirs in (
             ("token_embedding", "word_embeddings"),
@@ -71,11 +71,11 @@ _BLOCK_NORMS = (
 
 
 def block_rows(group: int, inner: int) -> list[Row]:
-    """Give the rows of one block.
+    """Return the rows of one block.
 
     Args:
-        group: int. Its group.
-        inner: int. Its place in the group.
+        group: int. The block's group.
+        inner: int. Its index in the group.
 
     Returns:
         The rows.

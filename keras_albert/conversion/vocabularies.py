@@ -1,11 +1,11 @@
-"""Vocabularies of foreign checkpoints, checked where their file is still known."""
+"""Vocabularies of foreign checkpoints, checked with errors that name the file."""
 
 from pathlib import Path
 
 from keras_albert.presets.reading import read_bytes, reading
 from keras_albert.text.vocabulary_file import check_vocabulary
 
-# Of a quarter of a million pieces; ALBERT's have 30,000 and less than a megabyte.
+# The size of a quarter of a million pieces; ALBERT has 30,000, in under a megabyte.
 _MOST_BYTES = 2**25
 
 
@@ -19,7 +19,7 @@ def read_vocabulary_file(path: Path) -> bytes:
         Its bytes.
 
     Raises:
-        ValueError: If it is damaged, larger than any vocabulary, or not of ALBERT.
+        ValueError: If it is damaged, too large, or not a vocabulary of ALBERT.
     """
     proto = read_bytes(path, _MOST_BYTES)
     with reading(path, "Copy or download it again, or pass a `tokenizer` of your own."):

@@ -1,4 +1,4 @@
-"""Weights in one file or in shards, of which the shapes are known before the values."""
+"""Weights in one file or in shards, with shapes that are read before the values."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from keras_albert.presets.stored_weights import check_shard_name
 
 
 class StoredTensor(NamedTuple):
-    """A tensor that a file really holds.
+    """A tensor that a file has been checked to contain.
 
     Attributes:
         shape: Tuple of int.
@@ -27,19 +27,19 @@ def stored_tensors(
     index: Path,
     read_file: Callable[[Path], dict[str, StoredTensor]],
 ) -> dict[str, StoredTensor]:
-    """List the tensors of a file, or of the shards that an index names.
+    """Return the tensors of a file, or of the shards that an index names.
 
     Args:
-        single: Path. The file that holds all of them.
-        index: Path. If there is no such file, the index; shards lie beside it.
-        read_file: Callable of the path of a file, whole or a shard.
+        single: Path. A file of all tensors.
+        index: Path. The index, if there is no such file; its shards are beside it.
+        read_file: Callable of the path of a single file or of a shard.
 
     Returns:
         The tensors by name.
 
     Raises:
         ValueError: If a file is damaged, or the index names files outside the
-            directory, or files or tensors that are not there.
+            directory, or missing files or tensors.
         OSError: If there is neither.
     """
     if single.is_file():

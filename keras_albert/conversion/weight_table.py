@@ -1,4 +1,4 @@
-"""The correspondence of two sets of weights, as data that is read both ways."""
+"""Tables of corresponding weights, for conversion in both directions."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ Tensors: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Layout:
-    """How one array is laid out here and there.
+    """The conversion of an array between two layouts.
 
     Args:
-        to_ours: Callable of the foreign array; returns it in our layout.
-        to_foreign: Callable of our array, the exact inverse.
+        to_ours: Callable of the foreign array; returns it in the layout used here.
+        to_foreign: Callable, the exact inverse.
     """
 
     to_ours: Callable[[Array], Array]
@@ -63,10 +63,10 @@ def split_first(parts: int) -> Layout:
 
 @dataclass(frozen=True)
 class Row:
-    """One weight, under both of its names.
+    """One weight, with both of its names.
 
     Args:
-        variable: string. The path of our variable, as `variables_by_path` gives it.
+        variable: string. The path of the variable, as in `variables_by_path`.
         name: string. The name in the foreign checkpoint.
         layout: `Layout`. Defaults to `IDENTITY`.
     """
@@ -77,11 +77,11 @@ class Row:
 
 
 def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
-    """List a model's weights by their paths within it.
+    """Return a model's weights by their paths within it.
 
     Args:
-        model: `keras.Model`. A built model. The weights of a model inside of it, as
-            the backbone of a task is, keep the paths that they have there.
+        model: `keras.Model`. A built model. The weights of a nested model, such as the
+            backbone of a task, keep their paths in that model.
 
     Returns:
         Paths such as `"embedding/layer_norm/gamma"`, and the variables.
@@ -95,7 +95,7 @@ def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def _scope(layers: list[keras.Layer], weights: list[keras.Variable]) -> str:
-    """Give what stands before all paths of a model made while another was built."""
+    """Return the prefix of all paths of a model created while another was built."""
     own = {id(weight) for weight in weights}
     for layer in layers:
         for weight in layer.weights:
@@ -115,17 +115,17 @@ def load_weights(
     """Copy a foreign checkpoint's tensors into a model, all of them or none.
 
     Args:
-        model: `keras.Model`. Where the tensors go.
+        model: `keras.Model`. The model to load into.
         tensors: dict of NumPy arrays, by foreign name.
-        rows: The table. It has to name each of the model's weights and each of the
+        rows: The table. It must name each of the model's weights and each of the
             tensors once.
-        kept: Paths of our weights that no row names, and that stay as they are.
-            Defaults to none.
-        source: string. What a message calls the checkpoint.
+        kept: Paths of weights that no row names, and that stay unchanged. Defaults to
+            none.
+        source: string. The checkpoint's name in messages.
 
     Raises:
-        ValueError: If a tensor is missing, left over, of another shape, not finite
-            or not numeric, or if the table does not fit the model. Nothing has been
+        ValueError: If a tensor is missing, unexpected, of another shape, not finite
+            or not numeric, or if the table does not fit the model. Nothing is
             assigned then.
 
     Example:
@@ -174,12 +174,12 @@ def load_weights(
 def dump_weights(
     model: keras.Model, rows: Iterable[Row], kept: Collection[str] = ()
 ) -> dict[str, Array]:
-    """Copy a model's weights out, under foreign names and in foreign layouts.
+    """Return copies of a model's weights, by foreign names and in foreign layouts.
 
     Args:
-        model: `keras.Model`. Where the weights are.
-        rows: The table. It has to name each of the model's weights once.
-        kept: Paths of our weights that no row names, and that stay here. Defaults
+        model: `keras.Model`. The model to copy from.
+        rows: The table. It must name each of the model's weights once.
+        kept: Paths of weights that no row names, and that are not copied. Defaults
             to none.
 
     Returns:
@@ -207,7 +207,7 @@ def dump_weights(
 def _checked_table(
     model: keras.Model, rows: Iterable[Row], kept: Collection[str]
 ) -> list[tuple[Row, keras.Variable]]:
-    """Pair each row with its variable, and see that none is left out."""
+    """Pair each row with its variable, and check that none is missing."""
     rows = list(rows)
     variables = variables_by_path(model)
     covered = [row.variable for row in rows] + list(kept)
@@ -233,14 +233,14 @@ def _checked_table(
 
 
 def _foreign_shape(row: Row, variable: keras.Variable) -> tuple[int, ...]:
-    # One byte, however large the variable: only the shape matters.
+    # One byte for a variable of any size: only the shape matters.
     ours = np.broadcast_to(np.int8(0), tuple(variable.shape))
     return row.layout.to_foreign(ours).shape
 
 
 def _unusable(array: Array, dtype: Any) -> str | None:
-    """Say what is wrong with the values, in the dtype that will hold them."""
-    # NumPy does not know that bfloat16, of ml_dtypes, is a floating point type.
+    """Return what is wrong with the values in a dtype, or `None`."""
+    # For NumPy, bfloat16 of ml_dtypes is not a floating point type.
     if "float" not in str(array.dtype):
         return f"not floating point ({array.dtype})"
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Configs that describe what no file beside them can hold."""
+"""Configs of models that the files beside them cannot contain."""
 
 import json
 
@@ -28,7 +28,7 @@ def change(directory, **changes):
         ({"hidden_size": 2**40}, r"describes a model of at least [\d,]+ weights, and"),
         ({"intermediate_size": 10**9}, "describes a model of at least"),
         ({"vocab_size": 10**12}, "describes a model of at least"),
-        # Layers share their weights, so that only a limit tells.
+        # Layers share their weights, so that only a limit can be checked.
         ({"num_hidden_layers": 10**9}, "`num_layers` times.*may be 1000 at most"),
         ({"inner_group_num": 10**6}, "may be 1000 at most"),
         ({"num_hidden_groups": 10**400}, "`num_groups` in"),
@@ -102,7 +102,7 @@ def test_they_are_refused_in_every_format(checkpoint, convert, name):
     config = json.loads(path.read_text())
     if convert is as_keras_hub:
         config["config"][name] *= 10**6
-        # That of the task says the same.
+        # `task.json` must agree.
         task = json.loads((checkpoint / "task.json").read_text())
         task["config"]["backbone"]["config"][name] *= 10**6
         (checkpoint / "task.json").write_text(json.dumps(task))

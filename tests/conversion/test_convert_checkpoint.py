@@ -1,4 +1,4 @@
-"""The command line's `convert`, and what it refuses."""
+"""The command `convert`, and the input that it refuses."""
 
 import json
 
@@ -31,7 +31,7 @@ def source(tiny_proto, tmp_path_factory):
 
 @pytest.fixture
 def spoiled(source, tmp_path):
-    """A copy to spoil, alone in its folder."""
+    """A copy to damage, alone in its folder."""
     directory = tmp_path / "source"
     directory.mkdir()
     for path in source.iterdir():
@@ -59,7 +59,7 @@ def test_a_checkpoint_goes_into_each_format(source, tmp_path, to, capsys):
         rtol=0,
         atol=2e-5,
     )
-    # Neither KerasHub's nor Google's format has a place for names.
+    # Neither KerasHub's nor Google's format stores names.
     names = ("bad", "good") if to in TARGETS[:2] else None
     assert found.labels == names
     assert [path.name for path in tmp_path.iterdir()] == ["target"]

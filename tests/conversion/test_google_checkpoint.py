@@ -1,4 +1,4 @@
-"""Checkpoints of google-research/albert: exact names, both ways."""
+"""Checkpoints of google-research/albert: exact names, reading and writing."""
 
 import json
 import warnings
@@ -36,7 +36,7 @@ def _write(directory, class_name, **arguments):
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """A pretraining checkpoint, to be copied."""
+    """A pretraining checkpoint, which tests copy."""
     directory = tmp_path_factory.mktemp("google")
     arguments = {"num_groups": 2, "num_inner_repetitions": 2}
     return (directory, *_write(directory, "AlbertForPreTraining", **arguments))
@@ -138,7 +138,7 @@ def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
     assert not [name for name in written if "embedding_hidden_mapping_in" in name]
     reloaded = AlbertBackbone.from_preset(tmp_path / "theirs")
     assert reloaded.embedding.projection is None
-    # From transformers, which always projects, and back to one that never does.
+    # From transformers, which always projects, back to a format that does not.
     backbone.export_to_transformers(tmp_path / "hf")
     projecting = AlbertBackbone.from_preset(tmp_path / "hf")
     projecting.export_to_google(tmp_path / "again")

@@ -16,7 +16,7 @@ from keras_albert.conversion.weight_table import variables_by_path
 
 tf = pytest.importorskip("tensorflow")
 
-# Our class, and the class of transformers that computes the same.
+# The class here, and the class of transformers that computes the same.
 SAME = {
     "AlbertPretrainer": "AlbertForPreTraining",
     "AlbertMaskedLM": "AlbertForMaskedLM",
@@ -25,7 +25,7 @@ SAME = {
     "AlbertQuestionAnswerer": "AlbertForQuestionAnswering",
 }
 WIDTH = 16
-# SQuAD v2, which transformers has no class for.
+# SQuAD v2, for which transformers has no class.
 CONDITIONAL = {
     "start_logits/dense/kernel": (WIDTH, 1),
     "start_logits/dense/bias": (1,),
@@ -52,7 +52,7 @@ def _save(directory, class_name, more=None, **arguments):
     options = {"activation": "gelu_new", "num_layers": 2}
     model = transformers_model(class_name, **(options | arguments))
     tensors = google_tensors(model)
-    # That code always has a pooler.
+    # google-research/albert always has a pooler.
     rng = np.random.default_rng(5)
     pooler = {
         "bert/pooler/dense/kernel": (WIDTH, WIDTH),

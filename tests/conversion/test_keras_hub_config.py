@@ -1,4 +1,4 @@
-"""The settings of preprocessors, in KerasHub's presets and back."""
+"""The settings of preprocessors, from KerasHub's presets and to them."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ MASKS = LENGTHS | {
     "mask_token_rate": 0.6,
     "random_token_rate": 0.2,
 }
-# Longer than the rows, and of unequal length, so that both settings show.
+# Longer than the rows and of different lengths, so that both settings have an effect.
 FIRST = ["the children of the village learned to read in the small red school"] * 2
 SECOND = ["nobody asked for the change and the lamps go out", "full by noon"]
 
@@ -58,7 +58,7 @@ def settings_of(preprocessor, names):
 
 
 def assert_same_logits(ours, other):
-    """Of a pair that is too long, through the preprocessor of each side."""
+    """Compare the logits of a pair that is too long, with each side's preprocessor."""
     tokenizer = other.preprocessor.tokenizer
     packer = keras_hub.layers.MultiSegmentPacker(
         sequence_length=other.preprocessor.sequence_length,
@@ -72,7 +72,7 @@ def assert_same_logits(ours, other):
     inputs = {"token_ids": ids, "segment_ids": to_numpy(segments)}
     inputs["padding_mask"] = ids != 0
     if isinstance(ours, AlbertMaskedLM):
-        # What is masked is random; what is cut is not.
+        # Masking is random, truncation is not.
         positions = np.tile(np.arange(1, 5), (2, 1))
         x, _ = ours.preprocessor.encode_for("prediction", (FIRST, SECOND))
         (mine,) = x.pack(np.arange(2), 16)
@@ -106,7 +106,7 @@ def test_settings_of_theirs_are_taken(tiny_proto, tmp_path, kind):
 
 @needs_their_preprocessing
 @pytest.mark.parametrize("kind", KINDS)
-# KerasHub leaves the vocabulary open.
+# KerasHub does not close the vocabulary file.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_settings_of_ours_are_written(tiny_proto, tmp_path, kind):

@@ -1,4 +1,4 @@
-"""KerasHub's task classes, with their heads, both ways."""
+"""KerasHub's task classes with their heads, from KerasHub and to it."""
 
 import importlib.util
 import os
@@ -30,7 +30,7 @@ def _fill(model):
 
 @pytest.fixture(scope="module")
 def presets(tmp_path_factory):
-    """What KerasHub itself writes."""
+    """Presets written by KerasHub."""
     folder = tmp_path_factory.mktemp("keras_hub")
     arguments = SIZES | {"num_groups": 2, "num_inner_repetitions": 2}
     for cls, options in (
@@ -154,7 +154,7 @@ def test_keras_hub_loads_them_without_this_package(tiny_proto, tmp_path):
     text = "In 2011 the CAFÉ opened again"
     assert ids == str(list(map(int, tokenizer(text))))
     np.testing.assert_allclose(
-        np.array(eval(scores)),  # noqa: S307  (our own numbers)
+        np.array(eval(scores)),  # noqa: S307  (printed by this test)
         classifier.predict([text], verbose=0)[0],
         rtol=0,
         atol=2e-5,

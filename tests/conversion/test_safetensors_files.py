@@ -159,7 +159,7 @@ def test_a_tensor_that_is_in_two_shards_is_refused(shards):
     "text",
     [
         *("", "[1]", "{}", '{"weight_map": 3}', '{"weight_map": ["a"]}', "[" * 100_000),
-        # One tensor in two places.
+        # The same tensor twice.
         '{"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}}',
     ],
 )

@@ -1,4 +1,4 @@
-"""transformers' tokenizer files, and the vocabulary that they are made of."""
+"""transformers' tokenizer files, and the vocabulary that they are made from."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_theirs_gives_our_ids(theirs, tokenizer, text):
     assert theirs(text, add_special_tokens=False)["input_ids"] == list(tokenizer(text))
 
 
-# What both know: the pieces' own characters, and some that no piece has.
+# Characters of pieces, and some that no piece contains.
 @given(st.text("abcdefghi ,.\"-()0129'éÉ\u00df\u65e5", max_size=20))
 @settings(deadline=None, max_examples=60, derandomize=True)
 def test_theirs_gives_our_ids_for_any_text(theirs, tokenizer, text):
@@ -100,7 +100,7 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
         2,
         4,
     ]
-    # No table of characters came along, but the rules did.
+    # The file has no table of characters, but it has the rules.
     text = "The Café in the TOWN"
     assert list(made(text)) == list(tokenizer(text))
     assert list(made("``so''")) == list(tokenizer('"so"'))

@@ -1,4 +1,4 @@
-"""Pickled weights: read by hand, never unpickled."""
+"""Pickled weights: interpreted, never unpickled."""
 
 import json
 import pickle
@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 
 class Harmful:
-    """Makes a file as it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path

@@ -27,7 +27,7 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def checkpoint(original, tmp_path):
-    """A fresh copy to spoil."""
+    """A fresh copy to damage."""
     config, tensors = original
     (tmp_path / "config.json").write_text(json.dumps(config))
     save_file(tensors, tmp_path / WEIGHTS)

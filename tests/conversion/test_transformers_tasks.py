@@ -1,4 +1,4 @@
-"""Every class of transformers, with its head, both ways."""
+"""Every class of transformers with its head, from transformers and to it."""
 
 import json
 import warnings
@@ -17,7 +17,7 @@ from keras_albert.presets.checkpoint_formats import find_format
 WEIGHTS = "model.safetensors"
 GROUPS = {"num_groups": 2, "num_inner_repetitions": 2}
 
-# Our class, theirs, and what is special about the model.
+# The class here, the class of transformers, and arguments of the model.
 CASES = [
     ("AlbertClassifier", "AlbertForSequenceClassification", {"num_labels": 3}),
     ("AlbertTokenClassifier", "AlbertForTokenClassification", {"num_labels": 5}),
@@ -45,7 +45,7 @@ def _save(directory, class_name, **arguments):
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """A directory for each of their classes."""
+    """A directory for each class of transformers."""
     folder = tmp_path_factory.mktemp("classes")
     for _, theirs, arguments in CASES:
         _save(folder / theirs, theirs, **arguments)
@@ -79,7 +79,7 @@ def test_a_class_is_the_same_on_both_sides(name, checkpoints, tmp_path):
         )
 
     task.export_to_transformers(tmp_path / "theirs")
-    # Loads without a key missing or left over, and computes the same.
+    # It loads without missing or unexpected keys, and computes the same.
     (again,) = peer_outputs("transformers", task, tmp_path / "theirs", inputs).values()
     for output, value in expected.items():
         np.testing.assert_allclose(again[output], value, rtol=0, atol=1e-6)
@@ -103,7 +103,7 @@ def test_the_config_comes_back(name, checkpoints, tmp_path):
         for place in (directory, tmp_path)
     )
     unlike = {key for key in original if original[key] != written.get(key)}
-    # How they are run, not what they are; ours says that a classifier is one.
+    # These do not change the model; the exported config adds the problem type.
     assert unlike <= {"_name_or_path", "transformers_version", "problem_type"}
     assert find_format(tmp_path).task_name(tmp_path) == (
         None if name == "AlbertTextEmbedder" else name
