@@ -1,4 +1,4 @@
-"""From raw text to a pretrained model: data, optimizer and training."""
+"""Pretraining: preparation of texts, optimizer and training."""
 
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.pretraining.prepare_examples import prepare_examples

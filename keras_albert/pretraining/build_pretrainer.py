@@ -1,4 +1,4 @@
-"""The model of a run, and how it learns."""
+"""Builds and compiles the model of a run."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
 from keras_albert.text.pretrainer_preprocessor import AlbertPretrainerPreprocessor
 
-# The path of a variable that Muon leaves to AdamW; vectors it leaves by itself.
+# Matches the paths of variables that AdamW updates instead of Muon; vectors need none.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"
 
 
@@ -27,17 +27,17 @@ def build_pretrainer(
     sequence_length: int,
     **backbone: Any,
 ) -> Any:
-    """Build the task of a run, of random weights.
+    """Build the task of a run, with random weights.
 
     Args:
         config: `PretrainingConfig`.
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int. Tokens in a row; there are no more position embeddings
-            than that, unless the settings ask for some.
-        **backbone: Arguments of `AlbertBackbone` that count more than the settings.
+        sequence_length: int. Tokens in a row, and the number of position embeddings
+            unless the settings override it.
+        **backbone: Arguments of `AlbertBackbone` that override the settings.
 
     Returns:
-        An `AlbertPretrainer`; an `AlbertMaskedLM` where there is no second task.
+        An `AlbertPretrainer`, or an `AlbertMaskedLM` if there is no second task.
     """
     arguments: dict[str, Any] = {
         "vocabulary_size": tokenizer.vocabulary_size(),
@@ -59,13 +59,13 @@ def build_pretrainer(
 
 
 def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
-    """Say how a task learns, and create the optimizer's variables.
+    """Compile a task, and create the optimizer's variables.
 
     Args:
-        task: What `build_pretrainer` gave.
+        task: The result of `build_pretrainer`.
         config: `PretrainingConfig`.
     """
-    # Not the mean by weight: weights come normalized over all that makes an update.
+    # Not the weighted mean, as weights are normalized over all batches of an update.
     names = list(task.output) if isinstance(task.output, dict) else None
     loss: Any = TokenCrossEntropy()
     metrics: Any = [TokenAccuracy("masked_lm_accuracy")]
@@ -77,20 +77,20 @@ def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
         loss,
         metrics=None,
         weighted_metrics=metrics,
-        # Done by `build_optimizer`, whatever the task's own precision is.
+        # `build_optimizer` does it, whatever the precision of the task.
         auto_scale_loss=False,
     )
     task.optimizer.build(task.trainable_variables)
 
 
 def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
-    """Make the optimizer of a run.
+    """Build the optimizer of a run.
 
     Args:
         config: `PretrainingConfig`.
 
     Returns:
-        An AdamW, a Muon or a `Lamb`; under `mixed_float16` within a loss scale.
+        An AdamW, a Muon or a `Lamb`; in `mixed_float16` within a loss scale.
     """
     several = config.accumulation_steps > 1
     schedule = WarmUpAndDecay(
@@ -105,7 +105,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
         "gradient_accumulation_steps": config.accumulation_steps if several else None,
     }
     if config.ema_momentum:
-        # Keras averages after every batch, and the weights change after several.
+        # Keras updates the average after every batch, and the weights after several.
         momentum = config.ema_momentum ** (1 / config.accumulation_steps)
         arguments |= {"use_ema": True, "ema_momentum": momentum}
     if config.optimizer == "lamb":
@@ -129,8 +129,8 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
         optimizer = adamw(
             schedule, config.weight_decay, beta_2=config.beta_2, **arguments
         )
-    # Keras would put the average in the place of the weights after each call of `fit`,
-    # and a run is made of several.
+    # Keras would replace the weights by the average after each call of `fit`, and a run
+    # consists of several.
     optimizer.finalize_variable_values = lambda variables: None
     if config.precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)

@@ -1,4 +1,4 @@
-"""How devices share the work, by name."""
+"""Device layouts by name."""
 
 import os
 from collections.abc import Callable
@@ -15,19 +15,19 @@ _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
 
 
 def choose_devices(distribution: str) -> Any:
-    """Find the layout of a name; the backend has its engine for each.
+    """Return the device layout of a name, as the backend implements it.
 
-    Call it before anything runs on the backend: where there are several processes,
-    it makes them known to each other.
+    Call it before anything runs on the backend: it connects the processes, if there
+    are several.
 
     Args:
         distribution: string. `"none"` is one device. `"data_parallel"` is all devices,
-            each with its part of a batch: `tf.distribute.MirroredStrategy`, with
+            each with a part of the batch: `tf.distribute.MirroredStrategy`, with
             several processes (`TF_CONFIG`) `MultiWorkerMirroredStrategy`;
-            `keras.distribution.DataParallel` on JAX, with several processes where
+            `keras.distribution.DataParallel` on JAX, with several processes if
             `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `..._NUM_PROCESSES` and
             `..._PROCESS_ID` are set; the processes that `torchrun` started on PyTorch.
-            `"model_parallel:4"` spreads each copy of the model over 4 devices, on JAX.
+            `"model_parallel:4"` splits each copy of the model over 4 devices, on JAX.
             `"tpu"` is a TPU slice: `TPUStrategy` with the resolver on TensorFlow, data
             parallel over all hosts on JAX.
 
@@ -82,7 +82,7 @@ def _tensorflow_mirrored() -> TensorflowReplicas:
 
 
 def _tensorflow_tpu() -> TensorflowReplicas:
-    """Connect to the TPU that the environment names."""
+    """Connect to the TPU that the environment specifies."""
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()

@@ -1,4 +1,4 @@
-"""Documents as they stand in text files, read line by line."""
+"""Reads documents from text files, line by line."""
 
 import gzip
 import hashlib
@@ -11,9 +11,9 @@ from typing import IO, Any, NamedTuple
 
 from keras_albert.pretraining.input_parts import InputPart, beam_filesystems
 
-# A longer line is none of a text; it is skipped without being held.
+# Longer lines are not text; they are skipped without being kept in memory.
 MAX_LINE_BYTES = 2**24
-# A longer document is worked on in sections, so that no document fills the memory.
+# Longer documents are processed in sections, so that no document fills the memory.
 SECTION_CHARACTERS = 2**20
 
 
@@ -21,7 +21,7 @@ class Section(NamedTuple):
     """A document, or a part of a very long one.
 
     Args:
-        key: bytes. 16 that follow from the document's beginning.
+        key: bytes. 16 bytes, computed from the beginning of the document.
         number: int. 0 for the document's first section, and so on.
         lines: list of string. Its paragraphs or sentences.
     """
@@ -36,13 +36,13 @@ def read_documents(
 ) -> Iterator[Section]:
     """Read the documents that begin in a part of a file.
 
-    Each belongs to exactly one part, however the file is cut. Broken lines are
-    skipped and counted.
+    Each document belongs to exactly one part, however the file is split. Broken lines
+    are skipped and counted.
 
     Args:
         part: `InputPart`.
-        text_field: string. Where the text stands in JSON lines.
-        counters: What is counted is added here.
+        text_field: string. The field of the text in JSON lines.
+        counters: The counters to update.
 
     Yields:
         The sections, in order.
@@ -60,7 +60,7 @@ def read_documents(
 @contextmanager
 def _open(part: InputPart) -> Iterator[Any]:
     filesystems = beam_filesystems()
-    # Beam's own reader of compressed files has no limit for a line.
+    # Beam's reader of compressed files does not limit the length of lines.
     with filesystems.open(part.path, compression_type="uncompressed") as stream:
         if not part.is_compressed:
             yield stream
@@ -70,9 +70,9 @@ def _open(part: InputPart) -> Iterator[Any]:
 
 
 class _Lines:
-    """The lines from the first that begins in a part, decoded, until told to stop.
+    """The decoded lines of a file, from the first one that begins in a part.
 
-    Gives `(is_inside, line)`: whether the line begins before the part's end, and its
+    Yields `(is_inside, line)`: whether the line begins before the part's end, and its
     text, or `None` for a line that cannot be read.
     """
 
@@ -86,7 +86,7 @@ class _Lines:
     def __iter__(self) -> Iterator[tuple[bool, str | None]]:
         place, end = self.part.begin, self.part.end
         if place:
-            # The line that reaches into the part belongs to the one before.
+            # A line that begins before the part belongs to the previous part.
             self._stream.seek(place - 1)
             place += self._skip_line() - 1
         while line := self._read_line():
@@ -123,13 +123,13 @@ class _Lines:
 
 
 def _plain_documents(lines: _Lines) -> Iterator[Iterator[str]]:
-    """Give documents as iterators of lines; a document follows a blank line.
+    """Yield documents as iterators of lines; blank lines separate documents.
 
-    It belongs to the part in which the last blank line before it begins.
+    A document belongs to the part in which the last blank line before it begins.
     """
     source = iter(lines)
     if lines.part.begin:
-        # Up to a blank line, the lines are of a document of the part before.
+        # Lines before the first blank line belong to a document of the previous part.
         for is_inside, line in source:
             if not is_inside:
                 return
@@ -170,7 +170,7 @@ def _json_documents(
             continue
         try:
             text = json.loads(line)[text_field]
-            # JSON can write half a surrogate pair, and UTF-8 cannot.
+            # JSON can contain lone surrogates, UTF-8 cannot.
             text.encode("utf-8")
         except (ValueError, RecursionError):
             counters["lines dropped: broken JSON"] += 1

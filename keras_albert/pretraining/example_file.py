@@ -1,4 +1,4 @@
-"""Examples on disk: Arrow files that are read without being loaded."""
+"""Examples in Arrow files, which are memory-mapped."""
 
 from typing import IO, Any, NamedTuple
 
@@ -8,9 +8,9 @@ from keras_albert.presets.needed_packages import check_packages
 from keras_albert.text.token_rows import TokenRows
 from keras_albert.types import Int64Array, IntArray
 
-# Token ids fit into two bytes, as those of all released vocabularies do.
+# Up to this size, token ids fit into two bytes; all released vocabularies do.
 _LARGEST_SHORT = 2**16
-# One file is one batch of this many examples, or of several such.
+# The number of examples in a record batch; a file has one or several.
 BATCH_ROWS = 4096
 
 
@@ -18,9 +18,9 @@ class Example(NamedTuple):
     """Two consecutive segments of a document, in order and unmasked.
 
     Args:
-        token_ids: int32 array `(tokens,)`. Of the first segment, then of the second.
-        boundary: int. Tokens in the first segment.
-        document: int. A 64-bit number of the document.
+        token_ids: int32 array `(tokens,)`. The first segment, then the second.
+        boundary: int. The number of tokens in the first segment.
+        document: int. A 64-bit number that identifies the document.
     """
 
     token_ids: IntArray
@@ -29,10 +29,10 @@ class Example(NamedTuple):
 
 
 def example_schema(vocabulary_size: int) -> Any:
-    """Give the columns of a file of examples.
+    """Return the columns of a file of examples.
 
     Args:
-        vocabulary_size: int. Pieces in the vocabulary.
+        vocabulary_size: int. The number of pieces in the vocabulary.
 
     Returns:
         A `pyarrow.Schema`.
@@ -49,11 +49,11 @@ def example_schema(vocabulary_size: int) -> Any:
 
 
 class ExampleWriter:
-    """Writes a file of examples; it holds no more than some thousand in memory.
+    """Writes a file of examples, with at most some thousands in memory.
 
     Args:
         stream: A binary stream.
-        vocabulary_size: int. Pieces in the vocabulary.
+        vocabulary_size: int. The number of pieces in the vocabulary.
     """
 
     def __init__(self, stream: IO[bytes], vocabulary_size: int) -> None:
@@ -66,7 +66,7 @@ class ExampleWriter:
         self.count = 0
 
     def add(self, example: Example) -> None:
-        """Add one.
+        """Add an example.
 
         Args:
             example: `Example`.
@@ -77,7 +77,7 @@ class ExampleWriter:
             self._write()
 
     def close(self) -> None:
-        """Write what waits, and the file's end; the stream stays open."""
+        """Write the remaining examples and the file's end; the stream stays open."""
         if self._waiting:
             self._write()
         self._writer.close()
@@ -88,7 +88,7 @@ class ExampleWriter:
 
 
 class ExampleFile:
-    """One file of examples, memory-mapped; any row is a slice away.
+    """A memory-mapped file of examples, with access to any row.
 
     Args:
         path: string. An Arrow IPC file that `ExampleWriter` wrote.
@@ -109,7 +109,7 @@ class ExampleFile:
                 "shards that are whole are kept."
             )
             raise ValueError(msg) from error
-        # The rows before each batch, and all of them.
+        # The number of rows before each batch, and in total.
         self._before = np.cumsum([0, *(len(c.boundaries) for c in self._columns)])
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class ExampleFile:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in all examples."""
+        """The number of tokens in all examples."""
         return sum(int(c.offsets[-1] - c.offsets[0]) for c in self._columns)
 
     @property
@@ -127,7 +127,7 @@ class ExampleFile:
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
     def segments(self, row: int) -> tuple[IntArray, IntArray]:
-        """Give both segments of an example, as views into the file.
+        """Return both segments of an example, as views of the file.
 
         Args:
             row: int.
@@ -143,7 +143,7 @@ class ExampleFile:
 
 
 class _Columns(NamedTuple):
-    """The columns of a record batch, as NumPy sees them."""
+    """The columns of a record batch, as NumPy arrays."""
 
     values: Any
     offsets: Any
@@ -154,7 +154,7 @@ class _Columns(NamedTuple):
     def read(cls, batch: Any) -> "_Columns":
         ids = batch.column("token_ids")
         return cls(
-            # `values` is what the offsets count in; `flatten` would shift it.
+            # The offsets refer to `values`; `flatten` would shift it.
             ids.values.to_numpy(),
             ids.offsets.to_numpy(),
             batch.column("boundary").to_numpy(),
@@ -177,7 +177,7 @@ def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
 
 
 def arrow() -> Any:
-    """Import pyarrow, or say where it comes from.
+    """Import pyarrow, or name the extra that installs it.
 
     Returns:
         The module.
@@ -192,10 +192,10 @@ def arrow() -> Any:
 
 
 def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, TokenRows]:
-    """Take examples out of several files.
+    """Read examples from several files.
 
     Args:
-        files: The files; their examples are numbered through.
+        files: The files; their examples are numbered consecutively.
         rows: int64 array `(batch,)`.
 
     Returns:

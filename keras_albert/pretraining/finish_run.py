@@ -1,4 +1,4 @@
-"""What a run leaves when it is over."""
+"""The final evaluation and the results of a run."""
 
 import json
 import shutil
@@ -64,13 +64,13 @@ def finish_run(
     data: PretrainingData,
     held_out: HeldOut,
 ) -> None:
-    """Save the best weights with their story, in one process and on one device.
+    """Save the best weights and the reports, in one process and on one device.
 
     Args:
         task: The trained model.
-        weights: list of arrays. Its best weights, which may be spread over processes
-            in the model itself.
-        scores: dict of float. How they did on held-out documents.
+        weights: list of arrays. Its best weights, which may be distributed over
+            processes in the model itself.
+        scores: dict of float. Their scores on held-out documents.
         config: `PretrainingConfig`.
         recorder: `TrainingRecorder` of the run.
         data: `PretrainingData` that was trained on.
@@ -106,9 +106,9 @@ def _save(
     card: str,
     data: PretrainingData,
 ) -> None:
-    """Save with the card, and move into place what is whole."""
-    # As users want it: how it was trained, in what precision and with what seed, is
-    # no part of the model.
+    """Save the preset with its card, atomically."""
+    # With the usual arguments: how it was trained, in what precision and with what
+    # seed, is not part of the model.
     length = task.backbone.max_sequence_length
     usual = {"dtype": "float32", "remat": False, "unroll": None, "seed": None}
     finished = build_pretrainer(config, data.tokenizer, length, **usual)

@@ -1,4 +1,4 @@
-"""What a run is judged by: a fixed part of the held-out documents."""
+"""The validation set of a run: a fixed part of the held-out documents."""
 
 import math
 from dataclasses import dataclass
@@ -11,27 +11,28 @@ from keras_albert.pretraining.pretraining_data import PretrainingData
 from keras_albert.text.whole_word_masking import MaskingRates
 from keras_albert.types import Batch
 
-# The same for every run, whatever it masks in training, so that runs compare: 15% of
-# the tokens, single words, all of them replaced by [MASK].
+# The same for every run, whatever it masks in training, so that runs are comparable:
+# 15% of the tokens, single words, all of them replaced by [MASK].
 EVALUATION_MASKS = MaskingRates(
     selection=0.15, mask_token=1.0, random_token=0.0, max_ngram=1
 )
 
-# Examples that are masked at a time.
+# The number of examples that are masked together.
 _READ = 256
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out examples as arrays, masked once and for all.
+    """Held-out examples as arrays, with fixed masks.
 
-    Weights are such that averages over batches of any size are averages over the
+    Weights are scaled so that averages over batches of any size are averages over the
     masked tokens, or over the pairs.
 
     Args:
         arrays: `(x, y, sample_weight)`, for `evaluate`.
-        baselines: dict of float. What is reached without reading a text, by metric.
-        characters_per_token: float. Of the masked tokens, a leading space included.
+        baselines: dict of float. The scores without reading the texts, by metric.
+        characters_per_token: float. The mean length of the masked tokens, including a
+            leading space.
     """
 
     arrays: Batch
@@ -46,20 +47,20 @@ class HeldOut:
         batch_size: int,
         sequence_length: int | None,
     ) -> Self:
-        """Take the first examples.
+        """Read the first examples.
 
         Args:
             data: `PretrainingData` of the held-out split.
-            max_examples: int. The most examples.
-            batch_size: int. Examples in a batch; rows that do not count fill up the
-                last one, so that all have one shape.
-            sequence_length: int or `None`. Tokens in a row; `None`, the data's.
+            max_examples: int. The maximum number of examples.
+            batch_size: int. Examples in a batch; rows of weight 0 fill the last one,
+                so that all have the same shape.
+            sequence_length: int or `None`. Tokens in a row; `None` means as prepared.
 
         Returns:
             The examples.
         """
         count = min(max_examples, len(data))
-        # Read in parts of one size, so that masks do not follow from the batch size.
+        # Read in parts of fixed size, so that masks do not depend on the batch size.
         batches = data.batches(_READ, sequence_length, shuffle=False)
         parts = list(map(batches.batch, range(-(-count // _READ))))
         rows = np.minimum(np.arange(-(-count // batch_size) * batch_size), count - 1)
@@ -90,13 +91,13 @@ class HeldOut:
             masked_lm_loss: float. The mean cross-entropy of the masked tokens, in nats.
 
         Returns:
-            Bits per character of the masked tokens, which compare across vocabularies.
+            Bits per character of the masked tokens, comparable across vocabularies.
         """
         return masked_lm_loss / math.log(2) / self.characters_per_token
 
     @property
     def num_masked(self) -> int:
-        """Masked tokens in all."""
+        """The number of masked tokens."""
         return int(np.count_nonzero(_of_masked_tokens(self.arrays[2])))
 
 
@@ -105,6 +106,6 @@ def _of_masked_tokens(values: Any) -> Any:
 
 
 def _most_frequent(labels: Any, weights: Any) -> float:
-    """Score who always gives the commonest answer."""
+    """Return the accuracy of always predicting the most frequent label."""
     counts = np.bincount(labels[weights > 0])
     return float(counts.max() / counts.sum())

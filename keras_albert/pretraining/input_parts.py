@@ -1,4 +1,4 @@
-"""Input files, cut into parts that are worked on apart."""
+"""Splits input files into parts that are processed independently."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ _COMPRESSED = (".gz",)
 
 @dataclass(frozen=True)
 class InputPart:
-    """A range of a file; a compressed file is one whole part.
+    """A range of a file; a compressed file is a single part.
 
     Args:
-        path: string. The file, in any filesystem that Beam knows.
-        size: int. The file's bytes.
-        changed: float. When it was last changed, in seconds.
+        path: string. The file, in any filesystem that Beam supports.
+        size: int. The size of the file in bytes.
+        changed: float. The time of its last change, in seconds.
         begin: int. The first byte of the part.
-        end: int or `None`. The byte behind it; `None` for a compressed file, whose
-            end nobody knows.
+        end: int or `None`. The byte after the part; `None` for a compressed file,
+            whose end is unknown.
     """
 
     path: str
@@ -31,7 +31,7 @@ class InputPart:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the file is packed with gzip."""
+        """Whether the file is compressed with gzip."""
         return self.path.lower().endswith(_COMPRESSED)
 
     @property
@@ -44,14 +44,15 @@ class InputPart:
 
 
 def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
-    """Find the files, and cut them.
+    """Find the files, and split them.
 
     Args:
-        inputs: Paths or globs, in any filesystem that Beam knows.
-        part_size: int. Bytes in a part.
+        inputs: Paths or globs, in any filesystem that Beam supports.
+        part_size: int. The size of a part in bytes.
 
     Returns:
-        The parts, by path and place. A file that two globs match counts once.
+        The parts, sorted by path and position. A file that two globs match is included
+        once.
 
     Raises:
         ValueError: If a path or a glob matches nothing.
@@ -77,7 +78,7 @@ def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
 
 
 def beam_filesystems() -> Any:
-    """Import Beam's filesystems, or say where they come from.
+    """Import Beam's filesystems, or name the extra that installs them.
 
     Returns:
         `apache_beam.io.filesystems.FileSystems`.

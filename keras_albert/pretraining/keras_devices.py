@@ -1,4 +1,4 @@
-"""Training by `keras.distribution`, which runs on JAX."""
+"""Distributed training with `keras.distribution`, on JAX."""
 
 import os
 from contextlib import AbstractContextManager
@@ -13,20 +13,20 @@ from keras_albert.training.metric_state import build_metrics
 from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
 
-# Along which axis a weight of a block is cut, so that no device needs a whole matrix:
-# what goes out of a first product is cut, and what comes into a second one.
+# Matrices of a block are split such that no device needs a whole one: the first of two
+# products along its output axis, the second along its input axis.
 _OUTGOING = "(query|key|value|feedforward_intermediate)"
 _INCOMING = "(attention_output|feedforward_output)"
 
 
 class KerasDevices(OneDevice):
-    """All devices of all processes, as one mesh of copies and parts of the model.
+    """A mesh of all devices of all processes, with copies and parts of the model.
 
     Args:
         parts: int. Devices that share a copy of the blocks: 1 is data parallel. Each
-            holds some of the attention heads and of the feed-forward net. Defaults to
-            `1`.
-        finds_processes: bool. Whether other processes are looked for even where the
+            has a part of the attention heads and of the feed-forward network. Defaults
+            to `1`.
+        finds_processes: bool. Whether to search for other processes even if the
             environment names none, as on a TPU pod. Defaults to `False`.
 
     Raises:
@@ -62,23 +62,23 @@ class KerasDevices(OneDevice):
         self.is_chief = jax.process_index() == 0
         self.num_shards = min(jax.process_count(), shape[0])
         self.shard = self.distribution.data_shard_id
-        # Of this process' rows.
+        # Those that share the rows of this process.
         self.num_replicas = shape[0] // self.num_shards
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Give the distribution's scope."""
+        """Return the distribution's scope."""
         scope: AbstractContextManager[Any] = self.distribution.scope()
         return scope
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Place the metrics too, and check that heads can be shared out.
+        """Create the metrics, and check that heads can be split.
 
         Args:
             model: A compiled model, whose optimizer is built.
-            batch: A batch as it is trained on; see `build_metrics`.
+            batch: A training batch; see `build_metrics`.
 
         Raises:
-            ValueError: If the parts do not divide the number of heads.
+            ValueError: If the number of heads is not a multiple of the parts.
         """
         if model.backbone.num_heads % self.parts:
             msg = (
@@ -89,12 +89,12 @@ class KerasDevices(OneDevice):
         build_metrics(model, batch)
 
     def batches(self, batches: Any, example: Batch) -> Any:
-        """Check that there are as many rows for each device."""
+        """Check that rows can be split equally, and return an input of `fit`."""
         check_rows(example, self.num_replicas)
         return super().batches(batches, example)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
-        """Read variables, each as a whole, from wherever its parts are."""
+        """Return the whole values of variables, gathered from all processes."""
         from jax.experimental import multihost_utils  # noqa: PLC0415
 
         def read(value: Any) -> npt.NDArray[Any]:
@@ -112,7 +112,7 @@ class KerasDevices(OneDevice):
 
 
 def _cut_blocks(mesh: Any) -> Any:
-    """Say along which axis each weight of a block is cut."""
+    """Return the layout of the weights of a block."""
     layouts = keras.distribution.LayoutMap(mesh)
     layouts[f".*/{_OUTGOING}/kernel"] = (None, "model")
     layouts[f".*/{_OUTGOING}/bias"] = ("model",)

@@ -1,4 +1,4 @@
-"""The optimizer of large batches, as ALBERT's reference defines it."""
+"""The LAMB optimizer for large batches, as in ALBERT's reference code."""
 
 import re
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from keras_albert.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class Lamb(keras.optimizers.Optimizer):
-    """LAMB: Adam whose step on each variable is as long as the variable asks for.
+    """LAMB: Adam with the step of each variable scaled by a trust ratio.
 
-    As google-research/albert runs it, which differs from `keras.optimizers.Lamb` in
+    It follows google-research/albert, which differs from `keras.optimizers.Lamb` in
     three points: the moments are not corrected for their bias; weight decay is part
-    of the update, so that the trust ratio sees it; and variables named in `exclude`
-    neither decay nor are adapted (their ratio is 1). The ratio is the norm of the
-    variable over the norm of its update, and 1 where one of them is zero. A matrix
+    of the update, and so affects the trust ratio; and variables in `exclude` are
+    neither decayed nor adapted (their ratio is 1). The ratio is the norm of the
+    variable divided by the norm of its update, or 1 if one of them is zero. A matrix
     that all layers share has one ratio.
 
-    It is made for batches of thousands: the paper trains at 4096 with 0.00176. For
-    other batches scale the rate by the square root of the batch size; for fewer than
-    a few hundred examples AdamW learns faster.
+    It is intended for batches of thousands of examples: the paper uses a rate of
+    0.00176 for 4096. For other sizes scale the rate by the square root of the batch
+    size; for fewer than a few hundred examples AdamW learns faster.
 
     Source: [You et al., 2020](https://arxiv.org/abs/1904.00962), algorithm 2;
     [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1.
@@ -33,18 +33,18 @@ class Lamb(keras.optimizers.Optimizer):
         beta_1: float. Decay of the mean of gradients. Defaults to `0.9`.
         beta_2: float. Decay of the mean of their squares. Defaults to `0.999`.
         epsilon: float. Added to the root of the second mean. Defaults to `1e-6`.
-        decay_rate: float. What part of a variable is added to its update: weight
-            decay. Defaults to `0.01`.
-        exclude: Sequence of string. Regular expressions; a variable whose name holds
-            one is not decayed and not adapted. Defaults to
-            `("bias", "gamma", "beta")`: all biases, and LayerNorms.
+        decay_rate: float. Weight decay: the fraction of a variable that is added to
+            its update. Defaults to `0.01`.
+        exclude: Sequence of string. Regular expressions; variables whose names contain
+            a match are neither decayed nor adapted. Defaults to
+            `("bias", "gamma", "beta")`: all biases and LayerNorms.
         name: string. Defaults to `"lamb"`.
-        **kwargs: `global_clipnorm`, `gradient_accumulation_steps` and whatever else a
-            Keras optimizer takes, but for `weight_decay`.
+        **kwargs: `global_clipnorm`, `gradient_accumulation_steps` and other arguments
+            of Keras optimizers, except `weight_decay`.
 
     Raises:
-        ValueError: If a number is out of range, or `weight_decay` is given, which in
-            Keras is a decay outside the trust ratio.
+        ValueError: If a number is out of range, or `weight_decay` is given, which
+            Keras applies outside the trust ratio.
 
     Example:
         >>> import keras
@@ -103,7 +103,7 @@ class Lamb(keras.optimizers.Optimizer):
         ]
 
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Any) -> None:
-        """Move one variable."""
+        """Update one variable."""
         index = self._get_variable_index(variable)
         mean, square = self._means[index], self._squares[index]
         rate = ops.cast(learning_rate, variable.dtype)
@@ -117,7 +117,7 @@ class Lamb(keras.optimizers.Optimizer):
         self.assign_sub(variable, rate * update)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the arguments of the constructor."""
         config: dict[str, Any] = super().get_config()
         del config["weight_decay"]
         config.update(
@@ -134,7 +134,7 @@ def _trust_ratio(variable: Any, update: Tensor) -> Tensor:
     weight_norm = ops.sqrt(ops.sum(ops.square(variable)))
     update_norm = ops.sqrt(ops.sum(ops.square(update)))
     is_defined = ops.logical_and(weight_norm > 0, update_norm > 0)
-    # No division by zero, not even in the branch that is not taken.
+    # Avoids division by zero in the branch that is not selected, too.
     return ops.where(is_defined, weight_norm, 1.0) / ops.where(
         is_defined, update_norm, 1.0
     )

@@ -1,4 +1,4 @@
-"""The sizes that can be pretrained by name."""
+"""Named model sizes for pretraining."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _OURS: dict[str, dict[str, Any]] = {
 
 def _published(size: str) -> dict[str, Any]:
     arguments = architecture(size)
-    # It follows from the data's vocabulary.
+    # It depends on the data.
     del arguments["vocabulary_size"]
     return arguments
 

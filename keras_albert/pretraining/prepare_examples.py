@@ -1,4 +1,4 @@
-"""The pipeline from text files to examples, on Apache Beam."""
+"""The Apache Beam pipeline from text files to examples."""
 
 import os
 import re
@@ -28,9 +28,9 @@ from keras_albert.pretraining.prepared_metadata import (
 from keras_albert.pretraining.sentence_pairs import PairSettings
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 
-# Some seconds to some minutes of work, and shards of a like size.
+# Seconds to minutes of work per part, and shards of similar size.
 PART_SIZE = 64 * 2**20
-# What Beam adds to an error.
+# Beam appends this to error messages.
 _WHERE = " [while running "
 _REPORT = re.compile(r"\d{5,}\.json")
 _SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}-of-\d{{5,}}\.arrow")
@@ -51,40 +51,41 @@ def prepare_examples(
 ) -> PreparedMetadata:
     r"""Prepare texts for `PretrainingData`.
 
-    Each part of the input writes its own shards, of both splits, and no more than a
-    section of a document is in memory. The examples follow from the documents, the
-    vocabulary and the settings alone, however they are cut and whoever works on them.
-    Parts that are finished are not worked on again; a shard appears when it is whole.
+    Each part of the input has separate shards, for both splits, and at most a section
+    of a document is in memory. The examples depend only on the documents, the
+    vocabulary and the settings, not on the parts or the workers. Finished parts are
+    not processed again; shards are written atomically.
 
     Args:
-        inputs: Paths or globs of text files, plain or `.gz`, a paragraph or a sentence
-            a line and a blank line between documents; or of JSON lines (`.jsonl`,
-            `.jsonl.gz`), a document each. In any filesystem that Beam knows.
+        inputs: Paths or globs of text files, plain or `.gz`, with a paragraph or a
+            sentence per line and a blank line between documents; or of JSON lines
+            (`.jsonl`, `.jsonl.gz`) with a document per line. In any filesystem that
+            Beam supports.
         output: string or path. A directory, likewise.
         vocabulary: A SentencePiece model for `AlbertTokenizer`, as a path or bytes; or
-            a preset, as `from_preset` takes it, to go on from with its vocabulary.
-        sequence_length: int. The longest row, special tokens counted. Defaults to
-            `512`.
-        held_out: float. The part of the documents that goes into the other split.
-            A document's text alone decides. Defaults to `0.01`.
-        short_seq_prob: float. How many rows are made shorter at random. Defaults to
+            a preset to continue from, as `from_preset` takes it.
+        sequence_length: int. The maximum length of rows, including special tokens.
+            Defaults to `512`.
+        held_out: float. The fraction of the documents in the held-out split, chosen by
+            the documents' text alone. Defaults to `0.01`.
+        short_seq_prob: float. The probability that a row is made shorter. Defaults to
             `0.1`.
         seed: int. Defaults to `0`.
-        language: string. The code of the texts' language, by which sentences are
-            split. Defaults to `"en"`.
-        text_field: string. Where the text stands in JSON lines. Defaults to `"text"`.
-        part_size: int. Bytes of a plain file that make a part; a compressed file is
-            one whole part. Defaults to 64 MiB.
-        pipeline_options: `apache_beam` `PipelineOptions`, or a dict of such, or
-            `None`: one process of this machine. Defaults to `None`.
+        language: string. The code of the texts' language, for splitting sentences.
+            Defaults to `"en"`.
+        text_field: string. The field of the text in JSON lines. Defaults to `"text"`.
+        part_size: int. The size of parts of plain files in bytes; a compressed file is
+            a single part. Defaults to 64 MiB.
+        pipeline_options: `apache_beam` `PipelineOptions`, a dict of such options, or
+            `None` for one process on this machine. Defaults to `None`.
 
     Returns:
-        What `metadata.json` says: the shards, the settings and the counters.
+        The contents of `metadata.json`: the shards, the settings and the counters.
 
     Raises:
         ImportError: If Beam is not installed.
         ValueError: If an input matches nothing, there is no vocabulary, a number is
-            out of range, or the texts give no example.
+            out of range, or the texts yield no example.
 
     Example:
         >>> import tempfile
@@ -128,13 +129,13 @@ def _run(
     from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
 
     if not isinstance(pipeline_options, PipelineOptions):
-        # In this process: Beam's own default looks for a server to download.
+        # In this process, as Beam's default runner tries to download a server.
         pipeline_options = PipelineOptions(
             flags=[], **{"runner": "FnApiRunner"} | dict(pipeline_options or {})
         )
 
     class Prepare(beam.DoFn):
-        """Prepares one part an element."""
+        """Prepares one part per element."""
 
         def setup(self) -> None:
             self.preparation = PartPreparation(settings)
@@ -157,10 +158,10 @@ def _run(
 
 
 def _raised_by_worker(error: BaseException) -> BaseException:
-    """Find what a worker raised, Ctrl-C too, in what Beam makes of it."""
+    """Extract a worker's exception, including Ctrl-C, from Beam's exception."""
     while _WHERE in str(error) and error.__context__ is not None:
         error = error.__context__
-    # Another process' error is a text, with its traceback.
+    # An error of another process is a text with a traceback.
     last = re.findall(rf"^(\w+): (.*){re.escape(_WHERE)}", str(error), re.MULTILINE)
     if last:
         name, words = last[-1]
@@ -178,7 +179,7 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
             return _vocabulary_of_preset(path)
         with filesystems.open(path) as stream:
             vocabulary = stream.read()
-    # With the text rules written in, as the workers and the readers take it.
+    # With the text rules included, as workers and readers need it.
     proto: bytes = AlbertTokenizer(vocabulary).proto
     return proto
 
@@ -197,7 +198,7 @@ def _vocabulary_of_preset(preset: str) -> bytes:
 
 
 def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
-    """Take away the metadata of an earlier run, unless it is of these very parts."""
+    """Delete the metadata of an earlier run, unless it has the same parts."""
     filesystems = beam_filesystems()
     reports = [
         read_report(path_in(settings.output, PARTS_FOLDER, part_report(number)))
@@ -213,7 +214,7 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
 
 
 def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMetadata:
-    """Write what the directory is, when all of it is there."""
+    """Write the vocabulary and the metadata, when all parts are finished."""
     output = settings.output
     counters: Counter[str] = Counter()
     for number in range(len(parts)):
@@ -254,7 +255,7 @@ def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMe
 
 
 def _delete_stale(settings: PreparationSettings, shards: set[str]) -> None:
-    """Delete what was written for other parts, or by a run that was killed."""
+    """Delete files of other parts and of killed runs."""
     filesystems = beam_filesystems()
     reports = {part_report(number) for number in range(settings.num_parts)}
     folder = path_in(settings.output, PARTS_FOLDER)

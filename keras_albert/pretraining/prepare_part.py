@@ -1,4 +1,4 @@
-"""A part of the input made into shards, whole or not at all."""
+"""Converts a part of the input to shards, atomically."""
 
 import hashlib
 import json
@@ -22,22 +22,22 @@ from keras_albert.pretraining.prepared_metadata import (
 from keras_albert.pretraining.sentence_pairs import PairSettings, SentencePairs
 from keras_albert.text.albert_tokenizer import AlbertTokenizer
 
-# Beside the shards: what is being written, and what is known of finished parts.
+# Folders beside the shards: unfinished files, and reports of finished parts.
 TEMPORARY_FOLDER = "temporary"
 PARTS_FOLDER = "parts"
 
 
 @dataclass(frozen=True)
 class PreparationSettings:
-    """What the examples follow from, besides the texts.
+    """The settings that determine the examples, besides the texts.
 
     Args:
-        output: string. A directory, in any filesystem that Beam knows.
+        output: string. A directory, in any filesystem that Beam supports.
         vocabulary: bytes. A SentencePiece model.
         pairs: `PairSettings`.
-        held_out: float. The part of the documents that is never trained on.
-        text_field: string. Where the text stands in JSON lines.
-        num_parts: int. How many parts there are.
+        held_out: float. The fraction of the documents that is never trained on.
+        text_field: string. The field of the text in JSON lines.
+        num_parts: int. The number of parts.
     """
 
     output: str
@@ -48,7 +48,7 @@ class PreparationSettings:
     num_parts: int
 
     def fingerprint(self, part: InputPart) -> str:
-        """Give a number that is another one if a part's shards would be.
+        """Return a fingerprint that changes if the shards of a part would change.
 
         Args:
             part: `InputPart`.
@@ -63,7 +63,7 @@ class PreparationSettings:
 
 
 class PartPreparation:
-    """Prepares parts of the input, one after the other.
+    """Prepares parts of the input.
 
     Args:
         settings: `PreparationSettings`.
@@ -75,14 +75,14 @@ class PartPreparation:
         self._pairs = SentencePairs(self._tokenizer, settings.pairs)
 
     def __call__(self, number: int, part: InputPart) -> Counter[str]:
-        """Write a part's shards, unless they are there already.
+        """Write the shards of a part, unless it is finished.
 
         Args:
-            number: int. The part's.
+            number: int. The number of the part.
             part: `InputPart`.
 
         Returns:
-            What was counted, of a finished part too.
+            The counters, also of a finished part.
         """
         fingerprint = self.settings.fingerprint(part)
         report = path_in(self.settings.output, PARTS_FOLDER, part_report(number))
@@ -102,7 +102,7 @@ class PartPreparation:
         return counters
 
     def _split_of(self, section: Section) -> Split:
-        # Of other bytes than those that the examples' randomness follows from.
+        # By the second half of the key; the first half identifies the document.
         place = int.from_bytes(section.key[8:], "little") / 2**64
         return "held_out" if place < self.settings.held_out else "train"
 
@@ -122,24 +122,24 @@ class PartPreparation:
 
 
 def part_report(number: int) -> str:
-    """Name the file in which a finished part is reported."""
+    """Return the file name of the report of a finished part."""
     return f"{number:05d}.json"
 
 
 def path_in(directory: str, *names: str) -> str:
-    """Join a path of any filesystem."""
+    """Join path components of any filesystem."""
     path: str = beam_filesystems().join(directory, *names)
     return path
 
 
 def read_report(path: str) -> dict[str, Any]:
-    """Read what is known of a finished part.
+    """Read the report of a part.
 
     Args:
         path: string.
 
     Returns:
-        Its fingerprint and counters; nothing if it is not finished.
+        Its fingerprint and counters; an empty dict if it is not finished.
     """
     filesystems = beam_filesystems()
     if not filesystems.exists(path):
@@ -151,18 +151,18 @@ def read_report(path: str) -> dict[str, Any]:
 
 @contextmanager
 def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
-    """Open files that appear under their names when the block ends well.
+    """Open files that appear under their names when the block succeeds.
 
     Args:
-        output: string. The directory of all that is written.
-        paths: The names, which may be there and are then replaced.
+        output: string. The output directory.
+        paths: The names; existing files are replaced.
 
     Yields:
         Binary streams.
     """
     filesystems = beam_filesystems()
     folder = path_in(output, TEMPORARY_FOLDER)
-    # A runner may work twice on the same part at the same time.
+    # A runner may process the same part twice at the same time.
     temporary = [path_in(folder, uuid.uuid4().hex) for _ in paths]
     for directory in {folder} | {filesystems.split(path)[0] for path in paths}:
         make_directory(directory)
@@ -183,13 +183,13 @@ def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
 
 
 def make_directory(path: str) -> None:
-    """Make a directory where the filesystem has such, unless it is there.
+    """Make a directory, unless it exists or the filesystem has none.
 
     Args:
         path: string.
 
     Raises:
-        NotADirectoryError: If there is a file.
+        NotADirectoryError: If there is a file with this name.
         OSError: If it cannot be made.
     """
     filesystems = beam_filesystems()

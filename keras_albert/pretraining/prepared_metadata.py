@@ -1,4 +1,4 @@
-"""What a directory of prepared examples says of itself."""
+"""The metadata of a directory of prepared examples."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 def shard_name(split: Split, number: int, num_shards: int) -> str:
-    """Name a shard.
+    """Return the file name of a shard.
 
     Example:
         >>> shard_name("train", 0, 8)
@@ -25,16 +25,15 @@ def shard_name(split: Split, number: int, num_shards: int) -> str:
 
 @dataclass(frozen=True)
 class PreparedMetadata:
-    """What was prepared, and how.
+    """The metadata of prepared examples.
 
     Args:
-        sequence_length: int. The longest row that the examples fill, special tokens
-            counted.
-        vocabulary_size: int. Pieces in the vocabulary.
+        sequence_length: int. The maximum length of rows, including special tokens.
+        vocabulary_size: int. The number of pieces in the vocabulary.
         shards: dict. The files of each split, in order.
-        settings: dict. What else the examples follow from: the seed, the rates.
-        counters: dict of int. Documents, sentences, tokens, examples, and what was
-            left out, and why.
+        settings: dict. Other settings that determine the examples: the seed, the rates.
+        counters: dict of int. Numbers of documents, sentences, tokens and examples,
+            and of what was dropped, by reason.
     """
 
     sequence_length: int
@@ -44,12 +43,12 @@ class PreparedMetadata:
     counters: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Write it as JSON."""
+        """Return the metadata as JSON."""
         return json.dumps({"format_version": FORMAT_VERSION} | asdict(self), indent=2)
 
     @classmethod
     def read(cls, directory: Path) -> "PreparedMetadata":
-        """Read a directory's.
+        """Read the metadata of a directory.
 
         Args:
             directory: Path.
@@ -58,7 +57,7 @@ class PreparedMetadata:
             The metadata.
 
         Raises:
-            ValueError: If it is not there, or a later version wrote it.
+            ValueError: If it is missing or damaged, or has another format version.
         """
         path = directory / METADATA_FILE
         if not path.is_file():

@@ -23,9 +23,9 @@ from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.stop_signals import StopSignals
 from keras_albert.types import Batch
 
-# Settings that a run may be gone on with after they were changed: they move files,
-# share out work or save memory. The rate and the limit of gradients are what helps a
-# run whose loss became infinite.
+# Settings that may change when a run is resumed: they move files, distribute work or
+# save memory. Changing the rate and the clipping of gradients can help a run whose loss
+# became infinite.
 _MAY_CHANGE = {
     "data",
     "output",
@@ -39,32 +39,32 @@ _MAY_CHANGE = {
 
 
 def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, float]:
-    """Pretrain a model, or go on with a run that was stopped.
+    """Pretrain a model, or resume an interrupted run.
 
-    `config.output` gets checkpoints and the curve in `training/` while it runs, and at
-    the end `preset/` with a model card, `report.json`, `curve.csv` and, where
-    matplotlib is installed, `curve.png`. Where the package `tensorboard` is installed,
-    `tensorboard/` holds the curve too.
+    `config.output` receives checkpoints and the curve in `training/` during the run,
+    and at the end `preset/` with a model card, `report.json`, `curve.csv` and, if
+    matplotlib is installed, `curve.png`. If `tensorboard` is installed, the curve is
+    also written to `tensorboard/`.
 
-    Whatever ends the process, the same call goes on from the last checkpoint, and
-    nothing comes out otherwise than without the stop. Ctrl-C and SIGTERM write a
-    checkpoint first.
+    After any interruption, the same call resumes from the last checkpoint, with the
+    same result as without the interruption. Ctrl-C and SIGTERM write a checkpoint
+    first.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942).
 
     Args:
         config: `PretrainingConfig`.
-        verbose: As of `keras.Model.fit`. Defaults to `"auto"`.
+        verbose: As in `keras.Model.fit`. Defaults to `"auto"`.
 
     Returns:
-        The best weights' losses and accuracies on held-out documents.
+        Losses and accuracies of the best weights on held-out documents.
 
     Raises:
-        FloatingPointError: If the loss or a weight becomes infinite or no number. The
-            last good checkpoint stays.
+        FloatingPointError: If the loss or a weight becomes infinite or NaN. The last
+            good checkpoint is kept.
         KeyboardInterrupt: After Ctrl-C or SIGTERM.
-        ValueError: If `config.output` holds a finished run or another one, or the
-            data are not what the settings need.
+        ValueError: If `config.output` has a finished run or one with other settings,
+            or the data do not fit the settings.
     """
     folder = RunFolder(Path(config.output))
     folder.check_unfinished()
@@ -89,7 +89,7 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
             before, task = task, build_pretrainer(stage.config, data.tokenizer, length)
             if config.preset is not None and before is None and checkpoint is None:
                 load_starting_weights(task, config.preset)
-            # The rate and all else that updates follow belong to the whole run.
+            # The rate and the other settings of updates belong to the whole run.
             compile_pretrainer(task, config)
             batches = stage.batches()
             devices.prepare(task, batches.batch(0, devices.shard, devices.num_shards))
@@ -103,7 +103,7 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
         last = stages[-1].config
         scores = judge_best(task, last, recorder, held_out)
         weights = devices.values(task.weights)
-    # Outside the scope: the finished model is of one process.
+    # Outside the scope, as a single process builds the finished model.
     if devices.is_chief:
         finish_run(task, weights, scores, config, recorder, data, held_out)
     devices.barrier()

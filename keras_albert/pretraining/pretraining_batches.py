@@ -1,4 +1,4 @@
-"""Batches of masked pairs, each a function of its number."""
+"""Batches of masked pairs, each determined by its number."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,7 +15,7 @@ from keras_albert.types import Batch, Int64Array
 
 
 class PairSource(Protocol):
-    """Where pairs come from; `PretrainingData` is one."""
+    """A source of pairs, such as `PretrainingData`."""
 
     tokenizer: Any
     masking: WholeWordMasking
@@ -24,32 +24,32 @@ class PairSource(Protocol):
     seed: int
 
     def __len__(self) -> int:
-        """Count the examples."""
+        """Return the number of examples."""
 
     def segments(self, rows: Int64Array) -> tuple[TokenRows, TokenRows]:
-        """Give both segments of some examples."""
+        """Return both segments of some examples."""
 
     def other_documents(
         self, rows: Int64Array, generator: np.random.Generator
     ) -> Int64Array:
-        """Draw for each example one of another document."""
+        """Draw for each example one from another document."""
 
 
 class PretrainingBatches:
-    """Batches by number, from 0 on; see `PretrainingData.batches`.
+    """Batches by number, counted from 0; see `PretrainingData.batches`.
 
-    `batch(step)` depends on nothing but the data, its seed and the arguments: to go
-    on after a stop is to ask for the next number. Masks are drawn for the whole step
-    of the optimizer, so that processes which take a part each have parts of the same.
+    `batch(step)` depends only on the data, its seed and the arguments, so that a
+    resumed run continues with the next number. Masks are drawn for a whole optimizer
+    step, so that processes with a part each have parts of the same batch.
 
-    `x` holds `token_ids`, `segment_ids`, `padding_mask` `(rows, sequence_length)` and
-    `mask_positions` `(rows, slots)`. `y` and `sample_weight` are dicts of `masked_lm`
-    `(rows, slots)` and the second task `(rows,)`, or `masked_lm`'s alone if there is
-    none.
+    `x` contains `token_ids`, `segment_ids`, `padding_mask` `(rows, sequence_length)`
+    and `mask_positions` `(rows, slots)`. `y` and `sample_weight` are dicts of
+    `masked_lm` `(rows, slots)` and the second task `(rows,)`, or the array of
+    `masked_lm` if there is none.
 
     Weights: the mean over all cells of `weight * loss`, averaged over the batches and
-    processes of an optimizer's step, is the mean over its masked tokens, or pairs.
-    Without `shuffle` weights are 1 and 0: divide the sum by theirs.
+    processes of an optimizer step, is the mean over its masked tokens, or pairs.
+    Without `shuffle`, weights are 1 and 0: divide the sum by that of the weights.
 
     Args:
         data: `PretrainingData`.
@@ -80,27 +80,27 @@ class PretrainingBatches:
         self._special = SpecialIds(
             tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
         )
-        # Nothing but savings: what was last computed, by its number.
+        # Caches of the last results, by number.
         self._order = lru_cache(maxsize=2)(self._new_order)
         self._whole = lru_cache(maxsize=1)(self._new_whole)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches in which each example has been seen."""
+        """The number of batches that contain all examples."""
         return -(-len(self.data) // self.batch_size)
 
     @property
     def slots(self) -> int:
-        """Predictions in a row, empty ones counted."""
+        """The number of predictions in a row, including empty ones."""
         return self.data.masking.rates.slots(self.sequence_length)
 
     def batch(self, step: int, shard: int = 0, num_shards: int = 1) -> Batch:
-        """Give a batch, or a process's part of it.
+        """Return a batch, or the part of a process.
 
         Args:
             step: int. The number of the batch.
-            shard: int. Which part. Defaults to `0`.
-            num_shards: int. How many parts. Defaults to `1`.
+            shard: int. The number of the part. Defaults to `0`.
+            num_shards: int. The number of parts. Defaults to `1`.
 
         Returns:
             `(x, y, sample_weight)`, NumPy arrays.
@@ -124,18 +124,18 @@ class PretrainingBatches:
         shard: int = 0,
         num_shards: int = 1,
     ) -> Any:
-        """Give the batches as a `tf.data.Dataset`.
+        """Return the batches as a `tf.data.Dataset`.
 
         Args:
-            start: int. The first batch's number. Defaults to `0`.
-            stop: int or `None`. The number behind the last one. Defaults to `None`:
+            start: int. The number of the first batch. Defaults to `0`.
+            stop: int or `None`. The number after the last batch. Defaults to `None`,
                 one epoch.
             shard: int. As in `batch`. Defaults to `0`.
             num_shards: int. As in `batch`. Defaults to `1`.
 
         Returns:
-            A dataset of `(x, y, sample_weight)`, of static shapes, without an option
-            set: add `prefetch`, `with_options` as you need.
+            A dataset of `(x, y, sample_weight)` with static shapes and without
+            options: add `prefetch`, `with_options` as needed.
         """
         import tensorflow as tf  # noqa: PLC0415
 
@@ -152,7 +152,7 @@ class PretrainingBatches:
         return tf.data.Dataset.from_generator(generate, output_signature=signature)
 
     def _new_whole(self, number: int) -> Batch:
-        """Make all batches of one step of the optimizer."""
+        """Make all batches of one optimizer step."""
         count = self.batch_size * self.accumulation_steps
         places = number * count + np.arange(count)
         epochs, within = np.divmod(places, len(self.data))
@@ -164,12 +164,12 @@ class PretrainingBatches:
                 rows[here] = self._order(epoch)[within[here]]
             real = np.ones(count, np.float32)
         else:
-            # Behind the last example stand some that do not count.
+            # The last example is followed by rows of weight 0.
             rows, real = within, (epochs == 0).astype(np.float32)
         return self._masked(rows, real, np.random.default_rng(entropy))
 
     def _new_order(self, epoch: int) -> Int64Array:
-        # A third number keeps these apart from the masks' states.
+        # The third number distinguishes this seed from those of masks.
         generator = np.random.default_rng([self.data.seed, epoch, 1])
         return generator.permutation(len(self.data))
 
@@ -203,7 +203,7 @@ class PretrainingBatches:
         rows: Int64Array,
         generator: np.random.Generator,
     ) -> tuple[TokenRows, TokenRows]:
-        """Say what stands in place of half of the pairs."""
+        """Return the pairs that replace half of the given ones."""
         first, second = pairs
         if self.data.second_task == "sentence_order":
             return second, first
@@ -227,9 +227,9 @@ class PretrainingBatches:
 
 
 def _of_lengths(pairs: tuple[TokenRows, TokenRows], lengths: Int64Array) -> TokenRows:
-    """Cut texts of given lengths, so that these do not tell where they are from.
+    """Cut texts of given lengths, so that lengths do not reveal the replacement.
 
-    Each begins where its second segment does, or earlier if that is too short.
+    Each begins with the second segment, or earlier if that is too short.
     """
     both = zip(*(rows.to_lists() for rows in pairs), strict=True)
     texts = []

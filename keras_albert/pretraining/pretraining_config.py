@@ -1,4 +1,4 @@
-"""Everything that makes one pretraining run this run and no other."""
+"""All settings of a pretraining run."""
 
 import json
 import tomllib
@@ -19,7 +19,7 @@ _CHOICES = {
     "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
     "second_task": ("sentence_order", "next_sentence", "none"),
 }
-# What a stage may set for itself: nothing that changes the variables of the model.
+# The settings of a stage; none of them changes the variables of the model.
 _OF_STAGES = ("steps", "batch_size", "sequence_length", "masked", "max_ngram")
 _OF_STAGES_BACKBONE = ("num_layers",)
 
@@ -36,76 +36,77 @@ _AT_LEAST_ONE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingConfig:
-    """The settings of `pretrain`, checked when they are made.
+    """The settings of `pretrain`, validated on construction.
 
     The defaults suit one device and batches of tens or a few hundred examples. For
-    batches of thousands take `optimizer="lamb"`, whose rate by default is the paper's
+    batches of thousands use `optimizer="lamb"`, whose default rate is the paper's
     0.00176 at 4,096, scaled by the square root of the batch size.
 
     Args:
         data: string. The directory that `keras-albert prepare` wrote.
-        output: string. The directory for the model; the same one goes on with a run.
+        output: string. The directory for the model; an interrupted run in it is
+            resumed.
         size: string. "tiny", "small", "base", "large", "xlarge" or "xxlarge".
             Defaults to `"base"`.
-        preset: string or `None`. What `from_preset` takes: a model to go on from, with
-            the vocabulary of the data; it says the size too. Defaults to `None`,
+        preset: string or `None`. A model to start from, as `from_preset` takes it, with
+            the vocabulary of the data; it determines the size. Defaults to `None`,
             random weights.
-        backbone: dict. Arguments of `AlbertBackbone` that differ from the size's, or
-            the preset's. Defaults to `{}`.
+        backbone: dict. Arguments of `AlbertBackbone` that override those of the size
+            or the preset. Defaults to `{}`.
         steps: int. Updates of the weights. Defaults to `125_000`.
-        batch_size: int. Examples an update, on all devices together. Defaults to
+        batch_size: int. Examples per update, on all devices together. Defaults to
             `64`.
         accumulation_steps: int. Parts of a batch that pass through the model one
             after the other, to save memory. Defaults to `1`.
         sequence_length: int or `None`. Tokens in a row. Defaults to `None`, the
-            data's.
-        stages: list of dict. Parts of the run with settings of their own, one after
-            the other: `steps`, `batch_size`, `sequence_length`, `masked`, `max_ngram`,
-            and in `backbone` `num_layers`, since layers share their weights. The last
-            one takes the steps that remain. Weights and the optimizer's state
-            pass from one to the next, and the learning rate follows the whole run.
-            Defaults to `()`, one stage.
+            prepared length.
+        stages: list of dict. Consecutive parts of the run with separate settings:
+            `steps`, `batch_size`, `sequence_length`, `masked`, `max_ngram`, and in
+            `backbone` `num_layers`, since layers share their weights. The last one
+            takes the remaining steps. Weights and the optimizer's state are passed on,
+            and the schedule of the learning rate spans the whole run. Defaults to
+            `()`, one stage.
         optimizer: string. "adamw"; "lamb" for large batches; "muon", which updates the
             matrices of the shared block by Muon and everything else by AdamW.
             Defaults to `"adamw"`.
-        learning_rate: float or `None`. The peak. Defaults to `None`: 0.25 /
+        learning_rate: float or `None`. The peak rate. Defaults to `None`: 0.25 /
             `hidden_dim` and at most 1e-3 for AdamW and Muon, 0.00176 *
             sqrt(`batch_size` / 4096) for Lamb.
         warmup_steps: int or `None`. Updates until the peak. Defaults to `None`, a
             twentieth of all.
-        decay_power: float. The exponent of the rate's way down to zero: 1 falls
-            linearly, 0 not at all. Defaults to `1.0`.
+        decay_power: float. The exponent of the rate's decay to zero: 1 is linear, 0 is
+            constant. Defaults to `1.0`.
         weight_decay: float. Not of biases and LayerNorms. Defaults to `0.01`.
         beta_2: float. The decay of the mean of squared gradients. Defaults to `0.999`.
         ema_momentum: float. The decay of a moving average of the weights, which is
-            what is evaluated and saved; 0 evaluates the weights themselves. Defaults
-            to `0.0`.
-        clip_norm: float. The largest norm of all gradients together; 0 clips
-            nothing. Defaults to `1.0`.
+            evaluated and saved; with 0, the weights themselves are. Defaults to `0.0`.
+        clip_norm: float. The maximum norm of all gradients together; 0 disables
+            clipping. Defaults to `1.0`.
         precision: string. "float32", "mixed_bfloat16" or "mixed_float16". Defaults to
             `"float32"`.
         remat: bool. Recompute layers in the backward pass to save memory. Defaults
             to `False`.
-        unroll: bool or `None`. Write the layers out instead of looping over them.
-            Defaults to `None`, what suits the backend.
-        second_task: string. "sentence_order", "next_sentence" or "none" beside the
+        unroll: bool or `None`. Unroll the layers instead of looping over them.
+            Defaults to `None`, depending on the backend.
+        second_task: string. "sentence_order", "next_sentence" or "none", in addition to
             masked tokens. Defaults to `"sentence_order"`.
-        masked: float. The part of the tokens to predict. Defaults to `0.15`.
-        mask_token: float. The part of those that `[MASK]` replaces. Defaults to
+        masked: float. The fraction of the tokens to predict. Defaults to `0.15`.
+        mask_token: float. The fraction of those that `[MASK]` replaces. Defaults to
             `0.8`.
-        random_token: float. The part that a random token replaces. Defaults to
-            `0.1`.
-        max_ngram: int. The most words masked in one piece. Defaults to `3`.
-        distribution: string. How devices share the work, see `choose_devices`. Defaults
-            to `"none"`.
+        random_token: float. The fraction of those that a random token replaces.
+            Defaults to `0.1`.
+        max_ngram: int. The maximum number of adjacent words masked together. Defaults
+            to `3`.
+        distribution: string. The device layout, see `choose_devices`. Defaults to
+            `"none"`.
         log_every: int. Updates that a row of the curves averages over, an "epoch" of
             the progress bar. Defaults to `100`.
         evaluate_every: int. Updates between evaluations, a multiple of `log_every`.
             Defaults to `1000`.
         checkpoint_every: int. Updates between checkpoints. Defaults to `1000`.
-        evaluation_examples: int. The most held-out examples to evaluate on. Defaults
-            to `4096`.
-        seed: int. Decides weights, order, masks and dropout. Defaults to `0`.
+        evaluation_examples: int. The maximum number of held-out examples to evaluate
+            on. Defaults to `4096`.
+        seed: int. Determines weights, order, masks and dropout. Defaults to `0`.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -179,7 +180,7 @@ class PretrainingConfig:
         self._check_backbone()
         self._check_multiple("batch_size", "accumulation_steps")
         self._check_multiple("evaluate_every", "log_every")
-        _ = self.masking_rates  # says itself what is wrong
+        _ = self.masking_rates  # raises if they are invalid
         if not self.masked:
             raise self._wrong("masked", "is above 0, or there is nothing to learn")
         _ = self.stage_settings
@@ -225,17 +226,17 @@ class PretrainingConfig:
         """Read a TOML or JSON file.
 
         Args:
-            path: string, path or `None`. The file; names of the settings at its top
-                level, `backbone` a table. Defaults to `None`, no file.
-            **settings: What is said elsewhere, and counts more than the file;
-                `backbone` is joined name by name.
+            path: string, path or `None`. The file, with settings at its top level and
+                `backbone` as a table. Defaults to `None`, no file.
+            **settings: Settings that override those of the file; `backbone` is merged
+                by name.
 
         Returns:
             The settings.
 
         Raises:
             OSError: If the file cannot be read.
-            ValueError: If it is neither TOML nor JSON, or names no such setting.
+            ValueError: If it is neither TOML nor JSON, or has an unknown setting.
         """
         read = {} if path is None else _read(Path(path))
         known = {each.name for each in fields(cls)}
@@ -259,7 +260,7 @@ class PretrainingConfig:
 
     @property
     def stage_settings(self) -> "tuple[PretrainingConfig, ...]":
-        """The settings of each stage; `steps` counts those of the stage alone."""
+        """The settings of each stage, where `steps` is the length of the stage."""
         if not self.stages:
             return (self,)
         found, begun = [], 0
@@ -283,7 +284,7 @@ class PretrainingConfig:
                     f"steps={settings['steps']}"
                 )
                 raise ValueError(msg)
-            # Another seed, or each stage would begin with the same examples.
+            # With the same seed, each stage would begin with the same examples.
             whole: dict[str, Any] = {
                 "stages": (),
                 "warmup_steps": 0,
@@ -340,7 +341,7 @@ class PretrainingConfig:
 
     @property
     def masking_rates(self) -> MaskingRates:
-        """How much is masked, and by what."""
+        """The rates of masking."""
         return MaskingRates(
             selection=self.masked,
             mask_token=self.mask_token,
@@ -350,7 +351,7 @@ class PretrainingConfig:
 
     @property
     def backbone_arguments(self) -> dict[str, Any]:
-        """Arguments of `AlbertBackbone`, but for those that follow from the data."""
+        """Arguments of `AlbertBackbone`, except those that depend on the data."""
         size = MODEL_SIZES[self.size]
         return {
             **(size if self.preset is None else backbone_of_preset(self.preset)),
@@ -363,7 +364,7 @@ class PretrainingConfig:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read the top level of a file of settings."""
+    """Read a file of settings."""
     text = path.read_bytes()
     try:
         if path.suffix.lower() == ".json":

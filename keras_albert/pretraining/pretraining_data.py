@@ -1,4 +1,4 @@
-"""Prepared examples, ready to be masked and trained on."""
+"""Reads prepared examples to train on."""
 
 import os
 from pathlib import Path
@@ -25,8 +25,8 @@ SecondTask: TypeAlias = Literal["sentence_order", "next_sentence"]
 class PretrainingData:
     """A split of a directory that `prepare_examples` wrote.
 
-    Examples are memory-mapped: a file is as large as it likes. Segments are swapped
-    and words masked when a batch is made, anew each epoch.
+    Examples are memory-mapped, so files may be of any size. Segments are swapped and
+    words masked when a batch is made, differently in each epoch.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
@@ -35,13 +35,13 @@ class PretrainingData:
         split: string. `"train"` or `"held_out"`. Defaults to `"train"`.
         second_task: string or `None`. `"sentence_order"`: half of the pairs are
             swapped. `"next_sentence"`: half get another document's second segment.
-            `None`: the pairs stay, and there is nothing to learn but masked tokens.
+            `None`: the pairs are unchanged, and only masked tokens are predicted.
             Defaults to `"sentence_order"`.
-        rates: `MaskingRates`, or `None`: the paper's. Defaults to `None`.
-        seed: int. The same seed gives the same batches. Defaults to `0`.
+        rates: `MaskingRates`, or `None` for those of the paper. Defaults to `None`.
+        seed: int. The same seed yields the same batches. Defaults to `0`.
 
     Raises:
-        ValueError: If the directory is not whole, holds no such split, or an argument
+        ValueError: If the directory is incomplete, has no such split, or an argument
             is out of range.
 
     Example: see `prepare_examples`, which writes such a directory.
@@ -91,7 +91,7 @@ class PretrainingData:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in all examples, special ones not counted."""
+        """The number of tokens in all examples, without special tokens."""
         return sum(file.num_tokens for file in self._files)
 
     def batches(
@@ -101,16 +101,16 @@ class PretrainingData:
         accumulation_steps: int = 1,
         shuffle: bool = True,
     ) -> PretrainingBatches:
-        """Cut the examples into batches.
+        """Return batches of the examples.
 
         Args:
-            batch_size: int. Examples in a batch, of all devices together.
-            sequence_length: int or `None`. The width of the rows, at most what was
-                prepared. Defaults to `None`, which is that.
-            accumulation_steps: int. Batches that make one step of the optimizer.
-                Defaults to `1`.
-            shuffle: bool. Epoch after epoch, each in an order of its own; or each
-                example once, always masked in the same way. Defaults to `True`.
+            batch_size: int. Examples in a batch, on all devices together.
+            sequence_length: int or `None`. The length of rows, at most the prepared
+                one. Defaults to `None`, the prepared length.
+            accumulation_steps: int. Batches per optimizer step. Defaults to `1`.
+            shuffle: bool. If `True`, epochs follow each other, each in a different
+                order; else each example occurs once, always with the same masks.
+                Defaults to `True`.
 
         Returns:
             `PretrainingBatches`.
@@ -127,7 +127,7 @@ class PretrainingData:
         )
 
     def segments(self, rows: Int64Array) -> tuple[TokenRows, TokenRows]:
-        """Give both segments of some examples, in order.
+        """Return both segments of some examples, in order.
 
         Args:
             rows: int64 array `(batch,)`.
@@ -140,7 +140,7 @@ class PretrainingData:
     def other_documents(
         self, rows: Int64Array, generator: np.random.Generator
     ) -> Int64Array:
-        """Draw for each example one of another document.
+        """Draw for each example one from another document.
 
         Args:
             rows: int64 array `(batch,)`.

@@ -1,4 +1,4 @@
-"""What is kept of a pretraining while it runs."""
+"""The callback that records a pretraining run."""
 
 import time
 from typing import Any
@@ -24,7 +24,7 @@ class PretrainingRecorder(TrainingRecorder):
 
     Attributes:
         examples_per_batch: int. Examples that pass through the model at once.
-        tokens_per_example: float. For the tokens a second.
+        tokens_per_example: float. Used for the tokens per second.
     """
 
     def __init__(
@@ -56,29 +56,29 @@ class PretrainingRecorder(TrainingRecorder):
         self._ended = (0.0, -1)
 
     def begin_stage(self, stage: Stage) -> None:
-        """Begin a stage, or go on with one.
+        """Begin or resume a stage.
 
         Args:
             stage: `Stage`.
         """
         self.examples_per_batch = stage.config.micro_batch_size
         self.tokens_per_example = stage.tokens_per_example
-        # Rows of another length are not evaluated alike.
+        # Scores of rows of different lengths are not comparable.
         if self.done == stage.begin:
             self.forget_best()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Begin a row, or go on with one."""
+        """Begin or resume a row."""
         super().on_epoch_begin(epoch, logs)
         self._started = (time.perf_counter(), self.done)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        """Count a batch, and show how fast it goes."""
+        """Count a batch, and show the speed."""
         super().on_train_batch_end(batch, logs)
         logs.update(self._speed())
 
     def make_row(self, epoch: int, logs: dict[str, float]) -> Row:
-        """Add the step, the rate and the speed; write for TensorBoard."""
+        """Add the step, the rate and the speed; write the row for TensorBoard."""
         logs.update(self._speed())
         rate = float(self.model.optimizer.learning_rate)
         step = self.done // self.batches_per_update
@@ -89,7 +89,7 @@ class PretrainingRecorder(TrainingRecorder):
 
     def _speed(self) -> dict[str, float]:
         started, done = self._started
-        # Frozen where the batches end: evaluation is not training.
+        # Measured up to the last batch, without the time of evaluation.
         if self._ended[1] != self.done:
             self._ended = (time.perf_counter(), self.done)
         examples = (self.done - done) * self.examples_per_batch

@@ -1,4 +1,4 @@
-"""The rows of a batch that each replica learns from."""
+"""Checks that batches can be split among replicas."""
 
 import keras
 
@@ -6,14 +6,14 @@ from keras_albert.types import Batch
 
 
 def check_rows(example: Batch, num_replicas: int) -> None:
-    """Find out early that a batch cannot be shared out.
+    """Check that a batch can be split equally among replicas.
 
     Args:
         example: A batch of this process.
-        num_replicas: int. Replicas of this process.
+        num_replicas: int. The number of replicas in this process.
 
     Raises:
-        ValueError: If they do not get as many rows each.
+        ValueError: If it cannot.
     """
     rows = len(keras.tree.flatten(example)[0])
     if rows % num_replicas:

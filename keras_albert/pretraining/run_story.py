@@ -1,4 +1,4 @@
-"""A run as people read it: a plot and a model card."""
+"""The plot and the model card of a run."""
 
 import importlib.util
 from pathlib import Path
@@ -8,22 +8,22 @@ import numpy as np
 
 from keras_albert.training.training_curve import Row
 
-# Where files lay is nobody else's concern.
+# Locations of files are private.
 _PRIVATE = ("data", "output", "preset")
 _TASKS = {"sentence_order": "sentence order", "next_sentence": "next sentence"}
 
 
 def draw_curve(path: Path, rows: list[Row], baselines: dict[str, float]) -> None:
-    """Draw losses and accuracies, where matplotlib is installed.
+    """Draw losses and accuracies, if matplotlib is installed.
 
     Args:
         path: Path. The PNG file.
         rows: The rows of the curve.
-        baselines: dict of float. What is reached without reading, by metric.
+        baselines: dict of float. The scores without reading the texts, by metric.
     """
     if importlib.util.find_spec("matplotlib") is None:
         return
-    # Without pyplot, which would choose a window system.
+    # Not with pyplot, which would choose a window system.
     from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
 
     last = {name: value for row in rows for name, value in row.items()}
@@ -43,10 +43,10 @@ def draw_curve(path: Path, rows: list[Row], baselines: dict[str, float]) -> None
 
 
 def model_card(report: dict[str, Any], rows: list[Row], task: Any) -> str:
-    """Write what somebody who finds the model should know.
+    """Return the model card of a pretrained model.
 
     Args:
-        report: dict. What `finish_run` knows.
+        report: dict. The report of `finish_run`.
         rows: The rows of the curve.
         task: The model.
 
@@ -54,7 +54,7 @@ def model_card(report: dict[str, Any], rows: list[Row], task: Any) -> str:
         Markdown, with the front matter that model hubs read.
     """
     settings, backbone = report["settings"], task.backbone
-    # A model that went on from another one has that one's size.
+    # A model that started from a preset has the size of the preset.
     private = (*_PRIVATE, "size") if settings["preset"] else _PRIVATE
     second = _TASKS.get(settings["second_task"])
     objective = "masked tokens" + (f" and {second}" if second else "")
@@ -108,14 +108,14 @@ def _score_table(report: dict[str, Any]) -> str:
     lines = ["| metric | held out | without reading |", "|---|---|---|"]
     for name, value in report["scores"].items():
         baseline = report["baselines"].get(name)
-        # The commonest token, or the commoner answer.
+        # Of the most frequent token, or the more frequent label.
         beside = "" if baseline is None else f"{baseline:.4f}"
         lines.append(f"| {name.replace('_', ' ')} | {value:.4f} | {beside} |")
     return "\n".join(lines)
 
 
 def _curve_table(rows: list[Row], most: int = 12) -> str:
-    """Show some of the rows that were evaluated, the first and the last among them."""
+    """Return a table of some evaluated rows, including the first and the last."""
     held_out = [row for row in rows if "val_loss" in row]
     chosen = np.unique(np.linspace(0, len(held_out) - 1, most).round().astype(int))
     names = ["step", *(name for name in held_out[0] if name.startswith("val_"))]

@@ -1,4 +1,4 @@
-"""From the sentences of documents to pairs of consecutive segments."""
+"""Makes pairs of consecutive segments from the sentences of documents."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,13 +19,13 @@ _NUM_SPECIALS = 3
 
 @dataclass(frozen=True)
 class PairSettings:
-    """What the pairs of a document follow from, besides its text.
+    """The settings that determine the pairs of a document, besides its text.
 
     Args:
-        sequence_length: int. The longest row, special tokens counted.
-        short_seq_prob: float. How many pairs are made shorter at random.
+        sequence_length: int. The maximum length of rows, including special tokens.
+        short_seq_prob: float. The probability that a pair is made shorter.
         seed: int.
-        language: string. The language of the texts, as `sentencex` knows it.
+        language: string. The language of the texts, as a code of `sentencex`.
     """
 
     sequence_length: int
@@ -35,19 +35,19 @@ class PairSettings:
 
 
 class SentencePairs:
-    """Makes pairs as ALBERT's reference does, but for what gives the order away.
+    """Makes pairs as ALBERT's reference does, without cues that reveal the order.
 
     Sentences are taken until they fill a row; a random number of them are the first
-    segment, the others the second, and the longer one is cut, before and behind, until
-    both fit. One row in ten is to be shorter. Unlike the reference:
+    segment, the others the second, and the longer one is cut, at both ends, until both
+    fit. By default, one row in ten has a shorter target length. Unlike the reference:
 
-    - A row has two sentences at least, of the same document, even if one would fill
+    - A row has at least two sentences, of the same document, even if one would fill
       it. One that is left alone at an end of the document is dropped and counted:
-      halves of one sentence would tell their order by where the full stop is.
-    - Half of the documents are taken from their end to their beginning. The sentence
-      that fills a row up is longer than others; if it were always in the second
-      segment, the lengths would tell the order.
-    - If an odd number of tokens fits, a coin says which segment has one more.
+      the place of the full stop would reveal the order of two halves of a sentence.
+    - Half of the documents are processed from end to beginning. The sentence that
+      fills a row up is longer than others; if it were always in the second segment,
+      the lengths would reveal the order.
+    - If an odd number of tokens fits, the segment with one more is chosen at random.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
     google-research/albert's `create_pretraining_data.py`.
@@ -67,7 +67,7 @@ class SentencePairs:
 
         Args:
             section: `Section`.
-            counters: What is counted is added here.
+            counters: The counters to update.
 
         Yields:
             The examples.
@@ -98,7 +98,7 @@ class SentencePairs:
         generator: np.random.Generator,
         counters: Counter[str],
     ) -> Iterator[tuple[int, int, int]]:
-        """Choose the sentences of each row: from, up to the second segment, and to."""
+        """Yield the bounds of each row: its first, its second segment's, its end."""
         count = len(lengths)
         is_backward = generator.random() < 0.5
         sizes = (lengths[::-1] if is_backward else lengths).tolist()
@@ -129,7 +129,7 @@ class SentencePairs:
     def _cut(
         self, first: int, second: int, generator: np.random.Generator
     ) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Cut the longer segment; give what each loses before, and what it keeps."""
+        """Cut the longer segment; return the offset and the length of each."""
         room = self.settings.sequence_length - _NUM_SPECIALS
         lengths = np.array([first, second])
         if lengths.sum() <= room:
@@ -145,14 +145,14 @@ class SentencePairs:
 
 
 def sentence_splitter(language: str) -> Callable[[str], list[str]]:
-    """Give what splits a paragraph into sentences: Wikimedia's sentencex.
+    """Return a function that splits paragraphs into sentences, by `sentencex`.
 
-    It splits many languages, those without spaces among them, and of five libraries it
-    was the fastest by far; see `benchmarks/sentence_splitters.py`.
+    Wikimedia's `sentencex` supports many languages, including those without spaces, and
+    was by far the fastest of five libraries; see `benchmarks/sentence_splitters.py`.
 
     Args:
-        language: string. A language's code, such as "en"; what `sentencex` does not
-            know it splits by its rules for a related one, or for English.
+        language: string. A language code, such as "en"; for unknown ones, `sentencex`
+            uses the rules of a related language, or of English.
 
     Returns:
         A callable.

@@ -1,4 +1,4 @@
-"""Whether settings have the types that their class declares."""
+"""Checks that settings have the types that their class declares."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -7,16 +7,16 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 
 def check_types(settings: Any) -> None:
-    """Find a setting of a type that is not declared.
+    """Check the types of settings.
 
-    A float may be written as an int, and becomes one.
+    An int is accepted for a float, and converted.
 
     Args:
         settings: An instance of a dataclass; its fields are numbers, strings, bools,
             `None` or mappings.
 
     Raises:
-        TypeError: If there is such a setting.
+        TypeError: If a setting has another type than declared.
     """
     declared = get_type_hints(type(settings))
     for each in fields(settings):
@@ -34,7 +34,7 @@ def check_types(settings: Any) -> None:
 
 
 def allowed_types(declared: Any) -> tuple[type, ...]:
-    """Give the classes that an annotation allows.
+    """Return the classes that an annotation allows.
 
     Args:
         declared: A class, `Mapping[...]`, or a union of such.
@@ -47,5 +47,5 @@ def allowed_types(declared: Any) -> tuple[type, ...]:
 
 
 def _is_mapping(value: Any, allowed: tuple[type, ...]) -> bool:
-    # An exact type for all but these: True is an int otherwise.
+    # Other types must match exactly, as True is an instance of int.
     return Mapping in allowed and isinstance(value, Mapping)

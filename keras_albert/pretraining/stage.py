@@ -1,4 +1,4 @@
-"""The parts of a run, each with settings of its own."""
+"""The stages of a run, each with separate settings."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +11,11 @@ from keras_albert.pretraining.pretraining_data import PretrainingData
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a run.
+    """A stage of a run.
 
     Args:
-        config: `PretrainingConfig` of this part alone.
-        begin: int. The first batch, counted over the whole run.
+        config: `PretrainingConfig` of this stage alone.
+        begin: int. The number of the first batch, counted over the whole run.
         data: `PretrainingData` to train on.
     """
 
@@ -25,7 +25,7 @@ class Stage:
 
     @property
     def end(self) -> int:
-        """The number of batches of the run when it is over."""
+        """The number of batches of the run at the end of the stage."""
         return self.begin + self.config.steps * self.config.accumulation_steps
 
     @property
@@ -35,7 +35,7 @@ class Stage:
 
     @property
     def tokens_per_example(self) -> float:
-        """Tokens in a row that are no padding, on average."""
+        """The mean number of tokens in a row, without padding."""
         mean = self.data.num_tokens / len(self.data) + 3
         return min(self.sequence_length, mean)
 
@@ -48,7 +48,7 @@ class Stage:
         )
 
     def held_out(self) -> HeldOut:
-        """Read what the stage is evaluated on, in rows of its length."""
+        """Read the validation set, in rows of the stage's length."""
         return HeldOut.read(
             read_data(self.config, "held_out"),
             self.config.evaluation_examples,
@@ -64,7 +64,7 @@ def read_stages(config: PretrainingConfig) -> list[Stage]:
         config: `PretrainingConfig`.
 
     Returns:
-        The stages; one if the settings name none.
+        The stages; a single one if the settings have none.
     """
     stages: list[Stage] = []
     for each in config.stage_settings:

@@ -1,4 +1,4 @@
-"""Pretraining that goes on from a model instead of random weights."""
+"""Pretraining that starts from a preset instead of random weights."""
 
 import functools
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 
-# What a run decides by itself: how it computes, and what follows from the data.
+# Arguments that the run sets: how it computes, and what depends on the data.
 _OF_THE_RUN = {
     *("name", "trainable", "dtype", "remat", "unroll", "seed"),
     "vocabulary_size",
@@ -17,10 +17,10 @@ _OF_THE_RUN = {
 
 @functools.cache
 def backbone_of_preset(preset: str) -> dict[str, Any]:
-    """Read how large a model is.
+    """Read the architecture of a preset.
 
     Args:
-        preset: string. What `from_preset` takes.
+        preset: string. As `from_preset` takes it.
 
     Returns:
         Arguments of `AlbertBackbone`.
@@ -36,14 +36,14 @@ def load_starting_weights(task: Any, preset: str) -> None:
     """Set the weights of a task to those of a preset.
 
     Layers share their weights, so that a model with more or fewer of them can start
-    from the same preset. Of more positions than the preset has, the further ones are
-    its own once more, in turn: what it learned of neighbours holds there too
-    ([Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 5). What the
-    preset's head lacks, starts from random weights.
+    from the same preset. If the task has more positions, the preset's position
+    embeddings are repeated: what they encode about neighbouring positions applies there
+    too ([Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 5). Weights
+    that the preset's head lacks are random.
 
     Args:
-        task: What `build_pretrainer` gave.
-        preset: string. What `from_preset` takes.
+        task: The result of `build_pretrainer`.
+        preset: string. As `from_preset` takes it.
 
     Raises:
         ValueError: If its vocabulary is not the data's, or its weights have other
@@ -77,5 +77,5 @@ def load_starting_weights(task: Any, preset: str) -> None:
 
 
 def repeat_rows(rows: Any, count: int) -> Any:
-    """Give the first `count` of rows that repeat, `(count, width)`."""
+    """Return rows, repeated or cut to `(count, width)`."""
     return np.resize(keras.ops.convert_to_numpy(rows), (count, rows.shape[1]))

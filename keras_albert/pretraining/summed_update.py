@@ -1,4 +1,4 @@
-"""What a replica does with its gradients under `tf.distribute`."""
+"""Updates by summed gradients under `tf.distribute`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,17 +6,18 @@ from typing import Any
 
 import keras
 
-# What a Keras optimizer limits gradients to.
+# The limits of gradients in Keras optimizers.
 _LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
 class SummedUpdate:
-    """An update of the weights by the sum of all replicas' gradients.
+    """Updates the weights by the sum of all replicas' gradients.
 
-    Keras clips what each replica has, and then adds up. To clip the sum, the sum is
-    made first; each replica then brings its n-th part, clipped to an n-th of the limit,
-    and Keras' own sum of those is the sum, clipped. Gradients of several batches are
-    added up on each replica, in variables that are zero after an update.
+    Keras clips the gradients of each replica, and then adds them up. To clip the sum,
+    the sum is computed first; each of n replicas then passes an n-th of it, clipped to
+    an n-th of the limit, and Keras' sum of these is the clipped sum. Gradients of
+    several batches are accumulated on each replica, in variables that are zero after an
+    update.
 
     Args:
         model: A compiled model, whose optimizer is built.
@@ -44,15 +45,15 @@ class SummedUpdate:
                 ]
 
     def is_due(self) -> bool:
-        """Count a batch, and say whether it ends an update."""
+        """Count a batch, and return whether it ends an update."""
         if self._seen is None:
-            # A run goes on after an update.
+            # A run resumes after an update.
             self._seen = 0
         self._seen += 1
         return self._seen % self.num_batches == 0
 
     def __call__(self, gradients: list[Any], applies: bool) -> None:
-        """Take the gradients of a batch, within a replica, within the scope.
+        """Process the gradients of a batch, in a replica and within `scope`.
 
         Args:
             gradients: Tensors, one for each trainable variable.
@@ -85,9 +86,9 @@ class SummedUpdate:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Let the optimizer take a replica's part of one sum.
+        """Set up the optimizer for a replica's part of one sum.
 
-        Around all replicas: they are traced by threads that take turns.
+        It surrounds all replicas, as they are traced by threads that take turns.
         """
         optimizer = self.model.optimizer
         names = ("gradient_accumulation_steps", *_LIMITS)
@@ -109,7 +110,7 @@ class SummedUpdate:
 
 
 class _ByUpdate(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule that counts batches, asked by the number of an update."""
+    """A schedule of batches, called with the number of an update."""
 
     def __init__(self, schedule: Any, num_batches: int) -> None:
         self.schedule = schedule

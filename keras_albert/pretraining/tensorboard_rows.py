@@ -1,4 +1,4 @@
-"""The course of a run for TensorBoard, on any backend."""
+"""Writes the curve of a run for TensorBoard, on any backend."""
 
 import importlib.util
 import time
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def write_tensorboard_row(directory: Path, row: Mapping[str, float]) -> None:
-    """Append a row to TensorBoard's files, where the package `tensorboard` is there.
+    """Append a row to TensorBoard's files, if the package `tensorboard` is installed.
 
-    Keras' own callback asks for TensorFlow. What was measured on held-out documents
-    goes into a folder of its own, under the same name, so that both are one chart.
+    Keras' callback requires TensorFlow. Scores on held-out documents are written to a
+    separate folder, under the same names, so that both appear in one chart.
 
     Args:
-        directory: Path. What TensorBoard is given as its `--logdir`.
+        directory: Path. TensorBoard's `--logdir`.
         row: dict of float. `step`, and the values at that step.
     """
     if importlib.util.find_spec("tensorboard") is None:

@@ -17,12 +17,12 @@ from keras_albert.types import Batch
 class TensorflowReplicas(OneDevice):
     """Replicas under a `tf.distribute` strategy, inside Keras' `fit`.
 
-    Keras' own step under a strategy clips each replica's gradients before they are
-    added up, cannot accumulate gradients, and fails where there are several processes.
-    So the model is built outside the strategy, all but its variables, and brings the
-    functions that `fit` and `evaluate` run. They serve TensorFlow's default strategy,
-    of one device, as well: Keras' own step measures the norm of gradients of
-    embeddings as if each occurrence of a token had a row of its own.
+    Under a strategy, Keras' step clips each replica's gradients before they are added
+    up, cannot accumulate gradients, and fails with several processes. Therefore the
+    model, except its variables, is built outside the strategy, and replaces the
+    functions that `fit` and `evaluate` run. They also serve TensorFlow's default
+    strategy of one device: Keras' step computes the norm of embeddings' gradients as
+    if each occurrence of a token had a separate row.
 
     Args:
         strategy: `tf.distribute.MirroredStrategy`, `MultiWorkerMirroredStrategy`,
@@ -38,11 +38,11 @@ class TensorflowReplicas(OneDevice):
             self.shard = resolver.task_id or 0
             self.num_shards = max(1, resolver.cluster_spec().num_tasks("worker"))
             self.is_chief = self.shard == 0
-        # Of this process.
+        # Those of this process.
         self.num_replicas = strategy.num_replicas_in_sync // self.num_shards
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Give a context in which each variable has a copy on each replica."""
+        """Return a context in which each variable has a copy on each replica."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         if self.strategy is tf.distribute.get_strategy():
@@ -58,20 +58,21 @@ class TensorflowReplicas(OneDevice):
         return scope
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Train and evaluate on all replicas.
+        """Set up training and evaluation on all replicas.
 
         Args:
             model: A compiled model, whose optimizer is built.
-            batch: A batch as it is trained on; see `build_metrics`.
+            batch: A training batch; see `build_metrics`.
 
         Raises:
-            ValueError: If the optimizer scales losses.
+            ValueError: If the optimizer scales losses and the strategy is not the
+                default one.
         """
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
             if self.strategy is tf.distribute.get_strategy():
-                # Keras' own step scales losses.
+                # Keras' step scales losses.
                 super().prepare(model, batch)
                 return
             msg = (
@@ -92,7 +93,7 @@ class TensorflowReplicas(OneDevice):
         model.make_test_function = make_test_function
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
-        """Make a data set of static shapes."""
+        """Return a data set with static shapes."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         check_rows(example, self.num_replicas)
@@ -165,7 +166,7 @@ class TensorflowReplicas(OneDevice):
         return lambda iterator: step(next(iterator))
 
     def _rows(self, batch: Any) -> Any:
-        """Pick a replica's rows of a process' batch."""
+        """Return a replica's rows of a process's batch."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         context = tf.distribute.get_replica_context()
@@ -185,10 +186,10 @@ class TensorflowReplicas(OneDevice):
         return keras.tree.map_structure(pick, batch)
 
     def _track(self, model: Any, batch: Any, outputs: Any, loss: Any) -> None:
-        """Update the metrics as Keras' own step does."""
+        """Update the metrics as Keras' step does."""
         x, y, weights = batch
         rows = keras.ops.shape(keras.tree.flatten(x)[0])[0]
-        # Under a strategy a loss is what the replica adds to the mean over all.
+        # Under a strategy, a loss is the replica's part of the mean over all.
         loss = loss * self.strategy.num_replicas_in_sync
         for metric in model.metrics:
             if metric.name == "loss":

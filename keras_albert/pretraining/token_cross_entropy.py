@@ -1,4 +1,4 @@
-"""The loss of each token, computed as a table."""
+"""The cross-entropy of tokens, computed on a matrix of logits."""
 
 import keras
 from keras import ops
@@ -8,14 +8,14 @@ from keras_albert.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class TokenCrossEntropy(keras.losses.Loss):
-    """Cross-entropy of logits, averaged over all cells, those of weight 0 among them.
+    """Cross-entropy of logits, averaged over all cells, including those of weight 0.
 
-    The same as `keras.losses.SparseCategoricalCrossentropy`, whose way over
-    `(batch, slots, vocabulary)` takes twice as long on PyTorch.
+    The same as `keras.losses.SparseCategoricalCrossentropy`, which takes twice as long
+    on PyTorch, as it computes on `(batch, slots, vocabulary)`.
 
     Args:
         name: string. Defaults to `"token_cross_entropy"`.
-        **kwargs: As of `keras.losses.Loss`.
+        **kwargs: Arguments of `keras.losses.Loss`.
 
     Example:
         >>> import numpy as np
@@ -28,7 +28,7 @@ class TokenCrossEntropy(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """Give the loss of each token `(batch, slots)`."""
+        """Return the loss of each token `(batch, slots)`."""
         rows = ops.reshape(y_pred, (-1, y_pred.shape[-1]))
         labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
         losses = ops.sparse_categorical_crossentropy(labels, rows, from_logits=True)

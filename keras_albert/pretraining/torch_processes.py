@@ -1,4 +1,4 @@
-"""Data-parallel training by PyTorch's own wrapper, one process a device."""
+"""Data-parallel training by PyTorch's wrapper, one process per device."""
 
 import os
 from typing import Any
@@ -11,10 +11,10 @@ from keras_albert.types import Batch
 class TorchProcesses(OneDevice):
     """The processes that `torchrun` starts, inside Keras' `fit`.
 
-    The model's forward pass goes through
-    `torch.nn.parallel.DistributedDataParallel`, which averages the gradients as the
-    backward pass makes them; Keras' own step does the rest. Metrics are added up over
-    the processes after each batch.
+    The model's forward pass runs through
+    `torch.nn.parallel.DistributedDataParallel`, which averages the gradients during
+    the backward pass; Keras' step does the rest. Metrics are summed over the processes
+    after each batch.
 
     Raises:
         ValueError: If `torchrun` did not start the process.
@@ -38,16 +38,16 @@ class TorchProcesses(OneDevice):
         self.is_chief = self.shard == 0
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Send the forward pass of training through the wrapper.
+        """Run the forward pass of training through the wrapper.
 
         Args:
             model: A compiled model, whose optimizer is built.
-            batch: A batch as it is trained on; see `build_metrics`.
+            batch: A training batch; see `build_metrics`.
         """
         import torch  # noqa: PLC0415  (it is the backend)
 
         class Forward(torch.nn.Module):
-            """The model's pass as a module, which is what PyTorch can wrap."""
+            """The model's forward pass as a module, which the wrapper requires."""
 
             def __init__(self) -> None:
                 super().__init__()
@@ -72,7 +72,7 @@ class TorchProcesses(OneDevice):
             _add_up(before, metrics)
             return model.get_metrics_result()
 
-        # Around the registry of modules, where the wrapper would be the model's child.
+        # Bypasses the registry of modules, which would make the wrapper a child.
         object.__setattr__(model, "call", call)
         object.__setattr__(model, "train_step", train_step)
 
@@ -84,7 +84,7 @@ class TorchProcesses(OneDevice):
 
 
 def _add_up(before: list[Any], metrics: list[Any]) -> None:
-    """Add to each metric what all processes added to theirs."""
+    """Add the increments of all processes to each metric."""
     import torch  # noqa: PLC0415  (it is the backend)
 
     added = [

@@ -1,4 +1,4 @@
-"""A vocabulary from the very files that are to be prepared."""
+"""Trains a vocabulary on the files to be prepared."""
 
 import os
 from collections import Counter
@@ -15,7 +15,7 @@ from keras_albert.pretraining.prepare_part import (
 from keras_albert.pretraining.prepared_metadata import VOCABULARY_FILE
 from keras_albert.text.train_vocabulary import train_vocabulary
 
-# Enough for tens of thousands of pieces, and some gigabytes of memory.
+# Enough for tens of thousands of pieces, with some gigabytes of memory.
 NUM_LINES = 500_000
 _WHOLE_FILES = 2**62
 
@@ -30,23 +30,24 @@ def train_vocabulary_on(
 ) -> bytes:
     r"""Train a vocabulary on the inputs of `prepare_examples`.
 
-    All are read, a document at a time, and SentencePiece keeps lines drawn at random.
+    All are read, one document at a time, and SentencePiece samples lines at random.
 
     Args:
         inputs: As in `prepare_examples`.
-        vocabulary_size: int. Pieces, special tokens included. Defaults to `30000`.
-        num_lines: int. The most lines to train on; memory grows with it. Defaults to
-            `500_000`.
-        text_field: string. Where the text stands in JSON lines. Defaults to `"text"`.
-        output: string or path. A directory, in any filesystem that Beam knows, to put
-            the model into for `stored_vocabulary`. Defaults to `None`.
-        **kwargs: What else `keras_albert.text.train_vocabulary` takes.
+        vocabulary_size: int. The number of pieces, including special tokens. Defaults
+            to `30000`.
+        num_lines: int. The maximum number of lines to train on; memory grows with it.
+            Defaults to `500_000`.
+        text_field: string. The field of the text in JSON lines. Defaults to `"text"`.
+        output: string or path. A directory, in any filesystem that Beam supports, to
+            write the model to, for `stored_vocabulary`. Defaults to `None`.
+        **kwargs: Other arguments of `keras_albert.text.train_vocabulary`.
 
     Returns:
-        The SentencePiece model's bytes.
+        The SentencePiece model as bytes.
 
     Raises:
-        ValueError: If an input matches nothing, or the texts are too few.
+        ValueError: If an input matches nothing, or there is too little text.
 
     Example:
         >>> import tempfile
@@ -80,13 +81,13 @@ def train_vocabulary_on(
 
 
 def stored_vocabulary(output: str | os.PathLike[str]) -> bytes | None:
-    """Read the vocabulary that stands in a directory of prepared examples.
+    """Read the vocabulary in a directory of prepared examples.
 
     Args:
-        output: string or path. The directory, in any filesystem that Beam knows.
+        output: string or path. The directory, in any filesystem that Beam supports.
 
     Returns:
-        The SentencePiece model's bytes, or `None` if there is none.
+        The SentencePiece model as bytes, or `None` if there is none.
     """
     filesystems = beam_filesystems()
     path = path_in(os.fspath(output), VOCABULARY_FILE)

@@ -1,4 +1,4 @@
-"""The step of a training as a program, for machines that are not here."""
+"""The training step as a program, for devices that need not be present."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,16 +18,16 @@ def lower_training_step(
 ) -> Any:
     """Trace the step that `fit` runs on JAX: loss, gradients, optimizer and metrics.
 
-    What comes back can be compiled for its devices, which need not be here: with the
+    The result can be compiled for its devices, which need not be present: with the
     package `libtpu`, `jax.experimental.topologies.get_topology_desc` describes TPUs,
-    and the compiler says how much memory a step takes and whether it fits.
+    and the compiler reports the memory that a step takes and whether it fits.
 
     Args:
         model: A compiled `AlbertPretrainer` or `AlbertMaskedLM`, whose optimizer is
             built.
-        batch_size: int. Rows of a batch, over all devices.
-        sequence_length: int. Tokens of a row.
-        slots: int. Masked tokens of a row.
+        batch_size: int. Rows in a batch, on all devices together.
+        sequence_length: int. Tokens in a row.
+        slots: int. Masked tokens in a row.
         devices: Sequence of `jax.Device`, each of which takes a part of the batch and a
             copy of the model. Defaults to `None`, the first one of this process.
 

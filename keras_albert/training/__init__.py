@@ -1,1 +1,1 @@
-"""Training that goes on after a stop as if there had been none."""
+"""Training that can be interrupted and resumed with the same result."""

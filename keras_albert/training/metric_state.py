@@ -1,4 +1,4 @@
-"""The variables that losses and metrics keep while a model trains."""
+"""Creates the variables of losses and metrics before training."""
 
 from typing import Any
 
@@ -9,30 +9,29 @@ import numpy as np
 def build_metrics(model: Any, batch: Any) -> None:
     """Create the variables of a compiled model's losses and metrics.
 
-    Keras makes them when `fit` sees its first batch: too late to place or to restore
-    them, and for that it may take a batch from an iterator, which is then not trained
-    on.
+    Keras creates them in `fit`, with the first batch: too late to place or to restore
+    them. It may also take that batch from an iterator without training on it.
 
     Args:
         model: A compiled model.
-        batch: `(x, y)` or `(x, y, sample_weight)`; of the arrays only shapes and
-            dtypes are read.
+        batch: `(x, y)` or `(x, y, sample_weight)`; only the shapes and dtypes of the
+            arrays are used.
     """
 
     def describe(array: Any) -> keras.KerasTensor:
-        # One row says as much as all of them.
+        # One row is enough.
         return keras.KerasTensor((1, *array.shape[1:]), np.dtype(array.dtype).name)
 
     def fill(spec: Any) -> Any:
         return keras.ops.ones(spec.shape, spec.dtype)
 
     x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
-    # By the model's own `call`, which need not be that of a functional model.
+    # By the model's `call`, which may differ from that of a functional model.
     outputs = keras.Operation.compute_output_spec(
         model, keras.tree.map_structure(describe, x), training=False
     )
     y, weights = keras.tree.map_structure(describe, (y, weights), none_is_leaf=False)
-    # Where nothing is counted; the variables come to be as the scope ends.
+    # Nothing is counted in this scope; variables are created when it ends.
     with keras.StatelessScope():
         outputs, y, weights = keras.tree.map_structure(
             fill, (outputs, y, weights), none_is_leaf=False

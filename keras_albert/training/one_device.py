@@ -1,4 +1,4 @@
-"""Training where nothing is shared out."""
+"""Training on one device."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -13,12 +13,12 @@ from keras_albert.types import Batch
 
 
 class OneDevice:
-    """What a run asks about devices, where there is one process and one device.
+    """The device layout of one process with one device.
 
     Other layouts have the same members.
     """
 
-    # Which part of a batch this process reads, and of how many.
+    # The part of a batch that this process reads, and the number of parts.
     shard = 0
     num_shards = 1
 
@@ -26,38 +26,38 @@ class OneDevice:
     is_chief = True
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Give the context that the model is built and trained in."""
+        """Return the context in which the model is built and trained."""
         return nullcontext()
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Change how a compiled model trains, before its state is restored.
+        """Set up the training of a compiled model, before its state is restored.
 
-        It also creates the variables of the metrics, for which Keras would take a
-        batch that is then not trained on.
+        This also creates the variables of the metrics; Keras would take a batch for
+        them that is then not trained on.
         """
         build_metrics(model, batch)
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
-        """Turn endless batches of this process into what `fit` takes.
+        """Convert the endless batches of this process to an input of `fit`.
 
         Args:
             batches: Iterator of `(x, y, sample_weight)`, NumPy arrays.
-            example: One such batch. Layouts of several devices need all to have its
-                shapes.
+            example: One such batch. Layouts of several devices require its shapes of
+                all batches.
 
         Returns:
-            What Keras reads.
+            The input of `fit`.
         """
         del example
-        # A generator, or a data set of TensorFlow: Keras takes no other iterators.
+        # Keras accepts no iterators but generators and TensorFlow data sets.
         return map_dataset(batches, lambda batch: batch)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
-        """Read variables, each as a whole."""
+        """Return the whole values of variables."""
         return [np.asarray(variable.numpy()) for variable in variables]
 
     def assign(self, variables: list[Any], values: list[npt.NDArray[Any]]) -> None:
-        """Write variables, each from a whole."""
+        """Assign whole values to variables."""
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 

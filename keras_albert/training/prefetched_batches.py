@@ -1,4 +1,4 @@
-"""Batches that are made while the model trains on the last ones."""
+"""Batches that are prepared while the model trains on earlier ones."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -7,15 +7,15 @@ from typing import Self
 
 from keras_albert.types import Batch
 
-# Batches in memory before they are needed.
+# The number of batches prepared in advance.
 _AHEAD = 4
 
 
 class PrefetchedBatches:
-    """An endless iterator whose batches a thread makes, in order.
+    """An endless iterator of batches, which a thread prepares in order.
 
     Args:
-        read: Callable that gives the batch of a number.
+        read: Callable from the number of a batch to the batch.
         first: int. The first number.
 
     Example:
@@ -37,7 +37,7 @@ class PrefetchedBatches:
 
     def __next__(self) -> Batch:
         if self._closed:
-            # A backend's own thread may ask once more.
+            # A thread of the backend may request one more batch.
             raise StopIteration
         while len(self._pending) < _AHEAD:
             self._pending.append(self._pool.submit(self._read, self._next))

@@ -1,4 +1,4 @@
-"""Keras' `fit`, from where a run was stopped."""
+"""Keras' `fit` for runs that can be resumed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,27 +17,27 @@ def resumable_fit(
     until: int | None = None,
     **kwargs: Any,
 ) -> None:
-    """Train to the end, from where the recorder stands.
+    """Train to the end, from the position of the recorder.
 
     Args:
         task: The compiled model.
-        recorder: `TrainingRecorder`, which has begun.
-        read: Callable of the number of a batch, counted over the whole run. It
-            returns the batch, always the same one.
+        recorder: `TrainingRecorder`, after its `begin`.
+        read: Callable from the number of a batch, counted over the whole run, to the
+            batch, which is always the same one.
         until: int or `None`. The number of batches to stop at, which ends a row.
-            Defaults to `None`, all of the run.
-        **kwargs: What else `keras.Model.fit` takes, for instance `validation_data`.
+            Defaults to `None`, the whole run.
+        **kwargs: Other arguments of `keras.Model.fit`, such as `validation_data`.
     """
     row = recorder.batches_per_row
     total = recorder.num_batches if until is None else until
-    # Keras' epochs are all as long: one that is not, at either end, is a call of its
-    # own.
+    # All epochs of a call have the same length: a shorter one, at either end, takes a
+    # separate call.
     while recorder.done < total:
         epoch, within = divmod(recorder.done, row)
         steps = min(row - within, total - recorder.done)
         whole = (total - recorder.done) // row if not within else 0
         with PrefetchedBatches(read, recorder.done) as prefetched:
-            # Not the task's own `fit`, which reads and checks what users bring.
+            # Not the task's `fit`, which reads and checks users' data.
             keras.Model.fit(
                 task,
                 recorder.devices.batches(prefetched, read(recorder.done)),

@@ -11,13 +11,13 @@ from keras_albert.training.training_curve import Row, TrainingCurve
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run keeps what it needs to go on, and what it leaves.
+    """The files of a run: its state while it lasts, and its results.
 
-    One file decides where a run goes on, its newest checkpoint. It is whole at any
+    A run resumes from a single file, its newest checkpoint. It is complete at any
     moment, and everything else follows from it.
 
     Args:
-        path: Path. A directory of its own.
+        path: Path. A directory for this run only.
     """
 
     path: Path
@@ -29,7 +29,7 @@ class RunFolder:
 
     @property
     def training(self) -> Path:
-        """What is kept while the run lasts."""
+        """The directory of the files that exist only during the run."""
         return self.path / "training"
 
     @property
@@ -39,7 +39,7 @@ class RunFolder:
 
     @property
     def curve(self) -> TrainingCurve:
-        """How losses and accuracies went."""
+        """The curve of losses and accuracies."""
         return TrainingCurve(self.training / "curve.jsonl")
 
     def check_unfinished(self) -> None:
@@ -55,19 +55,19 @@ class RunFolder:
     def open(
         self, identity: dict[str, Any], may_change: Collection[str] = ()
     ) -> TrainingCheckpoint | None:
-        """Begin a run, or find the one that was stopped.
+        """Begin a run, or find the interrupted one.
 
         Args:
-            identity: dict. What makes a run this run; JSON values.
-            may_change: Collection of string. Parts of it that say nothing of what
-                comes out. Defaults to none.
+            identity: dict. The settings that identify the run; JSON values.
+            may_change: Collection of string. Those that may differ when the run is
+                resumed. Defaults to none.
 
         Returns:
-            Where to go on, or `None` at the beginning.
+            The checkpoint to resume from, or `None` for a new run.
 
         Raises:
-            ValueError: If the run is another one, or there is something that is of
-                no run of this version.
+            ValueError: If the directory has a run with other settings, or files that
+                no run of this version has written.
         """
         if not self.last.is_file():
             self._check_only_ours()
@@ -88,10 +88,10 @@ class RunFolder:
         return checkpoint
 
     def begin(self, rows: list[Row]) -> None:
-        """Make the directory, and a curve that ends where the run goes on.
+        """Make the directory, and a curve that ends where the run resumes.
 
         Args:
-            rows: list of dict of float. What is in the checkpoint.
+            rows: list of dict of float. The rows in the checkpoint.
         """
         self.training.mkdir(parents=True, exist_ok=True)
         self.curve.write(rows)
@@ -100,7 +100,7 @@ class RunFolder:
         ours = {self.last.name, self.curve.path.name}
         files = sorted(self.training.iterdir()) if self.training.exists() else ()
         for path in files:
-            # Hidden ones are what a process that was killed had not finished.
+            # Hidden files are unfinished ones of a killed process.
             if path.name not in ours and not path.name.startswith("."):
                 msg = (
                     f"{path} is of a run by another version of keras_albert, or of "

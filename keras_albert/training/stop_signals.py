@@ -1,4 +1,4 @@
-"""Ctrl-C, and the signal that says a machine is wanted back."""
+"""Handling of SIGINT (Ctrl-C) and SIGTERM (preemption)."""
 
 import signal
 import threading
@@ -7,13 +7,13 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """Notes SIGINT and SIGTERM in a block, so that it can end when it suits.
+    """Records SIGINT and SIGTERM in a block, so that it can end at a suitable point.
 
     The second SIGINT interrupts at once. Outside the main thread, where Python has
-    no signals, nothing is noted.
+    no signals, nothing is recorded.
 
     Attributes:
-        number: int or `None`. The signal that has come, the last of several.
+        number: int or `None`. The signal that was received, the last of several.
 
     Example:
         >>> import signal
@@ -30,7 +30,7 @@ class StopSignals:
 
     @property
     def requested(self) -> bool:
-        """Whether one has come."""
+        """Whether a signal was received."""
         return self.number is not None
 
     def __enter__(self) -> Self:
@@ -41,7 +41,7 @@ class StopSignals:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            # `None` is a handler that was not set from Python.
+            # `None` means a handler that was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""A run at one moment, in a file that is whole or not there."""
+"""Checkpoints of a run, written atomically."""
 
 import json
 import os
@@ -15,23 +15,23 @@ from keras_albert.presets.reading import reading
 
 Arrays = list[npt.NDArray[Any]]
 
-# Counted up when older files no longer mean the same.
+# Incremented when the meaning of the files changes.
 _VERSION = 2
 
 
 @dataclass(frozen=True)
 class TrainingCheckpoint:
-    """All that a run needs to go on as if it had never stopped.
+    """The state that a run needs to resume as if it had never stopped.
 
-    Which data come next follows from the step, and dropout's random state is among
-    the model's variables. The best weights and the rows of the curve are in the same
-    file, so that no stop comes between them.
+    The step determines the next data, and dropout's random state is among the model's
+    variables. The best weights and the rows of the curve are in the same file, so that
+    they always belong together.
 
     Args:
-        step: int. Batches that the model has learned from.
+        step: int. The number of batches that the model was trained on.
         groups: dict of lists of arrays. The values of variables: "model", "optimizer",
             "metrics" within a row of the curve, "best" once a row was evaluated.
-        notes: dict. What else there is to keep; JSON values.
+        notes: dict. Other state; JSON values.
     """
 
     step: int
@@ -39,10 +39,10 @@ class TrainingCheckpoint:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
-        """Write a file under another name, and move it into place.
+        """Write the checkpoint under a temporary name, and move it into place.
 
         Args:
-            path: Path. It is what it was until all is written.
+            path: Path. Its previous contents stay until the new file is complete.
         """
         from safetensors.numpy import save_file  # noqa: PLC0415  (seldom needed)
 
@@ -55,12 +55,12 @@ class TrainingCheckpoint:
         with atomic_file(path) as partial:
             save_file(tensors, partial, metadata={"checkpoint": json.dumps(head)})
             with partial.open("rb+") as file:
-                # Not only from a process that dies: from a machine that does.
+                # Safe against a crash of the machine, not only of the process.
                 os.fsync(file.fileno())
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what `write` wrote.
+        """Read a checkpoint.
 
         Args:
             path: Path.

@@ -1,4 +1,4 @@
-"""The course of a run, in a table that is there at any moment."""
+"""The learning curve of a run, in a file that can be read at any time."""
 
 import csv
 import json
@@ -13,9 +13,9 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class TrainingCurve:
-    """Rows of numbers in a file of JSON lines, to be watched while a run lasts.
+    """Rows of numbers in a file of JSON lines, for monitoring a run.
 
-    The run itself goes on from the rows that are in its checkpoint.
+    A resumed run itself uses the rows in its checkpoint.
 
     Args:
         path: Path. The file.
@@ -24,12 +24,12 @@ class TrainingCurve:
     path: Path
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Write a row."""
+        """Append a row."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dict(row)) + "\n")
 
     def rows(self) -> list[Row]:
-        """Read all rows; one that a dying process left half is none."""
+        """Read all rows, without one that a killed process left incomplete."""
         if not self.path.is_file():
             return []
         rows = []
@@ -41,7 +41,7 @@ class TrainingCurve:
         return rows
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Write these rows and no others.
+        """Replace all rows.
 
         Args:
             rows: Sequence of dict of float.
@@ -52,11 +52,11 @@ class TrainingCurve:
 
 
 def write_table(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows as a table for spreadsheets, whole or not at all.
+    """Write rows as a CSV table, atomically.
 
     Args:
         path: Path. The CSV file.
-        rows: Sequence of dict of float. A cell is empty where a row has no value.
+        rows: Sequence of dict of float. Missing values are empty cells.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     with (

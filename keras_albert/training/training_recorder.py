@@ -1,4 +1,4 @@
-"""What is kept of a training while it runs."""
+"""The callback that records a training run."""
 
 import math
 import time
@@ -14,7 +14,7 @@ from keras_albert.training.training_curve import Row
 
 
 def moving_averages(optimizer: Any) -> list[Any]:
-    """Find the moving averages of the weights that an optimizer keeps.
+    """Return the moving averages of the weights in an optimizer.
 
     Args:
         optimizer: A `keras.optimizers.Optimizer`, which is built.
@@ -29,34 +29,34 @@ def moving_averages(optimizer: Any) -> list[Any]:
 
 
 class TrainingRecorder(keras.callbacks.Callback):
-    """Counts, writes the curve and the checkpoints, and ends what went wrong.
+    """Counts batches, writes the curve and checkpoints, and ends failed runs.
 
-    Keras' epoch is the interval of one row. A checkpoint within it holds the metrics
-    as well, so that the row comes out the same after a stop.
+    An epoch of Keras is one row of the curve. A checkpoint within it includes the
+    metrics, so that the row is the same after an interruption.
 
     Args:
         folder: `RunFolder`.
         devices: An object with the members of `OneDevice`.
         stop: `StopSignals`.
-        identity: dict. What is kept with each checkpoint to tell runs apart.
-        seed: int. Of what is drawn while the model trains; not below 0.
-        num_batches: int. Batches of the whole run.
+        identity: dict. The settings that identify the run, stored in checkpoints.
+        seed: int. The seed of random numbers in training; not negative.
+        num_batches: int. The number of batches in the whole run.
         batches_per_row: int.
         batches_per_checkpoint: int.
-        batches_per_update: int. Batches whose gradients are added up. There is no
+        batches_per_update: int. Batches whose gradients are accumulated. There is no
             checkpoint between them. Defaults to `1`.
-        seconds_per_checkpoint: float. After how many there is a checkpoint in any
-            case. Defaults to `math.inf`.
-        monitor: tuple of two strings. The metric that says which weights are best,
+        seconds_per_checkpoint: float. The time after which a checkpoint is written in
+            any case. Defaults to `math.inf`.
+        monitor: tuple of two strings. The metric that determines the best weights,
             and `"min"` or `"max"`. Defaults to `("val_loss", "min")`.
-        remedy: string. A sentence for those whose loss becomes infinite.
+        remedy: string. Advice in the error about a loss that is not finite.
 
     Attributes:
-        done: int. Batches that the model has learned from.
+        done: int. The number of batches that the model was trained on.
         rows: list of dict of float. The curve.
         best_values: The best weights as a list of arrays; `None` before there are any.
-        best: float or `None`. What they reached.
-        best_done: int. Batches that they have learned from.
+        best: float or `None`. The value of their metric.
+        best_done: int. The number of batches that they were trained on.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def begin(self, checkpoint: TrainingCheckpoint | None, task: Any) -> None:
-        """Begin, or go on from a checkpoint.
+        """Begin the run, or resume it from a checkpoint.
 
         Args:
-            checkpoint: `TrainingCheckpoint`, or `None` at the beginning.
+            checkpoint: `TrainingCheckpoint`, or `None` for a new run.
             task: The compiled model. Its optimizer and its metrics are built.
         """
         if checkpoint is not None:
@@ -117,7 +117,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._check_shapes("optimizer", task.optimizer.variables, groups["optimizer"])
         self.devices.assign(task.variables, groups["model"])
         self.devices.assign(task.optimizer.variables, groups["optimizer"])
-        # Keras sets these to zero before the first batch.
+        # Assigned later, as Keras resets these before the first batch.
         self._metrics = groups.get("metrics")
         self.done = checkpoint.step
         self.rows = notes["rows"]
@@ -135,7 +135,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             raise ValueError(msg)
 
     def load_best(self, task: Any) -> None:
-        """Give a model the best weights; without any it keeps what it has.
+        """Set the weights of a model to the best ones, if there are any.
 
         Args:
             task: The trained model.
@@ -144,17 +144,17 @@ class TrainingRecorder(keras.callbacks.Callback):
             self.devices.assign(task.variables, self.best_values)
 
     def hand_over(self, task: Any, to: Any) -> None:
-        """Pass the weights and the optimizer's state to another compiled model.
+        """Copy the weights and the optimizer's state to another compiled model.
 
         Args:
-            task: The model that was trained.
-            to: A model of the same weights, whose optimizer is built.
+            task: The trained model.
+            to: A model with the same variables, whose optimizer is built.
         """
         for old, new in ((task, to), (task.optimizer, to.optimizer)):
             self.devices.assign(new.variables, self.devices.values(old.variables))
 
     def forget_best(self) -> None:
-        """Begin the search for the best weights anew."""
+        """Discard the best weights; the next evaluated ones are the best."""
         self.best, self.best_values, self.best_done = None, None, 0
 
     def on_test_begin(self, logs: Any = None) -> None:
@@ -165,36 +165,36 @@ class TrainingRecorder(keras.callbacks.Callback):
             self.devices.assign(variables, self.devices.values(averages))
 
     def on_test_end(self, logs: Any = None) -> None:
-        """Keep what was evaluated, and go on with what was trained."""
+        """Keep the evaluated weights, and restore the trained ones."""
         self._evaluated = self._copies(self.model.variables)
         if self._learned is not None:
             self.devices.assign(self.model.trainable_variables, self._learned)
             self._learned = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Begin a row, or go on with one."""
+        """Begin or resume a row."""
         if self._metrics is not None:
             self.devices.assign(self.model.metrics_variables, self._metrics)
             self._metrics = None
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Have all that is drawn follow from the number of the batch."""
+        """Seed PyTorch by the number of the batch."""
         if keras.config.backend() != "torch":
             return
         import torch  # noqa: PLC0415  (it is the backend)
 
-        # Keras' dropout without a seed of its own draws from PyTorch's generator,
-        # whose state is no variable.
+        # Keras' dropout without a seed uses PyTorch's generator, whose state is not a
+        # variable.
         seeds = np.random.SeedSequence([self.seed, self.devices.shard, self.done])
         torch.manual_seed(int(seeds.generate_state(1)[0]))
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        """Count a batch; every now and then write a checkpoint."""
+        """Count a batch, and write a checkpoint if one is due."""
         self.done += 1
         if not math.isfinite(logs["loss"]):
             raise self._not_finite("The loss is infinite or no number")
         ends_row = self.done == self.num_batches or not self.done % self.batches_per_row
-        # What ends a row is kept with it.
+        # At the end of a row, `on_epoch_end` writes the checkpoint.
         if self.done % self.batches_per_update or ends_row:
             return
         if self.stop.requested or self._is_due():
@@ -203,7 +203,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             raise KeyboardInterrupt(self.stop.number)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        """Write a row, and then a checkpoint that is not without it."""
+        """Write a row, and then, if one is due, a checkpoint that includes it."""
         row = self.make_row(epoch, logs)
         self.rows.append(row)
         if self.devices.is_chief:
@@ -218,11 +218,11 @@ class TrainingRecorder(keras.callbacks.Callback):
             raise KeyboardInterrupt(self.stop.number)
 
     def make_row(self, epoch: int, logs: dict[str, float]) -> Row:
-        """Choose what a row holds.
+        """Return a row of the curve.
 
         Args:
-            epoch: int. Rows before this one.
-            logs: dict of float. What Keras measured.
+            epoch: int. The number of rows before this one.
+            logs: dict of float. The metrics that Keras measured.
 
         Returns:
             The row.
@@ -238,7 +238,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         return row[name] > self.best if mode == "max" else row[name] < self.best
 
     def _copies(self, variables: list[Any]) -> Arrays:
-        # What some backends hand out is the memory that they train in.
+        # Some backends return the memory that training modifies.
         return [np.array(value) for value in self.devices.values(variables)]
 
     def _is_due(self) -> bool:
