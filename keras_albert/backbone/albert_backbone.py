@@ -205,7 +205,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def from_preset(
         cls, preset: str | os.PathLike[str], load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        """Load as `PresetMixin` does; a size without weights needs no network."""
+        """Load as `PresetMixin`; a published size without weights needs no network."""
         builtin = BUILTIN_PRESETS.get(str(preset))
         if builtin is not None and builtin.handle is not None and not load_weights:
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))

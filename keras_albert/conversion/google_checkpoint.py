@@ -103,7 +103,7 @@ class GoogleFormat(TabledFormat):
         return {}
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's last layer has the outputs of a head."""
+        """Return whether a checkpoint's last layer has as many outputs as a head."""
         found = self._shapes(directory)
         return head.task != "AlbertMultipleChoice" or _outputs(found) == 1
 

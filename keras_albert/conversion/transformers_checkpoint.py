@@ -87,7 +87,7 @@ class TransformersFormat(TabledFormat):
         if set(_WITH_DROPOUT) & set(ours):
             key, default = "classifier_dropout_prob", 0.1
             if config.get(key, default) is None:
-                # In transformers, `None` is the rate of the encoder.
+                # In transformers, `None` means the rate of the encoder.
                 key, default = "hidden_dropout_prob", 0.0
             arguments["dropout"] = read_rate(config, key, default, source)
         head = next((head for head in self.heads if head.task in ours), None)

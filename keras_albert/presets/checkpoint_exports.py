@@ -107,7 +107,7 @@ class CheckpointExports:
 
 
 def _plan(written: Path, target: Path) -> Callable[[str], bool]:
-    """Raise if other files in the target would be read together with the written."""
+    """Raise if other files in the target would be read along with the new ones."""
     there = {
         path.relative_to(target).as_posix()
         for pattern in _CHECKPOINT_FILES

@@ -115,7 +115,7 @@ def _lock(path: Path) -> int | None:
     """Lock a file or a directory until this process ends."""
     if fcntl is None:
         return None
-    # Links and pipes are not made by this module.
+    # This module makes neither links nor pipes: follow no link, wait for no pipe.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
