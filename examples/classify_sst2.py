@@ -1,12 +1,12 @@
 """Train a small ALBERT from random weights on SST-2, and print its dev accuracy.
 
-The data are the official GLUE files, `train.tsv` and `dev.tsv`:
+The data are the official GLUE files `train.tsv` and `dev.tsv`:
 
     python examples/classify_sst2.py path/to/SST-2
     KERAS_BACKEND=jax python examples/classify_sst2.py path/to/SST-2
 
-About 67,000 phrases of movie reviews, positive or negative; half of the dev
-sentences are positive, so guessing gives 51%. Pretrained weights reach 90% and more:
+There are about 67,000 phrases of movie reviews, positive or negative. Half of the dev
+sentences are positive, so guessing reaches 51%. Pretrained weights reach 90% and more:
 pass `--preset` with the name or the directory of a preset.
 """
 
@@ -38,7 +38,7 @@ def read_glue(path: Path, limit: int | None) -> tuple[list[str], list[int]]:
 
 
 def build_classifier(texts: list[str], vocabulary_size: int) -> AlbertClassifier:
-    """Build a model of 0.9 million random weights with a vocabulary of its own."""
+    """Build a model of 0.9 million random weights, and train its vocabulary."""
     proto = train_vocabulary(texts, vocabulary_size=vocabulary_size)
     tokenizer = AlbertTokenizer(proto)
     backbone = AlbertBackbone(
@@ -56,7 +56,7 @@ def build_classifier(texts: list[str], vocabulary_size: int) -> AlbertClassifier
 
 
 def main() -> None:
-    """Train, evaluate, and say how it went."""
+    """Train, evaluate, and print the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=whole_number(), default=64)
     parser.add_argument("--vocabulary-size", type=whole_number(), default=8000)
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many rows of each file"
+        "--limit", type=whole_number(), help="maximum number of rows of each file"
     )
     parser.add_argument("--output", type=Path, help="where to save the model")
     parser.add_argument("--seed", type=SEED, default=0)

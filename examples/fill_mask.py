@@ -1,15 +1,15 @@
 """Train a small ALBERT from random weights to fill in masked words.
 
-The data are text files, plain or gzip, one paragraph a line:
+The data are text files, plain or gzip, with one paragraph per line:
 
     python examples/fill_mask.py path/to/texts
     KERAS_BACKEND=jax python examples/fill_mask.py a.txt b.txt.gz --limit 20000
 
 The last paragraphs are held out. The accuracy on their masked tokens is printed beside
-the share of the commonest token; a tenth of the masked tokens stay as they are, and are
-right easily. A few hundred steps teach hardly more than which tokens are frequent:
-3,000 paragraphs, three times over, end at 11%. Train for hours on a GPU for more, or
-start from published weights: `--preset albert_base_en_uncased`.
+the share of the most frequent token; a tenth of the masked tokens are unchanged, and
+thus easy to predict. In a few hundred steps, the model learns little more than the
+frequencies of tokens: 3 epochs of 3,000 paragraphs reach 11%. For more, train for hours
+on a GPU, or start from published weights: `--preset albert_base_en_uncased`.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def read_paragraphs(paths: list[Path]) -> Iterator[str]:
 def build_masked_lm(
     texts: list[str], vocabulary_size: int, sequence_length: int
 ) -> AlbertMaskedLM:
-    """Build a model of random weights with a vocabulary of its own."""
+    """Build a model of random weights, and train its vocabulary."""
     proto = train_vocabulary(
         texts, vocabulary_size=vocabulary_size, hard_vocab_limit=False
     )
@@ -74,7 +74,7 @@ def build_masked_lm(
 
 
 def commonest_accuracy(masked_lm: AlbertMaskedLM, texts: list[str]) -> float:
-    """Score who knows nothing but the commonest token."""
+    """Return the accuracy of always predicting the most frequent token."""
     ids = masked_lm.preprocessor.tokenizer.tokenize_rows(texts).values
     counts = np.bincount(ids)
     return float(counts.max() / counts.sum())
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("texts", type=Path, nargs="+", help="files or directories")
     parser.add_argument("--preset", help="pretrained weights to start from")
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many paragraphs"
+        "--limit", type=whole_number(), help="maximum number of paragraphs"
     )
     parser.add_argument("--epochs", type=whole_number(), default=3)
     parser.add_argument("--batch-size", type=whole_number(), default=32)

@@ -1,13 +1,14 @@
-"""Fine-tune on a GLUE task by its name, from its official files.
+"""Fine-tune on a GLUE task, from its official files.
 
     python examples/glue.py sst-2 path/to/SST-2 --preset albert_base_v2_en_uncased
     python examples/glue.py sts-b path/to/STS-B --limit 500
 
-With `--preset`, everything is set as the paper set it (`keras_albert.tasks.recipes`):
-learning rate, warm-up, steps, batch size, dropout and length; the epoch that does
-best on the dev file is kept, as there. RTE, STS-B and MRPC start from weights that were
-fine-tuned on MNLI: pass what `glue.py mnli ... --output DIR` wrote as their preset.
-Without a preset a small model learns from random weights.
+With `--preset`, all hyperparameters are those of the paper
+(`keras_albert.tasks.recipes`): learning rate, warm-up, steps, batch size, dropout and
+length; as in the paper, the best epoch on the dev file is kept. RTE, STS-B and MRPC
+start from weights that were fine-tuned on MNLI: pass the output of
+`glue.py mnli ... --output DIR` as their preset. Without a preset, a small model is
+trained from random weights.
 """
 
 import argparse
@@ -44,9 +45,9 @@ METRICS = {
 
 @dataclass(frozen=True)
 class GlueTask:
-    """What the files of a task look like, and what is measured.
+    """The format of a task's files, and its metrics.
 
-    `labels` is empty for a regression. CoLA's files have no header.
+    `labels` is empty for regression. CoLA's files have no header.
     """
 
     texts: tuple[str, ...]
@@ -85,7 +86,7 @@ TASKS = {
 
 
 def read_file(task: GlueTask, path: Path, limit: int | None) -> tuple[Any, list[Any]]:
-    """Read texts or pairs, and labels or scores; rows cut short are left out."""
+    """Read texts or pairs, and labels or scores; truncated rows are skipped."""
     columns = (*task.texts, task.target)
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(
@@ -100,7 +101,7 @@ def read_file(task: GlueTask, path: Path, limit: int | None) -> tuple[Any, list[
 
 
 def build(task: GlueTask, preset: str | None, texts: Any, how: Recipe) -> Any:
-    """Build a classifier on pretrained weights, or a small one on random ones."""
+    """Build a classifier with pretrained weights, or a small one with random ones."""
     head: dict[str, Any] = {"labels": task.labels} if task.labels else {}
     head["num_classes"] = len(task.labels) or 1
     if preset is not None:
@@ -125,7 +126,7 @@ def build(task: GlueTask, preset: str | None, texts: Any, how: Recipe) -> Any:
 
 
 def score(task: GlueTask, classifier: Any, texts: Any, truth: list[Any]) -> str:
-    """Compare answers with the truth, in the metrics of the task."""
+    """Compute the metrics of the task."""
     outputs = classifier.predict(texts, verbose=0)
     answers: Any = outputs[:, 0]
     if task.labels:
@@ -150,7 +151,7 @@ def main() -> None:
         "--batch-size", type=whole_number(), help="instead of the recipe's"
     )
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many rows of each file"
+        "--limit", type=whole_number(), help="maximum number of rows of each file"
     )
     parser.add_argument("--output", type=Path, help="where to save the model")
     parser.add_argument("--seed", type=SEED, default=0)

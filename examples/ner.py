@@ -1,15 +1,15 @@
-"""Learn to find entities from CoNLL files, and print F1 by entity on the dev file.
+"""Train an entity tagger on CoNLL files, and print F1 by entity on the dev file.
 
-The files have a word and its tag on each line, and a blank line after each text. Name
-the directory that holds them, or the files themselves:
+The files have a word and its tag on each line, and a blank line after each text. Pass
+the directory that contains them, or the files themselves:
 
     python examples/ner.py path/to/wnut17
     python examples/ner.py --train train.conll --dev dev.conll --preset some/preset
 
 Entities are scored by seqeval (`pip install seqeval`): bounds and label must both be
-right. Pretrained weights do far better than random ones: pass `--preset` with the name
-or the directory of a preset. Without one a small cased model of its own vocabulary
-learns from the words alone.
+correct. Pretrained weights are far better than random ones: pass `--preset` with the
+name or the directory of a preset. Without one, a small cased model with a vocabulary
+from the words is trained.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Texts = list[list[str]]
 
 
 def find_file(directory: Path | None, part: str) -> Path:
-    """Find the one file of a directory whose name says what it is for."""
+    """Find the only file in a directory whose name contains the part."""
     if directory is None:
         raise SystemExit("Name the directory of the files, or both --train and --dev.")
     found = [path for path in sorted(directory.iterdir()) if part in path.name.lower()]
@@ -47,7 +47,7 @@ def find_file(directory: Path | None, part: str) -> Path:
 
 
 def read_tagged(path: Path, limit: int | None) -> tuple[Texts, Texts]:
-    """Read words, and their tags in BIO whatever the file has."""
+    """Read words and their tags, converted to BIO."""
     words, tags = read_conll(path)
     words, tags = words[:limit], tags[:limit]
     return words, convert_tags(tags, detect_scheme(tags), "BIO")
@@ -56,7 +56,7 @@ def read_tagged(path: Path, limit: int | None) -> tuple[Texts, Texts]:
 def build_tagger(
     words: Texts, labels: tuple[str, ...], preset: str | None, vocabulary_size: int
 ) -> AlbertTokenClassifier:
-    """Build a tagger on pretrained weights, or a small one on random ones."""
+    """Build a tagger with pretrained weights, or a small one with random ones."""
     if preset is not None:
         return AlbertTokenClassifier.from_preset(preset, labels=labels, scheme="BIO")
     proto = train_vocabulary(
@@ -88,15 +88,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path, nargs="?", help="directory of the files")
-    parser.add_argument("--train", type=Path, help="the file to learn from")
-    parser.add_argument("--dev", type=Path, help="the file to be scored on")
+    parser.add_argument("--train", type=Path, help="the file to train on")
+    parser.add_argument("--dev", type=Path, help="the file to evaluate on")
     parser.add_argument("--preset", help="pretrained weights to start from")
     parser.add_argument("--epochs", type=whole_number(), default=20)
     parser.add_argument("--batch-size", type=whole_number(), default=32)
-    parser.add_argument("--learning-rate", type=positive_number, help="the highest")
+    parser.add_argument("--learning-rate", type=positive_number, help="the peak rate")
     parser.add_argument("--vocabulary-size", type=whole_number(), default=3000)
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many texts of each file"
+        "--limit", type=whole_number(), help="maximum number of texts of each file"
     )
     parser.add_argument("--output", type=Path, help="where to save the model")
     parser.add_argument("--seed", type=SEED, default=0)
@@ -113,7 +113,7 @@ def main() -> None:
     tagger = build_tagger(
         train[0], tag_names(kinds), arguments.preset, arguments.vocabulary_size
     )
-    # Random weights of this size bear long steps, and rare entities need them.
+    # This size allows a high rate from random weights, and rare entities need it.
     rate = None if arguments.preset else 3e-3
     tagger.compile(learning_rate=arguments.learning_rate or rate)
     tagger.fit(

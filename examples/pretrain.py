@@ -3,10 +3,10 @@
     python examples/pretrain.py
     KERAS_BACKEND=torch python examples/pretrain.py --output runs/stories
 
-All the way: a vocabulary from the texts, examples of two segments from the documents,
-masked tokens and sentence order, and then a classifier that starts from the weights.
-240 stories are enough to see losses fall, and for nothing else: for a model of use,
-give it texts of your own, or see `albert_tiny.py`.
+All steps are included: a vocabulary from the texts, examples of two segments from the
+documents, masked tokens and sentence order, and a classifier that starts from the
+weights. 240 stories are only enough to see losses fall: for a useful model, pass your
+own texts, or see `albert_tiny.py`.
 """
 
 import argparse
@@ -28,12 +28,12 @@ MESSAGES = [("a story with a good end", "good"), ("they lost the way", "bad")] *
 
 
 def main() -> None:
-    """Prepare, pretrain, fine-tune."""
+    """Prepare texts, pretrain and fine-tune."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("texts", nargs="*", default=[str(STORIES)], help="text files")
-    parser.add_argument("--output", type=Path, help="a directory to keep it in")
+    parser.add_argument("--output", type=Path, help="a directory for the results")
     parser.add_argument("--steps", type=whole_number(), default=600)
     parser.add_argument("--vocabulary-size", type=whole_number(), default=400)
     arguments = parser.parse_args()
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def run(arguments: argparse.Namespace, output: Path) -> None:
-    """Do it all in a directory."""
+    """Run all steps in a directory."""
     vocabulary = train_vocabulary_on(
         arguments.texts, arguments.vocabulary_size, hard_vocab_limit=False
     )

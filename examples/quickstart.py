@@ -2,12 +2,12 @@
 
     python examples/quickstart.py "the parcel never came" "love the new app"
 
-Fine-tunes `albert_tiny_en_uncased`, the small pretrained ALBERT that comes with the
-package, on `examples/data/support_messages.tsv`, prints its accuracy on messages it has
-not seen, draws the learning curve and the confusion matrix, saves the model, exports it
-for TensorFlow Serving, and classifies the sentences on the command line with the
-export, loaded in a program of its own that knows nothing of Keras. No network. Set
-KERAS_BACKEND to tensorflow, jax or torch.
+Fine-tunes `albert_tiny_en_uncased`, the small pretrained ALBERT in the package, on
+`examples/data/support_messages.tsv`, prints its accuracy on held-out messages, draws
+the learning curve and the confusion matrix, saves the model, exports it for TensorFlow
+Serving, and classifies the sentences of the command line with the export, loaded in a
+separate program without Keras. No network is needed. Set KERAS_BACKEND to tensorflow,
+jax or torch.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SENTENCES = (
     "please send my money back, you charged me twice",
 )
 
-# Run with the export and nothing else.
+# A program that needs only the export.
 CLIENT = """
 import json, sys
 import tensorflow as tf, tensorflow_text
@@ -71,7 +71,7 @@ def draw_learning_curve(history: dict[str, list[float]], path: Path) -> None:
 def draw_confusion(
     names: tuple[str, ...], truth: list[str], answers: list[str], path: Path
 ) -> None:
-    """Draw how often each class was taken for each other one."""
+    """Draw the confusion matrix."""
     counts = np.zeros((len(names), len(names)), int)
     for true, answer in zip(truth, answers, strict=True):
         counts[names.index(true), names.index(answer)] += 1
@@ -95,7 +95,7 @@ def draw_confusion(
 
 
 def serve(export: Path, sentences: list[str]) -> None:
-    """Classify sentences with the export, in a program of its own."""
+    """Classify sentences with the export, in a separate program."""
     finished = subprocess.run(
         [sys.executable, "-c", CLIENT, str(export), *sentences],
         stdout=subprocess.PIPE,
@@ -108,7 +108,7 @@ def serve(export: Path, sentences: list[str]) -> None:
 
 
 def main() -> None:
-    """Run the whole way."""
+    """Run all steps."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

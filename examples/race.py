@@ -5,13 +5,14 @@
     python examples/race.py --train train_rand_split.jsonl --dev dev_rand_split.jsonl \
         --limit 500
 
-A file holds JSON, one text or question a line, and may be gzipped; RACE's own release,
-folders of `.txt` files, is read as well. Which of the two a line is, its fields say.
+Files contain JSON with one text or question per line, and may be gzipped; the folders
+of `.txt` files in RACE's release are supported, too. The fields of a line determine
+which of the data sets it belongs to.
 
-With `--preset`, everything is set as the paper set it for RACE
-(`keras_albert.tasks.recipes`), and the epoch that does best on the dev files is kept.
-Without, a small model learns from random weights, which teach it little about exams:
-guessing gives 25% of RACE and 33% of CommonsenseQA.
+With `--preset`, all hyperparameters are those of the paper for RACE
+(`keras_albert.tasks.recipes`), and the best epoch on the dev files is kept. Without a
+preset, a small model is trained from random weights, and learns little: guessing
+reaches 25% on RACE and 33% on CommonsenseQA.
 """
 
 import argparse
@@ -77,13 +78,13 @@ def read_file(path: Path, limit: int | None) -> Questions:
 
 
 def join(files: list[Questions]) -> Questions:
-    """Lay the questions of several files end to end."""
+    """Concatenate the questions of several files."""
     questions, answers = zip(*files, strict=True)
     return list(chain.from_iterable(questions)), list(chain.from_iterable(answers))
 
 
 def build(preset: str | None, questions: list[dict[str, Any]], how: Recipe) -> Any:
-    """Build a model on pretrained weights, or a small one on random ones."""
+    """Build a model with pretrained weights, or a small one with random ones."""
     if preset is not None:
         return how.build(AlbertMultipleChoice, preset)
     lines = {question.get("context", "") for question in questions}
@@ -124,7 +125,7 @@ def main() -> None:
         "--batch-size", type=whole_number(), help="instead of the recipe's"
     )
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many questions a file"
+        "--limit", type=whole_number(), help="maximum number of questions per file"
     )
     parser.add_argument("--output", type=Path, help="where to save the model")
     parser.add_argument("--seed", type=SEED, default=0)

@@ -1,20 +1,20 @@
-"""What ALBERT learns beside masked tokens: sentence order, next sentence, or nothing.
+"""Compare second tasks of pretraining: sentence order, next sentence, or none.
 
     keras-albert prepare "text/*.gz" --output prepared --vocabulary-size 8192
     python examples/second_task.py prepared --output runs/second_task
 
 Pretrains the same small model, of `second_task.toml`, three times, with each second
-task and with none, and tests each on both tasks: a linear probe reads the vector of
-`[CLS]`, learns the task on training documents and is tested on held-out ones, where
-chance is 50%. The paper found that a model of next-sentence prediction learns topics
-and is at chance on sentence order, while one of sentence order solves both ([Lan et
-al., 2020](https://arxiv.org/abs/1909.11942), table 5, with models a hundred times as
-large). Rows are the beginnings of both segments, where most of the order is to be seen.
-Stopped, the same command goes on.
+task and with none, and tests each on both tasks: a linear probe on the vector of
+`[CLS]` is trained on training documents and tested on held-out ones, where chance is
+50%. The paper found that a model pretrained with next-sentence prediction learns topics
+and is at chance on sentence order, while one pretrained with sentence order solves both
+([Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 5, with models a hundred
+times as large). Rows are the beginnings of both segments, which contain most cues of
+the order. After an interruption, the same command resumes.
 
-Text must be plentiful: until a model has read some ten million tokens, it knows
-frequencies alone and no order (docs/pretraining.md, "What a small model needs").
-`--preset` starts all three from a model that knows words and no second task.
+It needs much text: before some ten million tokens, a model learns only frequencies and
+no order (docs/pretraining.md, "What a small model needs"). `--preset` starts all three
+from a model that was pretrained without a second task.
 """
 
 import argparse
@@ -50,13 +50,13 @@ TASKS = ("sentence_order", "next_sentence")
 def features(
     reader: keras.Model, data: PretrainingData, length: int | None, count: int
 ) -> tuple[Any, Any]:
-    """Give the vectors of `[CLS]` of unmasked pairs, and which pairs were changed."""
+    """Return the vectors of `[CLS]` of unmasked pairs, and which pairs were changed."""
     batches = data.batches(64, length)
     vectors, labels = [], []
     for step in range(-(-count // 64)):
         x, y, _ = batches.batch(step)
         ids = x["token_ids"]
-        # The words themselves, as in fine-tuning.
+        # Undo the masking, as texts are not masked in fine-tuning.
         rows, slots = np.nonzero(x["mask_positions"])
         ids[rows, x["mask_positions"][rows, slots]] = y["masked_lm"][rows, slots]
         inputs = {name: x[name] for name in ("segment_ids", "padding_mask")}
@@ -68,7 +68,7 @@ def features(
 def probe(
     preset: Path, task: str, length: int | None, arguments: argparse.Namespace
 ) -> float:
-    """Learn a task from a frozen model's vectors, and give its held-out accuracy."""
+    """Return the held-out accuracy of a linear probe on a frozen model's vectors."""
     backbone = AlbertBackbone.from_preset(preset)
     reader = keras.Model(backbone.input, backbone.output["sequence_output"][:, 0])
     splits = {}
@@ -98,17 +98,17 @@ def draw(results: dict[str, dict[str, float]], path: Path) -> None:
 
 
 def main() -> None:
-    """Pretrain, probe, and show."""
+    """Pretrain, probe, and print and draw the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path, help="what `keras-albert prepare` wrote")
+    parser.add_argument("data", type=Path, help="output of `keras-albert prepare`")
     parser.add_argument("--output", type=Path, default=Path("runs/second_task"))
     parser.add_argument("--config", type=Path, default=SETTINGS)
-    parser.add_argument("--steps", type=whole_number(), help="instead of the settings'")
+    parser.add_argument("--steps", type=whole_number(), help="overrides the settings")
     parser.add_argument("--preset", help="what to start from; default: random weights")
     parser.add_argument(
-        "--probe", type=whole_number(), default=8000, help="examples to learn on"
+        "--probe", type=whole_number(), default=8000, help="examples to train on"
     )
     parser.add_argument(
         "--test", type=whole_number(), default=2000, help="examples to test on"

@@ -1,14 +1,14 @@
-"""Teach an embedder which sentences are alike, on STS-B, and print Spearman's rho.
+"""Fine-tune an embedder on the sentence pairs of STS-B, and print Spearman's rho.
 
     python examples/sentence_similarity.py path/to/STS-B --limit 1000
     python examples/sentence_similarity.py path/to/STS-B --objective contrastive \
         --preset albert_base_v2_en_uncased
 
-The data are the official GLUE files, `train.tsv` and `dev.tsv`: pairs of sentences
-and how alike they are, from 0 to 5. The cosine of two vectors is compared with that,
-before training and after it. `--objective contrastive` learns from the pairs alone,
-those that score at least 4: each sentence is to find its partner in the batch.
-Without `--preset` a small model starts from random weights.
+The data are the official GLUE files `train.tsv` and `dev.tsv`: pairs of sentences and
+their similarity, from 0 to 5. It is compared with the cosine of the two embeddings,
+before and after training. `--objective contrastive` trains on the pairs alone, those
+with a score of at least 4: each sentence must be matched with its partner in the batch.
+Without `--preset`, a small model is trained from random weights.
 """
 
 import argparse
@@ -35,7 +35,7 @@ HIGHEST = 5.0
 
 
 def read_file(path: Path, limit: int | None) -> tuple[Pairs, list[float]]:
-    """Read pairs and their scores; rows cut short are left out."""
+    """Read pairs and their scores; truncated rows are skipped."""
     names = ("sentence1", "sentence2", "score")
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -46,7 +46,7 @@ def read_file(path: Path, limit: int | None) -> tuple[Pairs, list[float]]:
 
 
 def build(preset: str | None, pairs: Pairs, objective: str) -> AlbertTextEmbedder:
-    """Build an embedder on pretrained weights, or a small one on random ones."""
+    """Build an embedder with pretrained weights, or a small one with random ones."""
     if preset is not None:
         return AlbertTextEmbedder.from_preset(preset, objective=objective)
     tokenizer = AlbertTokenizer(
@@ -69,7 +69,7 @@ def build(preset: str | None, pairs: Pairs, objective: str) -> AlbertTextEmbedde
 
 
 def spearman(embedder: AlbertTextEmbedder, pairs: Pairs, scores: list[float]) -> float:
-    """Compare the order of the cosines with that of the scores."""
+    """Return the rank correlation of the cosines and the scores."""
     vectors = embedder.embed(pairs, batch_size=64)
     vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
     cosines = np.sum(vectors[:, 0] * vectors[:, 1], axis=-1)
@@ -77,7 +77,7 @@ def spearman(embedder: AlbertTextEmbedder, pairs: Pairs, scores: list[float]) ->
 
 
 def main() -> None:
-    """Embed, fine-tune, and embed again."""
+    """Evaluate, fine-tune, and evaluate again."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=whole_number(), default=4)
     parser.add_argument("--batch-size", type=whole_number(), default=32)
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many rows of each file"
+        "--limit", type=whole_number(), help="maximum number of rows of each file"
     )
     parser.add_argument("--output", type=Path, help="where to save the model")
     parser.add_argument("--seed", type=SEED, default=0)

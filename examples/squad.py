@@ -4,13 +4,13 @@
     python examples/squad.py --train train-v2.0.json --dev dev-v2.0.json \
         --head conditional --preset albert_base_en_uncased
 
-Where the dev file has questions without an answer, as SQuAD 2.0's has, part of the
-training paragraphs is held out to choose from which odds on the model says so: nothing
-is chosen on the dev file. Otherwise such questions are left out of the training.
+If the dev file has questions without an answer, as in SQuAD 2.0, part of the training
+paragraphs is held out to choose the no-answer threshold, so that nothing is chosen on
+the dev file. Otherwise such questions are left out of the training.
 
-With `--preset` the settings are the paper's. Without, a small model learns from random
-weights, which takes minutes and shows that the parts fit together; real reading needs
-pretrained weights.
+With `--preset`, the hyperparameters are those of the paper. Without a preset, a small
+model is trained from random weights, which takes minutes and only shows that the parts
+work together; useful answers need pretrained weights.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from keras_albert.text import SquadFile, read_squad, train_vocabulary
 
 
 def pick(file: SquadFile, rows: list[int]) -> SquadFile:
-    """Take some questions of a file."""
+    """Select some questions of a file."""
     return SquadFile(*([column[row] for row in rows] for column in file))
 
 
@@ -48,7 +48,7 @@ def hold_out(file: SquadFile, every: int = 10) -> tuple[SquadFile, SquadFile]:
 
 
 def build(preset: str | None, train: SquadFile, head: str, how: Recipe) -> Any:
-    """Build a model on pretrained weights, or a small one on random ones."""
+    """Build a model with pretrained weights, or a small one with random ones."""
     if preset is not None:
         return how.build(AlbertQuestionAnswerer, preset, head=head)
     lines = sorted({*train.questions, *train.contexts})
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument(
         "--version-2",
         action=argparse.BooleanOptionalAction,
-        help="whether there may be no answer; by default as the dev file has it",
+        help="whether questions may have no answer; by default as in the dev file",
     )
     parser.add_argument(
         "--head", choices=("independent", "conditional"), default="independent"
@@ -94,7 +94,7 @@ def main() -> None:
         "--batch-size", type=whole_number(), help="instead of the recipe's"
     )
     parser.add_argument(
-        "--limit", type=whole_number(), help="use only so many questions a file"
+        "--limit", type=whole_number(), help="maximum number of questions per file"
     )
     parser.add_argument("--output", type=Path, help="where to save the model")
     parser.add_argument("--seed", type=SEED, default=0)

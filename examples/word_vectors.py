@@ -1,11 +1,11 @@
-"""Word vectors from counts, for a model to begin with.
+"""Word vectors from counts, as initial token embeddings.
 
-ALBERT's token embeddings are a narrow table of their own, as word vectors are, and so
-can start as such: the positive pointwise mutual information of pieces that stand near
-each other, reduced to the table's width
+ALBERT's token embeddings are a separate, narrow table, and can thus be initialized
+with word vectors: the positive pointwise mutual information of nearby pieces, reduced
+to the width of the table
 ([Levy & Goldberg, 2014](https://papers.nips.cc/paper_files/paper/2014/hash/feab05aa91085b7a8012516bc3533958-Abstract.html)).
-Counting sixty million tokens takes seconds, and a small model that starts from it finds
-out in half as many steps that neighbours tell of each other.
+Counting sixty million tokens takes seconds, and a small model that starts from these
+vectors learns to predict tokens from their neighbours in half as many steps.
 """
 
 from collections.abc import Iterator
@@ -21,21 +21,21 @@ ROWS_AT_ONCE = 100_000
 def word_vectors(
     data: PretrainingData, width: int, window: int = 4, deviation: float = 0.05
 ) -> np.ndarray:
-    """Make a vector for each piece of the vocabulary.
+    """Compute a vector for each piece of the vocabulary.
 
     Args:
-        data: What `keras-albert prepare` wrote.
-        width: int. Numbers in a vector.
-        window: int. How far apart two tokens count as near; the nearer, the more.
-        deviation: float. The standard deviation of the vectors' numbers.
+        data: `PretrainingData`, which `keras-albert prepare` wrote.
+        width: int. The width of the vectors.
+        window: int. The maximum distance of two tokens; nearer ones count more.
+        deviation: float. The standard deviation of the vectors' elements.
 
     Returns:
-        float32 array `(vocabulary, width)`; pieces that never occur have random ones.
+        float32 array `(vocabulary, width)`; vectors of unused pieces are random.
     """
     near = count_neighbours(data, window)
     near += near.T.copy()
     often = near.sum(axis=1)
-    # To the power of 3/4: rare pieces would else seem to know their neighbours best.
+    # To the power of 3/4, as the information of rare pieces would be overestimated.
     smoothed = often**0.75 / (often**0.75).sum()
     by_chance = np.maximum(often[:, None] * smoothed, 1e-12)
     information = np.log(np.maximum(near / by_chance, 1))
@@ -50,7 +50,7 @@ def word_vectors(
 
 
 def count_neighbours(data: PretrainingData, window: int) -> np.ndarray:
-    """Count the pieces that follow each piece: at distance d, 1/d of a time."""
+    """Count the pieces that follow each piece, with weight 1/d at distance d."""
     size = data.tokenizer.vocabulary_size()
     counts = np.zeros(size * size, "float32")
     for ids, rows in segments(data):
@@ -63,7 +63,7 @@ def count_neighbours(data: PretrainingData, window: int) -> np.ndarray:
 
 
 def segments(data: PretrainingData) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Give tokens, and the number of the segment that each is in."""
+    """Yield tokens, and the number of the segment of each."""
     for start in range(0, len(data), ROWS_AT_ONCE):
         rows = np.arange(start, min(start + ROWS_AT_ONCE, len(data)))
         for segment in data.segments(rows):

@@ -7,7 +7,7 @@ from keras_albert.commands import finetune, finetune_build
 
 @pytest.fixture
 def run(monkeypatch):
-    """Run the command with its arguments; a small model where none is named."""
+    """Run the command with its arguments; without a preset, with a small model."""
     monkeypatch.setattr(
         finetune_build,
         "SMALL",

@@ -1,4 +1,4 @@
-"""Runs of `finetune` that come out the same, and whether they did."""
+"""Reproducible runs of `finetune`, and their comparison."""
 
 import json
 
@@ -10,7 +10,7 @@ EPOCHS, STEPS = 3, 3
 
 
 def write_files(folder):
-    """Write the training and the dev file of a run of `EPOCHS` times `STEPS`."""
+    """Write the training and the dev file of a run of `EPOCHS` times `STEPS` steps."""
     random = np.random.default_rng(0)
     for name, count in (("train.tsv", 8 * STEPS), ("dev.tsv", 12)):
         lines = ["text\tlabel"]
@@ -22,7 +22,7 @@ def write_files(folder):
 
 
 def flags(folder, output, **changed):
-    """Give the arguments of the command."""
+    """Return the arguments of the command."""
     options = {
         "train": folder / "train.tsv",
         "dev": folder / "dev.tsv",
@@ -37,11 +37,11 @@ def flags(folder, output, **changed):
 
 
 def assert_same_outcome(found, expected):
-    """Compare weights to the bit, scores, curves and plots; and that no more is left.
+    """Check that weights, scores, curves, plots and file names are equal, bit by bit.
 
     Args:
         found: The directory of a run.
-        expected: That of a run which nothing stopped.
+        expected: The directory of an uninterrupted run.
     """
     for name in ("curve.csv", "learning_curve.png"):
         assert (found / name).read_bytes() == (expected / name).read_bytes()

@@ -1,4 +1,4 @@
-"""Answers that outlive the process that wrote them."""
+"""Output files that an interrupted run can resume."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_another_file_under_the_same_name_is_another_run(tmp_path):
         assert answers.done == 1
     with pytest.raises(ValueError, match="bytes was 5"):
         AnswerFile(output, "jsonl", {"bytes": 6})
-    # Of a run that came to nothing there is nothing to keep.
+    # A run without predictions leaves nothing to resume.
     (tmp_path / "answers.jsonl.partial").write_bytes(b"")
     with AnswerFile(output, "jsonl", {"bytes": 6}) as answers:
         answers.finish()
@@ -25,7 +25,7 @@ def test_a_table_goes_on_under_its_header(tmp_path):
     with AnswerFile(output, "tsv", {}) as answers:
         answers.write([{"label": "a\tb", "score": 1.0}, {"label": "\n", "score": 0.5}])
     partial = tmp_path / "answers.tsv.partial"
-    # As the system may leave it: the last line is not whole.
+    # As after a crash: the last line is incomplete.
     whole = partial.read_bytes()
     partial.write_bytes(whole[:-3])
     with AnswerFile(output, "tsv", {}) as answers:
@@ -33,7 +33,7 @@ def test_a_table_goes_on_under_its_header(tmp_path):
         answers.write([{"score": 0.5, "label": "\n"}])
         answers.finish()
     assert output.read_bytes() == whole == b"label\tscore\na\\tb\t1.0\n\\n\t0.5\n"
-    # Not even the header is whole.
+    # Even the header is incomplete.
     partial.write_bytes(b"label\tsc")
     output.unlink()
     with AnswerFile(output, "tsv", {}) as answers:

@@ -1,4 +1,4 @@
-"""`keras-albert export`, and what `predict` makes of its files."""
+"""`keras-albert export`, and `predict` with the exported files."""
 
 import importlib.util
 import json
@@ -9,7 +9,7 @@ from keras_albert import cli
 from tests.serving.served_models import LONG, TAGS, balance, make_task
 
 ROW = {
-    # No two windows of it are alike: of those, rounding would choose.
+    # All of its windows differ: between equal ones, rounding would decide.
     "context": LONG,
     "question": "What _ when the wind comes in?",
     "A": "the lamps go out",
@@ -64,7 +64,7 @@ def test_matrices_are_stored_as_asked(quantize, preset, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_that_reads_texts_answers_alike(name, tiny_proto, tmp_path):
-    """Of what both the file and the preset give."""
+    """Compares the outputs that both the file and the preset have."""
     need("onnxscript", "onnxruntime", "onnxruntime_extensions")
     task = make_task(name, tiny_proto, **TASKS[name])
     if name == "TokenClassifier":

@@ -49,7 +49,7 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
     with pytest.raises(ValueError, match="the run is finished"):
         run(*arguments(file, output))
 
-    # What was made is what the next run may start from.
+    # The next run may start from the result.
     more = {"preset": output / "preset", "recipe": "cola", "epochs": 1}
     assert run(*arguments(file, tmp_path / "more", max_length=64, **more)) == 0
     with pytest.raises(ValueError, match="pass --preset"):

@@ -1,4 +1,4 @@
-"""However a run ends, the same command goes on as if it had not."""
+"""After any interruption, the same command resumes the run with the same result."""
 
 import hashlib
 import os
@@ -33,7 +33,7 @@ on_one_backend = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A folder of files to learn from, and a preset to start from."""
+    """A folder with files to train on, and a preset to start from."""
     folder = tmp_path_factory.mktemp("files")
     write_files(folder)
     texts = (folder / "train.tsv").read_text().splitlines()[1:]
@@ -70,7 +70,7 @@ def start(run, files):
 
 @pytest.fixture
 def whole(start, files):
-    """The directory of a run that nothing stopped."""
+    """The directory of an uninterrupted run."""
     output = files / "whole"
     if not output.exists():
         start(output)
@@ -79,7 +79,7 @@ def whole(start, files):
 
 @pytest.fixture
 def at_step(monkeypatch):
-    """A dict of what happens as the batch of a number is learned from."""
+    """A dict of functions, called at the end of the batch of their number."""
     events = {}
     learned = TrainingRecorder.on_train_batch_end
 
@@ -94,7 +94,7 @@ def at_step(monkeypatch):
 
 @pytest.mark.parametrize(
     ("number", "step"),
-    # Within an epoch, and as one ends.
+    # Within an epoch, and at the end of one.
     [(signal.SIGTERM, STEPS + 2), (signal.SIGINT, 2 * STEPS)],
 )
 def test_a_signal_ends_it_with_a_checkpoint(
@@ -137,10 +137,10 @@ def test_a_masked_language_model_goes_on_with_the_same_masks(
 
 
 class DiskStates:
-    """Copies of a directory, one for each state in which a death may leave it.
+    """Copies of a directory, one for each state in which a kill may leave it.
 
-    Python tells of each change before it happens. Of the states that differ in hidden
-    files alone, which are not finished, the last one is kept: it has the most of them.
+    Python's audit events announce each change. Of the states that differ only in hidden
+    files, which are unfinished, the last one is kept: it has the most of them.
     """
 
     WRITES = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate")
@@ -201,7 +201,7 @@ def test_from_any_state_of_the_disk_it_comes_out_the_same(
         assert start(copy) == 0
         assert_same_outcome(copy, whole)
         assert not list(copy.rglob(".*"))
-    # Each checkpoint was the newest one of some state, and the next one unfinished.
+    # Each checkpoint is the newest one in some state, with the next one unfinished.
     assert set(steps) == set(range(1, EPOCHS * STEPS + 1))
     assert sum(name.startswith(".last.") for name in left) > EPOCHS * STEPS / 2
     assert any(name.startswith(".preset.") for name in left)
@@ -235,7 +235,7 @@ def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.002)
         time.sleep(moment)
-        # It may be killed within a checkpoint: there is one after each step.
+        # The kill may hit a checkpoint, as there is one after each step.
         ends_it = signal.SIGKILL if number else signal.SIGTERM
         process.send_signal(ends_it)
         printed = process.communicate()[0]
@@ -252,7 +252,7 @@ def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
 
 @pytest.fixture
 def stopped(start, files, at_step):
-    """The directory of a run that was stopped in its second epoch."""
+    """The directory of a run that was interrupted in its second epoch."""
     output = files / "stopped"
     if not output.exists():
         at_step[STEPS + 2] = lambda: signal.raise_signal(signal.SIGTERM)
@@ -272,7 +272,7 @@ def test_other_options_are_another_run(start, stopped):
 
 @on_one_backend
 def test_another_model_is_another_run(start, stopped, files, tmp_path):
-    # Under the same name.
+    # Another model under the same name.
     moved = files / "moved"
     shutil.move(files / "start", moved)
     try:
@@ -293,7 +293,7 @@ def test_other_files_are_another_run(start, stopped, files, whole, tmp_path):
     other.write_text(text + "old lamps\tg\n")
     with pytest.raises(ValueError, match="other settings: training file was "):
         start(stopped, train=other)
-    # The same file elsewhere is not.
+    # The same file in another place is the same run.
     other.write_text(text)
     shutil.copytree(stopped, tmp_path / "run")
     assert start(tmp_path / "run", train=other) == 0

@@ -1,4 +1,4 @@
-"""Each kind of task, from a file to a preset that its class loads."""
+"""Each kind of task, from a file to a preset that the task's class loads."""
 
 import json
 
@@ -58,7 +58,7 @@ SCORES = {
 
 
 def test_every_kind_is_tested():
-    # The other two have a file of their own.
+    # The other two have a separate file.
     assert set(FILES) | {"classification", "regression"} == set(KINDS)
 
 
@@ -76,7 +76,7 @@ def test_from_a_file_to_a_preset(run, tmp_path, kind):
     loaded = KINDS[kind].task.from_preset(output / "preset")
     card = (output / "preset" / "README.md").read_text()
     assert type(loaded).__name__ in card
-    # The line that the card recommends works.
+    # The code in the model card works.
     assert eval(KINDS[kind].use, {"model": loaded}) is not None  # noqa: S307
 
 

@@ -1,4 +1,4 @@
-"""`keras-albert predict`: models of every kind answer files."""
+"""`keras-albert predict` with models of every kind."""
 
 import csv
 import importlib.util
@@ -135,7 +135,7 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
     partial = tmp_path / "answers.jsonl.partial"
     assert len(read(partial)) == 20
     assert not output.exists()
-    # As the system may leave it: a line and a half are lost.
+    # As after a crash: one and a half lines are lost.
     with partial.open("r+b") as lines:
         lines.truncate(partial.stat().st_size - 50)
     whole = partial.read_bytes().count(b"\n")
@@ -143,7 +143,7 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
 
     assert run(*command[:2], file, "--to", "tsv", *command[3:]) == 1
     assert "format was 'jsonl'" in capsys.readouterr().err
-    # How many rows are read at once is not what makes a run.
+    # Another batch size is the same run.
     assert run(*command[:-1], 50) == 0
     assert asked == [10, 10, 10, len(TEXTS) - whole]
     assert f"going on after {whole} rows" in capsys.readouterr().err

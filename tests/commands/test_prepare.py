@@ -28,7 +28,7 @@ def test_text_becomes_data_in_one_command(text, tmp_path, capfd):
     data = PretrainingData(output)
     assert data.tokenizer.vocabulary_size() == 70
     assert data.sequence_length == 64
-    # Two processes, and parts: the same examples.
+    # Two processes and several parts yield the same examples.
     assert main([*command, "--workers=2", "--part-size=4000"]) == 0
     assert "The vocabulary of the earlier run is kept." in capfd.readouterr().out
     again = PretrainingData(output)

@@ -1,4 +1,4 @@
-"""How a program ends: with a line and a status, whatever happens to it."""
+"""Programs end with one line and an exit status after any error or signal."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def raising(error):
             "unexpected AssertionError. --debug shows where; please report it",
         ),
         (
-            # As safetensors has it.
+            # The error of safetensors.
             type("SafetensorError", (Exception,), {})(
                 "I/O error: No space left on device (os error 28)"
             ),
@@ -85,7 +85,7 @@ def test_arguments_are_named_as_options(text, named):
 
 @pytest.fixture
 def _hears_ctrl_c():
-    """In the background of a shell SIGINT is ignored."""
+    """Enables SIGINT, which background processes of a shell ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -103,7 +103,7 @@ def test_a_signal_stops_it_in_good_order(number, status, capsys, tmp_path):
             signal.raise_signal(number)
         finally:
             if number == signal.SIGTERM:
-                # A second one does not keep it from cleaning up.
+                # A second signal does not interrupt the cleanup.
                 signal.raise_signal(signal.SIGTERM)
             (tmp_path / "cleaned").touch()
 

@@ -1,4 +1,4 @@
-"""Tables of users: what cannot be meant is refused with its file and row."""
+"""Users' tables: invalid values are errors that name the file and the row."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""The model in the package can be made again; here a smaller one, of toy texts."""
+"""The steps that made the model in the package, with a smaller one and toy texts."""
 
 import gzip
 import json
@@ -10,8 +10,8 @@ import pytest
 from keras_albert import AlbertClassifier, AlbertPretrainer
 from tests.examples.test_examples import EXAMPLES, run
 
-# Commands that are tested on each backend; this is how the example strings them
-# together.
+# The commands themselves are tested on each backend; this tests their combination in
+# the example.
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="one backend is enough for an example"
 )

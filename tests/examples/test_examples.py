@@ -1,4 +1,4 @@
-"""The examples run as a user runs them, on little data."""
+"""The examples run from the command line, on little data."""
 
 import importlib.util
 import json
@@ -62,7 +62,7 @@ def test_sst2_learns_from_the_real_files(shared_data):
         *("--limit", "6400", "--epochs", "2", "--vocabulary-size", "4000"),
     )
     accuracy = float(printed.split("dev accuracy ")[1].split("%")[0])
-    # Guessing gives 51; all the data and more epochs give about 80.
+    # Guessing reaches 51; all the data and more epochs reach about 80.
     assert accuracy > 60
 
 

@@ -1,4 +1,4 @@
-"""The example runs as a user runs it, on little data."""
+"""The example runs from the command line, on little data."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""The examples that read several texts an example, on little data."""
+"""The examples with several texts per input, on little data."""
 
 import gzip
 import json

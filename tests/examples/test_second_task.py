@@ -1,4 +1,4 @@
-"""The experiment runs as a user runs it, on next to no data."""
+"""The experiment runs from the command line, on very little data."""
 
 import json
 

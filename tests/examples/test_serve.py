@@ -1,4 +1,4 @@
-"""The server of the example, asked over HTTP as clients ask TensorFlow Serving."""
+"""The server of the example, with HTTP requests as for TensorFlow Serving."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def output(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(output):
-    """Start the example, and end it."""
+    """Start the example, and end it after the tests."""
     command = [sys.executable, str(EXAMPLE), "--epochs", "1", "--port", "0"]
     command += ["--max-requests", "3", "--max-seconds", "5"]
     errors = output / "stderr.txt"
@@ -69,7 +69,7 @@ def expected(url, output):
 
 
 def ask(url, body=None):
-    """Give the status and the JSON of the answer."""
+    """Return the status and the JSON of the response."""
     data = (
         body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     )
@@ -178,7 +178,7 @@ def test_what_a_request_may_ask_for_is_bounded(body, code, words, url):
 
 
 def connect(url, words):
-    """Open a connection, and say something."""
+    """Open a connection, and send data."""
     host, port = re.search(r"//(.*):(\d+)/", url).groups()
     connection = socket.create_connection((host, int(port)), timeout=60)
     connection.sendall(words)
@@ -186,7 +186,7 @@ def connect(url, words):
 
 
 def read_all(connection):
-    """Read until the server ends the connection."""
+    """Read until the server closes the connection."""
     with connection:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -226,7 +226,7 @@ def test_a_connection_that_asks_for_nothing_is_ended(url):
 def test_open_requests_are_bounded_and_given_back(url):
     half = HEADERS + b'Content-Length: 100\r\n\r\n{"instances": ['
     waiting = [connect(url, half) for _ in range(3)]
-    # Other connections may be served before what these have sent is read.
+    # Other connections may be served before the data of these is read.
     codes = {ask(f"{url}:predict", {"instances": ["a"]})[0] for _ in range(20)}
     assert codes in ({503}, {200, 503})
     assert ask(url)[0] == 200

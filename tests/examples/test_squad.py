@@ -1,4 +1,4 @@
-"""The SQuAD example, on paragraphs made here and, where it is there, on real data."""
+"""The SQuAD example, on generated paragraphs and, if available, on real data."""
 
 import json
 
@@ -11,7 +11,7 @@ TOWNS = ("Rome", "Bonn", "Cork", "Nice")
 
 
 def write_squad(path, unanswerable):
-    """Paragraphs on who was born where, with a question to which none has an answer."""
+    """Write paragraphs on birthplaces, optionally with a question without an answer."""
     paragraphs = []
     for number in range(20):
         town = TOWNS[number % 4]

@@ -13,7 +13,7 @@ def prepared(tmp_path_factory, tiny_proto):
 
 @pytest.fixture(scope="session")
 def settings(prepared):
-    """Settings of a run of seconds, with all that could differ after a stop."""
+    """Settings of a short run, with everything that an interruption could affect."""
     return {
         "data": str(prepared),
         "size": "tiny",
@@ -39,7 +39,7 @@ def settings(prepared):
 
 @pytest.fixture(scope="session")
 def whole_run(settings, tmp_path_factory):
-    """The folder of a run that nothing stopped, and what it scored."""
+    """The folder and the scores of an uninterrupted run."""
     output = tmp_path_factory.mktemp("whole") / "run"
     scores = pretrain(PretrainingConfig(output=str(output), **settings), verbose=0)
     return RunFolder(output), scores

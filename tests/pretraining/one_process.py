@@ -1,4 +1,4 @@
-"""A process of a run that is shared out: `python -m tests.pretraining.one_process`."""
+"""One process of a distributed run: `python -m tests.pretraining.one_process`."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 
 
 def main():
-    """Pretrain by settings from a file, on as many virtual CPUs as the file says."""
+    """Pretrain by the settings in a file, on the number of virtual CPUs in it."""
     with open(sys.argv[1], encoding="utf-8") as file:
         given = json.load(file)
     import keras

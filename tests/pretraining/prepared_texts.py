@@ -15,7 +15,7 @@ SEQUENCE_LENGTH = 24
 
 
 def write_prepared(directory, proto, train=96, held_out=24, seed=0):
-    """Write examples whose tokens count up, so that there is something to learn."""
+    """Write examples of consecutive tokens, which a model can learn."""
     directory.mkdir(parents=True)
     (directory / VOCABULARY_FILE).write_bytes(proto)
     shards = {}

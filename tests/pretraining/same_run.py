@@ -1,4 +1,4 @@
-"""Whether two runs came out the same."""
+"""Checks that two runs have the same results."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ _SPEEDS = ("examples/s", "tokens/s")
 
 
 def curve(folder):
-    """Give the rows of a run, without speeds."""
+    """Return the rows of a run, without speeds."""
     rows = folder.curve.rows()
     return [{k: v for k, v in row.items() if k not in _SPEEDS} for row in rows]
 
 
 def assert_same_run(found, expected):
-    """Compare curves and checkpoints to the bit."""
+    """Check that curves and checkpoints are equal bit by bit."""
     assert curve(found) == curve(expected)
     a, b = (TrainingCheckpoint.read(folder.last) for folder in (found, expected))
     assert a.step == b.step

@@ -1,4 +1,4 @@
-"""However many devices and processes share the work, one run comes out."""
+"""A run has the same result on any number of devices and processes."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from keras_albert.training.training_checkpoint import TrainingCheckpoint
 BACKEND = keras.config.backend()
 SPEEDS = ("examples/s", "tokens/s")
 
-# Name, devices of a process, processes.
+# Name, devices per process, processes.
 LAYOUTS = {
     "tensorflow": [("data_parallel", 2, 1), ("data_parallel", 1, 2)],
     "jax": [
@@ -31,7 +31,7 @@ LAYOUTS = {
 
 
 def environments(processes):
-    """What each process is told about the others, as the backend's engine reads it."""
+    """The environment variables by which each process finds the others."""
     with socket.socket() as free, socket.socket() as other:
         for each in (free, other):
             each.bind(("127.0.0.1", 0))
@@ -50,7 +50,7 @@ def environments(processes):
                 "KERAS_DISTRIBUTION_PROCESS_ID": str(number),
             }
         elif not number:
-            # It starts the others itself.
+            # `torchrun` starts the others.
             yield {}
 
 
@@ -88,7 +88,7 @@ def die(running):
 
 @pytest.fixture
 def shared(settings, tmp_path):
-    """Settings in which all that replicas could get wrong matters."""
+    """Settings that reveal any mistake of the replicas."""
     backbone = settings["backbone"] | {"dropout": 0.0, "attention_dropout": 0.0}
     return settings | {
         "output": str(tmp_path / "run"),
@@ -112,7 +112,7 @@ def test_replicas_learn_what_one_learns(shared, tmp_path, name, devices, process
     given = {"settings": settings, "devices": devices, "dies_at": None}
     path = tmp_path / "given.json"
     if processes > 1:
-        # Behind the first checkpoint; all go on from there.
+        # After the first checkpoint, from which all resume.
         die(start(given | {"dies_at": 20}, path, processes))
         assert RunFolder(tmp_path / "run").last.is_file()
     finish(start(given, path, processes))

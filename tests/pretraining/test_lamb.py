@@ -1,4 +1,4 @@
-"""Our LAMB against NumPy, written from the description of the reference."""
+"""`Lamb` against NumPy code that follows the description of the reference."""
 
 import keras
 import numpy as np
@@ -65,7 +65,7 @@ def test_each_step_is_the_references(decay, clip):
         )
         for found, wanted in zip(weights, expected, strict=True):
             np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-6, atol=2e-6)
-    # Without adaptation another result: the table of the excluded is no ornament.
+    # With all variables excluded the result differs, so exclusion has an effect.
     other = reference(start, gradients, RATES, decay, [True] * 4, clip)
     assert np.abs(weights[0].numpy() - other[0]).max() > 1e-2
 
@@ -114,7 +114,7 @@ def test_scaled_losses_move_as_far():
         each.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
     for a, b in zip(plain.weights, scaled.weights, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
-    # A step whose gradients are no numbers is left out.
+    # A step with gradients that are not finite is skipped.
     before = [w.numpy() for w in scaled.weights]
     scaled.fit(x * np.inf, y, batch_size=8, epochs=1, verbose=0)
     for a, b in zip(before, scaled.weights, strict=True):

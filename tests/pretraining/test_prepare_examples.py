@@ -25,7 +25,7 @@ DOCUMENTS = make_documents(90)
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """The documents in three files, each of another kind."""
+    """The documents in three files, each of a different kind."""
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "a.txt").write_text(plain(DOCUMENTS[:50]), encoding="utf-8")
     with gzip.open(folder / "b.txt.gz", "wt", encoding="utf-8") as file:
@@ -41,7 +41,7 @@ def prepare(corpus, output, proto, **kwargs):
 
 
 def examples_in(directory):
-    """All examples, by split, in an order of their own."""
+    """All examples, by split, sorted."""
     metadata = json.loads((directory / "metadata.json").read_text())
     found = {}
     for split, names in metadata["shards"].items():
@@ -179,7 +179,7 @@ def test_a_killed_run_leaves_whole_shards_and_the_next_does_the_rest(
         PretrainingData(output)
     prepare(corpus, output, tiny_proto)
     assert contents(output) == expected
-    # What was finished was not written again.
+    # Finished files were not written again.
     assert all((output / n).stat().st_mtime_ns == t for n, t in before.items())
 
 

@@ -49,7 +49,7 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
 def test_what_it_leaves_loads_as_any_task(whole_run, prepared):
     folder, scores = whole_run
     pretrainer = AlbertPretrainer.from_preset(folder.preset)
-    # In the state of the best step, on the same data: the reported losses.
+    # The best weights reproduce the reported losses on the same data.
     data = PretrainingData(prepared, "held_out", rates=EVALUATION_MASKS)
     held_out = HeldOut.read(data, 99, 8, None)
     x, y, weights = (keras.tree.map_structure(np.asarray, e) for e in held_out.arrays)
@@ -69,7 +69,7 @@ def test_what_it_leaves_loads_as_any_task(whole_run, prepared):
 
 def test_goes_on_from_a_preset(whole_run, settings, tmp_path):
     folder, scores = whole_run
-    # Layers share their weights: more of them start from the same preset.
+    # Layers share their weights: a model with more of them can start from the preset.
     going_on = settings | {
         "preset": str(folder.preset),
         "backbone": {"num_layers": 3},
@@ -86,7 +86,7 @@ def test_goes_on_from_a_preset(whole_run, settings, tmp_path):
     same = going_on | {"backbone": {}, "output": str(tmp_path / "same")}
     again = pretrain(PretrainingConfig(**same), verbose=0)
     assert again["loss"] == pytest.approx(scores["loss"], rel=1e-4)
-    # The card of what went on does not name a size that it was not built by.
+    # The card of a model that started from a preset does not name `size`.
     before, after = (
         (place / "preset" / "README.md").read_text()
         for place in (folder.path, tmp_path / "same")
@@ -142,7 +142,7 @@ def test_what_does_not_fit_the_preset_is_said(whole_run, settings, tmp_path):
 
 
 def test_parts_of_a_batch_come_to_the_same(settings, tmp_path):
-    # Dropout draws for each part anew.
+    # Without dropout, which differs from part to part.
     backbone = settings["backbone"] | {"dropout": 0.0, "attention_dropout": 0.0}
     shared = settings | {"backbone": backbone, "steps": 20, "clip_norm": 0.1}
     curves = []
@@ -178,7 +178,7 @@ def test_other_ways_to_train(settings, tmp_path, changed):
     }
     scores = pretrain(PretrainingConfig(**shared | changed), verbose=0)
     rows = curve(RunFolder(tmp_path / "run"))
-    # The last row is as long as what remains.
+    # The last row has the remaining steps.
     assert [row["step"] for row in rows] == [10, 15]
     assert rows[1]["masked_lm_accuracy"] <= 1
     assert rows[1]["loss"] < rows[0]["loss"]

@@ -64,7 +64,7 @@ def test_accumulated_batches_are_one_large_batch(data):
 
 
 def original(data, x, y):
-    """Rows as they were before masking."""
+    """The rows before masking."""
     ids = x["token_ids"].copy()
     rows, slots = np.nonzero(y["masked_lm"])
     ids[rows, x["mask_positions"][rows, slots]] = y["masked_lm"][rows, slots]
@@ -119,7 +119,7 @@ def test_masks_are_a_share_of_the_real_tokens(data):
     x, y, weights = data.batches(96).batch(0)
     real = x["padding_mask"].sum() - 3 * 96
     masked = (weights["masked_lm"] > 0).sum()
-    # A few more, since each row of a dozen tokens has one word at least.
+    # A few more, since at least one word is masked in each row of a dozen tokens.
     assert 0.15 < masked / real < 0.22
     special = set(data.tokenizer.special_token_ids)
     assert not special & set(y["masked_lm"][weights["masked_lm"] > 0].tolist())
@@ -127,7 +127,7 @@ def test_masks_are_a_share_of_the_real_tokens(data):
 
 @pytest.mark.parametrize(("shards", "steps"), [(1, 1), (2, 1), (2, 3)])
 def test_weights_make_the_mean_over_all_masked_tokens(data, shards, steps):
-    """As the loss sums them up: a mean over cells, then over parts and batches."""
+    """As in the loss: a mean over cells, then over parts and batches."""
     rng = np.random.default_rng(0)
     slots = data.batches(BATCH).slots
     losses = rng.random((steps, BATCH, slots))
@@ -179,7 +179,7 @@ def test_next_sentence_draws_from_another_document(prepared):
         if not is_changed:
             assert (first, second) in pairs
         else:
-            # No longer or shorter than the one in whose place it stands.
+            # As long as the one that it replaces.
             lengths = {len(b) for a, b in pairs if a == first}
             assert len(second) in lengths
             assert first in seconds

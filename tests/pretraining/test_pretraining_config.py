@@ -17,7 +17,7 @@ def test_reads_files_and_flags_over_them(tmp_path):
         path, output="c", backbone={"num_layers": 4}, batch_size=128
     )
     assert (config.data, config.output, config.steps) == ("a", "c", 1000)
-    # A whole number where a fraction may stand.
+    # An int is accepted for a float.
     assert config.clip_norm == 2.0
     assert isinstance(config.clip_norm, float)
     arguments = config.backbone_arguments

@@ -1,4 +1,4 @@
-"""However a run ends, the same command goes on as if it had not."""
+"""After any interruption, the same call resumes the run with the same result."""
 
 import json
 import signal
@@ -54,7 +54,7 @@ def test_killed_at_random_it_comes_out_the_same(settings, whole_run, tmp_path):
 
 @pytest.fixture
 def at_batch(monkeypatch):
-    """A dict of what happens while the batch of a number is made."""
+    """A dict of functions, called when the batch of their number is made."""
     events = {}
     make = PretrainingBatches.batch
 
@@ -78,14 +78,14 @@ def test_a_signal_ends_it_with_a_checkpoint(
 ):
     config = config_of(settings, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    # Batches are made ahead, so within the third row or shortly behind it.
+    # Batches are made in advance: training is at step 40 to 46 when the signal comes.
     at_batch[45] = lambda batch: signal.raise_signal(number)
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt):
         pretrain(config, verbose=0)
     assert signal.getsignal(number) == before
     checkpoint = TrainingCheckpoint.read(folder.last)
-    # Of this moment, not of the last interval's end; between updates of the weights.
+    # Not the checkpoint of the last interval; between updates of the weights.
     assert 40 <= checkpoint.step <= 46
     assert checkpoint.step % 2 == 0
     at_batch.clear()
@@ -123,7 +123,7 @@ def test_other_settings_are_another_run(settings, at_batch, tmp_path):
     changed = config_of(settings, tmp_path / "run", batch_size=8, seed=1)
     with pytest.raises(ValueError, match=r"batch_size was 16 and is 8; seed was 0 and"):
         pretrain(changed, verbose=0)
-    # What says nothing of the numbers may change, and what helps a loss that explodes.
+    # Settings that do not affect the result, or that help a diverging loss, may change.
     changed = config_of(settings, tmp_path / "run", learning_rate=0.001, remat=True)
     pretrain(changed, verbose=0)
     assert [row["step"] for row in curve(RunFolder(tmp_path / "run"))] == [

@@ -104,9 +104,9 @@ def test_the_seed_and_the_document_decide(tokenizer):
 
 
 def accuracy_of_lengths(first, second):
-    """How often both lengths tell whether segments were swapped, at best.
+    """The best accuracy of predicting from both lengths whether segments were swapped.
 
-    A table of all pairs of lengths is filled from one half and tried on the other.
+    A table of all pairs of lengths is filled from one half and tested on the other.
     """
     rng = np.random.default_rng(0)
     swapped = rng.random(len(first)) < 0.5
@@ -123,7 +123,7 @@ def lengths_of(found):
 
 
 def reference_lengths(tokenizer, documents):
-    """The lengths that google-research/albert's rules give the same documents."""
+    """The lengths of segments by google-research/albert's rules."""
     rng = np.random.default_rng(0)
     room = SETTINGS.sequence_length - 3
     split = sentence_splitter("en")
@@ -162,13 +162,13 @@ def test_lengths_do_not_tell_the_order(tokenizer, long_documents, many):
     assert noise < 0.01
     assert abs(accuracy_of_lengths(first, second) - 0.5) < 4 * noise
     assert abs((first > second).mean() - (first < second).mean()) < 6 * noise
-    # The test would see it: the reference's lengths do tell.
+    # The test is sensitive: the lengths by the reference's rules do reveal the order.
     told = accuracy_of_lengths(*reference_lengths(tokenizer, long_documents))
     assert told > 0.5 + 8 * noise
 
 
 def test_ends_do_not_tell_the_order(tokenizer, many):
-    """A sentence that was cut is as likely in either segment."""
+    """A truncated sentence is equally likely in either segment."""
     stop = tokenizer.token_to_id(".")
     ends = np.array(
         [(e.token_ids[e.boundary - 1] == stop, e.token_ids[-1] == stop) for e in many]

@@ -28,7 +28,7 @@ STAGES = [
 
 @pytest.fixture(scope="module")
 def staged(settings):
-    """Three stages, evaluated as a moving average."""
+    """Settings with three stages and a moving average of the weights."""
     return settings | {
         "stages": STAGES,
         "steps": 40,
@@ -59,20 +59,20 @@ def test_stages_follow_each_other(staged, staged_run):
     assert y["masked_lm"].shape[1] >= 4
     x, _, _ = stages[2].batches().batch(0)
     assert x["token_ids"].shape == (16, 24)
-    # Another order than the stage before it.
+    # In another order than in the previous stage.
     later, _, _ = stages[1].batches().batch(0)
     assert not np.array_equal(later["token_ids"], x["token_ids"])
     rows = curve(folder)
     assert [row["step"] for row in rows] == [10, 20, 30, 40]
     assert rows[-1]["learning_rate"] == 0
-    # The best weights are those of the last stage, whose evaluation they won.
+    # The best weights are those of the last stage, at its best evaluation.
     assert scores["loss"] == pytest.approx(rows[-1]["val_loss"], rel=1e-4)
     preset = AlbertPretrainer.from_preset(folder.preset)
     assert preset.backbone.num_layers == 2
     assert preset.backbone.max_sequence_length == 24
 
 
-# In a stage, and where one ends: the fourth batch is read ahead.
+# In a stage, and at the end of one: the fourth batch is read ahead.
 @pytest.mark.parametrize("moment", [14, 25])
 def test_a_stop_changes_nothing(staged, staged_run, tmp_path, monkeypatch, moment):
     config = PretrainingConfig(output=str(tmp_path / "run"), **staged)
@@ -96,7 +96,7 @@ def test_a_stop_changes_nothing(staged, staged_run, tmp_path, monkeypatch, momen
 
 
 def test_evaluates_and_saves_the_average(settings, tmp_path):
-    """Two updates: the average is 0.5 of the first weights and 0.5 of the second."""
+    """After two updates, the average is half of the first and half of the second."""
     short = settings | {
         "accumulation_steps": 1,
         "ema_momentum": 0.5,
@@ -133,7 +133,7 @@ def test_muon_updates_matrices_of_the_block_alone(settings):
         if variable.path.startswith("encoder/") and len(variable.shape) == 2
     ]
     assert len(matrices) == 6
-    # AdamW keeps a second mean for each variable, and Muon none.
+    # AdamW has a second moment for each variable, Muon has none.
     velocities = [each for each in optimizer.variables if "velocity" in each.name]
     assert len(velocities) == len(task.trainable_variables) - len(matrices)
 

@@ -1,4 +1,4 @@
-"""The training step as a program: what compilers of other machines are given."""
+"""The training step as a program for compilers of other machines."""
 
 import keras
 import numpy as np
@@ -30,7 +30,7 @@ def pretrainer():
     model = AlbertPretrainer(backbone)
     compile_pretrainer(
         model,
-        # A rate at which three steps tell in bfloat16.
+        # A rate at which three steps have an effect in bfloat16.
         PretrainingConfig(
             data="-", output="-", optimizer="lamb", learning_rate=0.05, warmup_steps=0
         ),
@@ -47,7 +47,7 @@ def test_the_step_is_all_of_it_with_static_shapes(pretrainer):
     memory = lowered.compile().memory_analysis()
     variables = pretrainer.variables + pretrainer.optimizer.variables
     state = sum(4 * int(np.prod(v.shape)) for v in variables)
-    # Weights and both means are there, and given away to the step.
+    # The arguments include weights and both moments, and are donated to the step.
     assert memory.argument_size_in_bytes > state
     assert memory.alias_size_in_bytes >= state
 

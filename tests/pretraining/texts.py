@@ -36,5 +36,5 @@ def make_documents(count, seed=0, sentences=(1, 30)):
 
 
 def plain(documents):
-    """The documents as a text file has them."""
+    """The documents as the contents of a text file."""
     return "\n\n".join("\n".join(paragraphs) for paragraphs in documents) + "\n"
