@@ -86,7 +86,7 @@ def describe_error(error: Exception, options: Collection[str] = ()) -> str:
         >>> describe_error(KeyError("config"))
         "unexpected KeyError: 'config'. --debug shows where; please report it"
     """
-    # Libraries of file formats wrap this in their own errors and words.
+    # Libraries of file formats raise other errors for it, with other words.
     for reason in _NO_ROOM:
         if reason in str(error) and f"{reason}: nothing was written" not in str(error):
             return f"{reason}. Free some space, or write elsewhere"

@@ -17,7 +17,7 @@ from keras_albert.text.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
 from keras_albert.text.pretrainer_preprocessor import AlbertPretrainerPreprocessor
 
-# Matches the paths of variables that AdamW updates instead of Muon; vectors need none.
+# Paths of variables that AdamW updates instead of Muon, as it always does vectors.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"
 
 

@@ -8,7 +8,7 @@ from keras_albert.presets.needed_packages import check_packages
 from keras_albert.text.token_rows import TokenRows
 from keras_albert.types import Int64Array, IntArray
 
-# Up to this size, token ids fit into two bytes; all released vocabularies do.
+# Up to this size, as in all released vocabularies, token ids fit into two bytes.
 _LARGEST_SHORT = 2**16
 # The number of examples in a record batch; a file has one or several.
 BATCH_ROWS = 4096

@@ -138,8 +138,8 @@ class TensorflowReplicas(OneDevice):
             with self.strategy.scope():
                 return model.get_metrics_result()
 
-        # One program for batches that are added up, one for those that end an update:
-        # TensorFlow cannot decide within one, where replicas talk to each other.
+        # One function for accumulated batches, one for those that end an update:
+        # TensorFlow cannot branch around the communication of replicas.
         accumulate, apply = (
             tf.function(lambda batch, applies=applies: step(batch, applies))
             for applies in (False, True)
