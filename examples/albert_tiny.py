@@ -3,12 +3,9 @@ r"""Train `albert_tiny_en_uncased`, the model that comes with the package, again
     KERAS_BACKEND=torch python examples/albert_tiny.py "wikipedia/*.txt.gz" \
         --books "books/*.txt.gz" --manifest books/MANIFEST.tsv --output runs/albert_tiny
 
-Trains a vocabulary of 8,192 pieces, counts which of them stand near each other
-(`word_vectors.py`), and pretrains from there in parts: on rows of 32 tokens, then of
-64, then of 512, each from the weights of the one before (`albert_tiny_32.toml` and so
-on). Short rows are the beginnings of both segments of long ones, where most of the
-order is to be seen. At last it gets a pooler that is good to start from
-(`fresh_pooler.py`). The model, with its card and its curve, is then in
+Trains a vocabulary of 20,000 pieces, counts which of them stand near each other
+(`word_vectors.py`), and pretrains from there in one run of several stages
+(`albert_tiny.toml`). The model, with its card and its curve, is then in
 `OUTPUT/albert_tiny_en_uncased`. Stopped at any moment, the same command goes on. Where
 processors have instructions for bfloat16, `--precision mixed_bfloat16` is several times
 as fast; where not, far slower. Text files hold a paragraph a line and a blank line
@@ -30,7 +27,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import h5py
-from fresh_pooler import fresh_pooler
 from word_vectors import word_vectors
 
 from keras_albert.cli import main as keras_albert
@@ -43,8 +39,7 @@ from keras_albert.pretraining.build_pretrainer import build_pretrainer
 HERE = Path(__file__).parent
 NAME = "albert_tiny_en_uncased"
 FIRST_YEAR_OUT = 1930
-# Tokens in a row, part by part; see the settings of each.
-LENGTHS = (32, 64, 512)
+SEQUENCE_LENGTH = 512
 
 
 def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
@@ -85,28 +80,18 @@ def command(*arguments: object) -> None:
         raise SystemExit(status)
 
 
-def start(data: Path, target: Path) -> Path:
+def start(data: Path, settings: Path, target: Path) -> Path:
     """Save a model that knows nothing but which words are alike."""
     if not target.is_dir():
         examples = PretrainingData(data)
-        settings = HERE / f"albert_tiny_{LENGTHS[0]}.toml"
         places = {"data": str(data), "output": str(target)}
         config = PretrainingConfig.from_file(settings, **places)
-        task = build_pretrainer(config, examples.tokenizer, LENGTHS[0])
+        task = build_pretrainer(config, examples.tokenizer, examples.sequence_length)
         table = task.backbone.embedding.token_embedding
         table.embeddings.assign(word_vectors(examples, table.output_dim))
         with preset_directory(target) as directory:
             task.save_to_preset(directory)
     return target
-
-
-def pretrain(data: Path, settings: Path, output: Path, *arguments: object) -> Path:
-    """Pretrain, unless it is done, and give the preset."""
-    preset = output / "preset"
-    if not preset.is_dir():
-        where = ("--data", data, "--output", output)
-        command("pretrain", "--config", settings, *where, *arguments)
-    return preset
 
 
 def release(preset: Path, target: Path) -> None:
@@ -140,18 +125,17 @@ def copy_half(old: h5py.Group, new: h5py.Group) -> None:
 
 
 def main() -> None:
-    """Prepare, pretrain part by part, and put together what is released."""
+    """Prepare, pretrain, and put together what is released."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("texts", nargs="+", help="files or globs")
     parser.add_argument("--books", default="", help="a glob of files with a table")
     parser.add_argument("--manifest", type=Path, help="the books' table")
-    parser.add_argument("--vocabulary-size", type=whole_number(), default=8192)
+    parser.add_argument("--vocabulary-size", type=whole_number(), default=20000)
     parser.add_argument("--held-out", type=fraction, default=0.005)
-    parser.add_argument(
-        "--steps", type=whole_number(), help="in each part; by default many"
-    )
+    parser.add_argument("--config", type=Path, default=HERE / "albert_tiny.toml")
+    parser.add_argument("--steps", type=whole_number(), help="not the settings'")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--output", type=Path, default=Path("runs/albert_tiny"))
     parser.add_argument("--workers", type=whole_number(), default=os.cpu_count() or 1)
@@ -169,26 +153,18 @@ def main() -> None:
     command(
         *("prepare", *inputs, "--output", data, "--workers", arguments.workers),
         *("--vocabulary-size", arguments.vocabulary_size),
-        *("--held-out", arguments.held_out, "--sequence-length", LENGTHS[-1]),
+        *("--held-out", arguments.held_out, "--sequence-length", SEQUENCE_LENGTH),
     )
 
-    options: list[object] = ["--precision", arguments.precision]
-    if arguments.steps is not None:
-        warmup = max(1, arguments.steps // 50)
-        options += ["--steps", arguments.steps, "--warmup-steps", warmup]
-    preset = start(data, output / "start")
-    for length in LENGTHS:
-        preset = pretrain(
-            data,
-            HERE / f"albert_tiny_{length}.toml",
-            output / f"run_{length}",
-            *("--preset", preset, *options),
+    config, run = arguments.config, output / "run"
+    if not (run / "preset").is_dir():
+        steps = () if arguments.steps is None else ("--steps", arguments.steps)
+        preset = start(data, config, output / "start")
+        command(
+            *("pretrain", "--config", config, "--data", data, "--output", run),
+            *("--preset", preset, "--precision", arguments.precision, *steps),
         )
-    renewed = output / "fresh_pooler"
-    if not renewed.is_dir():
-        few = {} if arguments.steps is None else {"pairs": 64 * arguments.steps}
-        fresh_pooler(preset, PretrainingData(data), renewed, **few)
-    release(renewed, output / NAME)
+    release(run / "preset", output / NAME)
     print(f"the model: {output / NAME}")
 
 

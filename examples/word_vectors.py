@@ -11,6 +11,7 @@ vectors learns to predict tokens from their neighbours in half as many steps.
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.utils.extmath import randomized_svd
 
 from keras_albert.pretraining import PretrainingData
@@ -33,12 +34,13 @@ def word_vectors(
         float32 array `(vocabulary, width)`; vectors of unused pieces are random.
     """
     near = count_neighbours(data, window)
-    near += near.T.copy()
-    often = near.sum(axis=1)
+    near = (near + near.T).tocoo()
+    often = np.asarray(near.sum(axis=1), "float64")
     # To the power of 3/4, as the information of rare pieces would be overestimated.
     smoothed = often**0.75 / (often**0.75).sum()
-    by_chance = np.maximum(often[:, None] * smoothed, 1e-12)
-    information = np.log(np.maximum(near / by_chance, 1))
+    by_chance = often[near.row] * smoothed[near.col]
+    positive = np.log(np.maximum(near.data / by_chance, 1))
+    information = csr_array((positive, (near.row, near.col)), near.shape)
     information = (information + information.T) / 2
     left, strength, _ = randomized_svd(information, width, n_iter=3, random_state=0)
     vectors = left * np.sqrt(strength)
@@ -49,17 +51,18 @@ def word_vectors(
     return vectors.astype("float32")
 
 
-def count_neighbours(data: PretrainingData, window: int) -> np.ndarray:
+def count_neighbours(data: PretrainingData, window: int) -> csr_array:
     """Count the pieces that follow each piece, with weight 1/d at distance d."""
     size = data.tokenizer.vocabulary_size()
-    counts = np.zeros(size * size, "float32")
+    counts = csr_array((size, size), dtype="float32")
     for ids, rows in segments(data):
         for distance in range(1, window + 1):
             same_row = rows[distance:] == rows[:-distance]
-            pairs = ids[:-distance] * size + ids[distance:]
-            found, times = np.unique(pairs[same_row], return_counts=True)
-            counts[found] += times / distance
-    return counts.reshape(size, size)
+            pairs = ids[:-distance][same_row], ids[distance:][same_row]
+            once = np.full(len(pairs[0]), 1 / distance, "float32")
+            # What stands in one place is added up.
+            counts += csr_array((once, pairs), (size, size))
+    return counts
 
 
 def segments(data: PretrainingData) -> Iterator[tuple[np.ndarray, np.ndarray]]:

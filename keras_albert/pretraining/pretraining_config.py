@@ -62,10 +62,11 @@ class PretrainingConfig:
             prepared length.
         stages: list of dict. Consecutive parts of the run with separate settings:
             `steps`, `batch_size`, `sequence_length`, `masked`, `max_ngram`, and in
-            `backbone` `num_layers`, since layers share their weights. The last one
-            takes the remaining steps. Weights and the optimizer's state are passed on,
-            and the schedule of the learning rate spans the whole run. Defaults to
-            `()`, one stage.
+            `backbone` `num_layers`, since layers share their weights. `steps` is a
+            number of updates or, as a float, a share of the run, rounded to a multiple
+            of `log_every`; the last stage takes the remaining steps. Weights and the
+            optimizer's state are passed on, and the schedule of the learning rate
+            spans the whole run. Defaults to `()`, one stage.
         optimizer: string. "adamw"; "lamb" for large batches; "muon", which updates the
             matrices of the shared block by Muon and everything else by AdamW.
             Defaults to `"adamw"`.
@@ -316,6 +317,13 @@ class PretrainingConfig:
                 f"takes what remains of steps={self.steps}. Received: {dict(stage)!r}"
             )
             raise ValueError(msg)
+        share = settings.get("steps")
+        if isinstance(share, float):
+            if not 0 < share < 1:
+                msg = f"{where}: a share of the steps is between 0 and 1. "
+                raise ValueError(f"{msg}Received: steps={share}")
+            rows = max(1, round(share * self.steps / self.log_every))
+            settings["steps"] = rows * self.log_every
         return settings | {"backbone": {**self.backbone, **backbone}}
 
     @property

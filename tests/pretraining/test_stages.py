@@ -72,6 +72,14 @@ def test_stages_follow_each_other(staged, staged_run):
     assert preset.backbone.max_sequence_length == 24
 
 
+def test_shares_follow_the_steps(settings):
+    stages = [{"steps": 0.1}, {"steps": 0.64}, {}]
+    for steps, expected in ((100, [10, 60, 30]), (1000, [100, 640, 260])):
+        changes = {"stages": stages, "steps": steps}
+        config = PretrainingConfig(output="x", **settings | changes)
+        assert [each.steps for each in config.stage_settings] == expected
+
+
 # In a stage, and at the end of one: the fourth batch is read ahead.
 @pytest.mark.parametrize("moment", [14, 25])
 def test_a_stop_changes_nothing(staged, staged_run, tmp_path, monkeypatch, moment):
@@ -163,6 +171,7 @@ def test_bits_per_character_do_not_depend_on_the_vocabulary(prepared):
         ({"stages": [{"steps": 10}, {"steps": 50}]}, "the last one takes what remains"),
         ({"stages": [{"steps": 60}, {}]}, "ends after steps=60"),
         ({"stages": [{"steps": 15}, {}]}, "multiple of log_every=10"),
+        ({"stages": [{"steps": 1.5}, {}]}, r"between 0 and 1\. Received: steps=1\.5"),
         (
             {"stages": [{"steps": 10, "batch_size": 0}, {}]},
             r"stages\[0\]`: `batch_size",
