@@ -1,0 +1,161 @@
+"""What is taken to a machine with a GPU, and what comes back."""
+
+import importlib
+import json
+import signal
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.pretraining import (
+    PretrainingBatches,
+    PretrainingConfig,
+    PretrainingData,
+    pretrain,
+)
+from keras_albert.training.run_folder import RunFolder
+from tests.pretraining.prepared_texts import write_prepared
+
+pytestmark = pytest.mark.skipif(
+    keras.config.backend() != "torch", reason="one backend shows it"
+)
+SETTINGS = {
+    "size": "tiny",
+    "backbone": {
+        "num_layers": 1,
+        "num_heads": 2,
+        "embedding_dim": 8,
+        "hidden_dim": 16,
+        "intermediate_dim": 32,
+    },
+    "steps": 8,
+    "batch_size": 16,
+    "log_every": 2,
+    "evaluate_every": 4,
+    "checkpoint_every": 4,
+}
+
+
+@pytest.fixture
+def gpu():
+    return importlib.import_module("gpu")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory, tiny_proto):
+    return write_prepared(tmp_path_factory.mktemp("data") / "prepared", tiny_proto)
+
+
+def test_what_is_packed_comes_out_again(gpu, prepared, tmp_path):
+    assert gpu.pack(prepared, tmp_path / "packed", 1) == []
+    gpu.unpack(tmp_path / "packed", tmp_path / "prepared")
+    for split in ("train", "held_out"):
+        expected, found = (
+            PretrainingData(path, split).batches(16).batch(0)
+            for path in (prepared, tmp_path / "prepared")
+        )
+        keras.tree.map_structure(np.testing.assert_array_equal, expected, found)
+
+
+def test_what_does_not_fit_is_left_out(gpu, prepared, tmp_path):
+    gpu.pack(prepared, tmp_path / "packed", 1)
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "packed").iterdir()}
+    kept = [name for name in sizes if name.startswith(("held_out", "vocabulary"))]
+    room = sum(sizes[name] for name in kept) / 1e6
+    (shard,) = (name for name in sizes if name.startswith("train"))
+    left_out = gpu.pack(prepared, tmp_path / "fewer", room)
+    assert left_out == [shard.removesuffix(".xz")]
+    assert not (tmp_path / "fewer" / shard).exists()
+
+
+def test_a_run_goes_on_elsewhere(gpu, prepared, tmp_path, monkeypatch):
+    config = PretrainingConfig(
+        data=str(prepared), output=str(tmp_path / "here" / "run"), **SETTINGS
+    )
+    whole = PretrainingConfig.from_file(
+        output=str(tmp_path / "whole"), data=str(prepared), **SETTINGS
+    )
+    expected = pretrain(whole, verbose=0)
+    make = PretrainingBatches.batch
+
+    def batch(self, *args):
+        if self.shuffle and args[0] == 5:
+            signal.raise_signal(signal.SIGTERM)
+        return make(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PretrainingBatches, "batch", batch)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(config, verbose=0)
+    results = tmp_path / "results"
+    results.mkdir()
+    gpu.give_back(tmp_path / "here" / "run", results, part_bytes=5000)
+    assert len(list(results.iterdir())) > 2
+    assert max(part.stat().st_size for part in results.iterdir()) == 5000
+
+    gpu.pack(prepared, tmp_path / "packed", 1)
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps(SETTINGS))
+    script = gpu.__file__
+    words = ["pretrain", str(tmp_path / "packed"), "--output", str(results)]
+    words += ["--work", str(tmp_path / "there"), "--", "--config", str(settings)]
+    subprocess.run([sys.executable, script, *words], check=True)
+    gpu.take(results, tmp_path / "back")
+    folder = RunFolder(tmp_path / "back" / "run")
+    report = json.loads((folder.path / "report.json").read_text())
+    assert report["scores"] == pytest.approx(expected)
+    assert folder.preset.is_dir()
+    # What was left was trained there, and what is finished needs no checkpoint.
+    there = RunFolder(tmp_path / "there" / "run")
+    assert len(there.curve.rows()) == 4
+    assert not folder.training.exists()
+
+
+def test_a_process_is_ended_in_good_time(gpu):
+    code = "import time; print('x', flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        assert gpu.wait(process, 0.1) == 0
+    assert process.returncode == -signal.SIGTERM
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
+        assert gpu.wait(process, 60) == 3
+
+
+def test_a_benchmark_is_run_on_both_backends(gpu, tmp_path, monkeypatch):
+    seen = []
+
+    class Process:
+        def __init__(self, command, cwd, env):
+            seen.append((command, cwd, env["XLA_PYTHON_CLIENT_PREALLOCATE"]))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def wait(self, seconds):
+            assert seconds == 120
+            return 0
+
+    monkeypatch.setattr(gpu.subprocess, "Popen", Process)
+    words = ["gpu.py", "latency", "--minutes", "2", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    gpu.main()
+    ((command, folder, preallocates),) = seen
+    assert command[1:7] == [
+        "-m",
+        "benchmarks",
+        "prediction",
+        "--backends",
+        "torch",
+        "jax",
+    ]
+    assert command[7:] == [
+        *("--", "--size", "base", "--examples", "1"),
+        *("--output", str(tmp_path)),
+    ]
+    assert (folder / "benchmarks" / "__main__.py").is_file()
+    assert preallocates == "false"
