@@ -30,6 +30,7 @@ ON_PYTORCH = (
     "tests/pretraining/test_documents.py",
     "tests/pretraining/test_prepare_examples.py",
     "tests/pretraining/test_sentence_pairs.py",
+    "tests/property",
     "tests/serving/test_*_errors.py",
     "tests/serving/test_onnx_documents.py",
     "tests/serving/test_onnx_export.py",

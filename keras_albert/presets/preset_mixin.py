@@ -14,6 +14,8 @@ from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.presets.reading import reading
 
+_REMEDY = "Copy or download it again, or pass the arguments that it lacks."
+
 # Part of Keras' message if a class does not accept the arguments of its config.
 _NOT_BUILT = "could not be deserialized properly"
 
@@ -58,7 +60,8 @@ class PresetMixin:
             return super().from_preset(os.fspath(preset), **kwargs)  # type: ignore[misc, no-any-return]
         checkpoint_format = find_format(directory)
         if checkpoint_format is not None:
-            return cls._from_checkpoint(checkpoint_format, directory, **kwargs)
+            with _loading(directory, kwargs):
+                return cls._from_checkpoint(checkpoint_format, directory, **kwargs)
         with _unchanged(directory), _loading(directory, kwargs):
             check_preset(directory, **kwargs)
             return cls._from_own_preset(directory, **kwargs)
@@ -98,7 +101,7 @@ class PresetMixin:
 
 @contextmanager
 def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
-    """Name the preset in any error, unless an argument may have caused it."""
+    """Name the directory in any error, unless an argument may have caused it."""
     try:
         yield
     except Exception as error:
@@ -108,7 +111,7 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
         given = set(arguments) - {"load_weights"}
         if given and isinstance(error, TypeError | ValueError):
             raise error from None
-        with reading(directory, "Save or copy the preset again."):
+        with reading(directory, _REMEDY):
             raise error from None
 
 
