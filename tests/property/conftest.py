@@ -29,7 +29,7 @@ def pytest_configure(config):
     # What ends a process takes seconds to try again, and is small as it is drawn.
     phases = set(Phase) - {Phase.shrink, Phase.explain}
     settings.register_profile(
-        "checkpoints", common, max_examples=count or 15, phases=phases
+        "checkpoints", common, max_examples=count or 12, phases=phases
     )
 
 
