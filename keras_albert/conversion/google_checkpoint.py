@@ -23,9 +23,9 @@ from keras_albert.conversion.transformers_config import (
     backbone_config,
     check_groups,
 )
-from keras_albert.conversion.vocabularies import read_vocabulary_file
 from keras_albert.conversion.weight_table import Array, Row
 from keras_albert.presets.reading import read_json
+from keras_albert.text.vocabulary_file import read_vocabulary
 
 _CONFIG_FILE = "albert_config.json"
 _VOCABULARY_FILE = "30k-clean.model"
@@ -149,7 +149,7 @@ class GoogleFormat(TabledFormat):
                 "own."
             )
             raise ValueError(msg)
-        return read_vocabulary_file(path)
+        return read_vocabulary(path)
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None

@@ -24,7 +24,6 @@ from keras_albert.conversion.keras_hub_config import (
     read_config,
 )
 from keras_albert.conversion.tabled_format import TabledFormat
-from keras_albert.conversion.vocabularies import read_vocabulary_file
 from keras_albert.conversion.weight_table import (
     Array,
     Row,
@@ -41,6 +40,7 @@ from keras_albert.presets.stored_weights import (
     stored_arrays,
     weights_path,
 )
+from keras_albert.text.vocabulary_file import read_vocabulary
 
 _VOCABULARY_FILES = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
 _TASK_WEIGHTS_FILE = "task.weights.h5"
@@ -132,7 +132,7 @@ class KerasHubFormat(TabledFormat):
         """
         for name in _VOCABULARY_FILES:
             if (directory / name).is_file():
-                return read_vocabulary_file(directory / name)
+                return read_vocabulary(directory / name)
         msg = (
             f"{directory} holds no `{_VOCABULARY_FILES[0]}`, the vocabulary. Save the "
             "tokenizer into the preset as well (`tokenizer.save_to_preset`), or pass a "

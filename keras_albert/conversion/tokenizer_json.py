@@ -14,6 +14,7 @@ from keras_albert.text.text_rules import (
     retire_digit_comma_pieces,
 )
 from keras_albert.text.vocabulary_file import (
+    MOST_BYTES,
     SPECIAL_TOKENS,
     check_vocabulary,
     parse_vocabulary,
@@ -21,9 +22,6 @@ from keras_albert.text.vocabulary_file import (
 
 TOKENIZER_FILE = "tokenizer.json"
 _CONFIG_FILE = "tokenizer_config.json"
-
-# The size of a quarter of a million pieces.
-_MOST_BYTES = 2**25
 
 _SPACE = "\u2581"
 
@@ -59,7 +57,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
         "`tokenizer` or `preprocessor` of your own."
     )
     with reading(path, remedy):
-        found = parse_json(read_bytes(path, _MOST_BYTES))
+        found = parse_json(read_bytes(path, MOST_BYTES))
         unigram = found["model"]
         if unigram.get("type", "Unigram") != "Unigram":
             raise ValueError("its model is no Unigram")
@@ -68,8 +66,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
         model.normalizer_spec.CopyFrom(_normalizer_spec(steps))
         _guard_symbols(model, found.get("added_tokens") or [])
         retire_digit_comma_pieces(model)
-        proto = bytes(model.SerializeToString())
-        check_vocabulary(proto)
+        proto = check_vocabulary(bytes(model.SerializeToString()))
         rules = _text_rules(steps)
         return proto if rules is None else add_text_rules(proto, rules)
 

@@ -29,10 +29,10 @@ from keras_albert.conversion.transformers_config import (
     read_labels,
     read_rate,
 )
-from keras_albert.conversion.vocabularies import read_vocabulary_file
 from keras_albert.conversion.weight_files import StoredTensor
 from keras_albert.conversion.weight_table import Array, Row
 from keras_albert.presets.reading import read_json, read_optional_json
+from keras_albert.text.vocabulary_file import read_vocabulary
 
 _CONFIG_FILE = "config.json"
 _VOCABULARY_FILE = "spiece.model"
@@ -173,7 +173,7 @@ class TransformersFormat(TabledFormat):
             ValueError: If there is neither, or SentencePiece has no such rules.
         """
         if (directory / _VOCABULARY_FILE).is_file():
-            return read_vocabulary_file(directory / _VOCABULARY_FILE)
+            return read_vocabulary(directory / _VOCABULARY_FILE)
         if (directory / _TOKENIZER_FILE).is_file():
             return vocabulary_from_tokenizer_json(directory / _TOKENIZER_FILE)
         msg = (

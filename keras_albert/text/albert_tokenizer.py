@@ -15,7 +15,6 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
-from keras_albert.presets.reading import reading
 from keras_albert.text.character_offsets import graph_tokens_with_offsets, trim_blanks
 from keras_albert.text.id_rows import to_id_rows
 from keras_albert.text.text_rows import to_text_rows
@@ -119,8 +118,8 @@ class AlbertTokenizer(
             proto: As in the constructor.
         """
         if isinstance(proto, str | os.PathLike):
-            proto = read_vocabulary(proto)
-        if isinstance(proto, bytes):
+            proto = self._add_rules(read_vocabulary(proto))
+        elif isinstance(proto, bytes):
             proto = self._add_rules(check_vocabulary(proto))
         super().set_proto(proto)
 
@@ -130,10 +129,7 @@ class AlbertTokenizer(
         Args:
             dir_path: str. The folder that `save_assets` wrote.
         """
-        # By its bytes: what lies in the archive itself is no foreign path.
-        path = os.path.join(dir_path, self.file_assets[0])
-        with reading(path), open(path, "rb") as file:
-            self.set_proto(file.read())
+        self.set_proto(os.path.join(dir_path, self.file_assets[0]))
 
     def get_config(self) -> dict[str, Any]:
         """List the constructor's arguments; the vocabulary is saved beside them."""

@@ -6,9 +6,11 @@ import contextlib
 import os
 from typing import Any
 
+import sentencepiece
 from google.protobuf.message import DecodeError
 
 from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.presets.reading import read_bytes, reading
 from keras_albert.text import sentencepiece_messages
 
 __all__ = [
@@ -23,6 +25,17 @@ __all__ = [
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 _PIECE = sentencepiece_messages.SentencePiece
+
+# Of a quarter of a million pieces; ALBERT's have 30,000 and less than a megabyte.
+MOST_BYTES = 2**25
+
+# Longer ones crash the SentencePiece inside tensorflow-text and onnxruntime-extensions.
+# Released pieces have 18 bytes at most, and those of SentencePiece's trainer 64.
+_LONGEST_PIECE = 256
+# That SentencePiece looks for 64 symbols at most that begin alike.
+_LONGEST_SYMBOL = 64
+
+_REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
 
 
 def parse_vocabulary(proto: bytes) -> Any:
@@ -60,7 +73,10 @@ def parse_vocabulary(proto: bytes) -> Any:
 
 
 def check_vocabulary(proto: bytes) -> bytes:
-    """Check that a model has ALBERT's special tokens, and guard them.
+    """Check that a model is whole and has ALBERT's special tokens, and guard them.
+
+    Every vocabulary passes here before any other library reads it: the SentencePiece
+    inside tensorflow-text ends the process where a model is damaged.
 
     A special token that is a user-defined symbol, or a piece like any other,
     would be found in the text of a user, who could so close a segment or place
@@ -73,10 +89,11 @@ def check_vocabulary(proto: bytes) -> bytes:
         The model, the very same bytes where nothing had to be guarded.
 
     Raises:
-        ValueError: The bytes are no SentencePiece model, or a special token is
-            missing or stands at another id.
+        ValueError: The bytes are no SentencePiece model, or SentencePiece does not
+            load it, or a special token is missing or stands at another id.
     """
     model = parse_vocabulary(proto)
+    _check_pieces(model)
     changed = False
     for token_id, token in enumerate(SPECIAL_TOKENS):
         found = model.pieces[token_id].piece if token_id < len(model.pieces) else None
@@ -91,7 +108,30 @@ def check_vocabulary(proto: bytes) -> bytes:
             "The vocabulary's `<unk>` at id 1 is not its unknown token. Train it with "
             "`unk_id=1`, as `keras_albert.text.train_vocabulary` does."
         )
-    return bytes(model.SerializeToString()) if changed else proto
+    proto = bytes(model.SerializeToString()) if changed else proto
+    try:
+        sentencepiece.SentencePieceProcessor(model_proto=proto)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ValueError(
+            f"SentencePiece does not load the vocabulary ({error}). Fetch "
+            "`spiece.model` (or `30k-clean.model`) again and compare its size."
+        ) from error
+    return proto
+
+
+def _check_pieces(model: Any) -> None:
+    """Refuse pieces that crash other versions of SentencePiece."""
+    for token_id, piece in enumerate(model.pieces):
+        size = len(piece.piece.encode())
+        is_symbol = piece.type == _PIECE.USER_DEFINED
+        most = _LONGEST_SYMBOL if is_symbol else _LONGEST_PIECE
+        if not 0 < size <= most or "\0" in piece.piece:
+            kind = "user-defined symbol" if is_symbol else "piece"
+            raise ValueError(
+                f"The vocabulary's {kind} at id {token_id} is {piece.piece[:20]!r}, of "
+                f"{size:,} bytes. It must have 1 to {most} bytes and no NUL. Train the "
+                "vocabulary again without it."
+            )
 
 
 def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
@@ -107,24 +147,27 @@ def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
 
 
 def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
-    """Read a model from a path, or from the base64 form of its bytes.
+    """Read a model from a path, or from the base64 form of its bytes, and check it.
 
     Args:
         source: A path, or base64, by KerasHub's rule: a str of more than 2,048
             characters, all of them base64's, is no path.
 
     Returns:
-        The model's bytes.
+        The model's bytes, as `check_vocabulary` returns them.
 
     Raises:
         OSError: There is no such file.
+        ValueError: It is damaged, larger than any vocabulary, or not of ALBERT; the
+            message names the file.
     """
     source = os.fspath(source)
     if len(source) > 2048:
-        with contextlib.suppress(binascii.Error, ValueError):
-            return base64.b64decode(source, validate=True)
-    with open(source, "rb") as file:
-        return file.read()
+        with contextlib.suppress(binascii.Error):
+            return check_vocabulary(base64.b64decode(source, validate=True))
+    proto = read_bytes(source, MOST_BYTES)
+    with reading(source, _REMEDY):
+        return check_vocabulary(proto)
 
 
 def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
