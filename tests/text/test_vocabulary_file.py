@@ -95,6 +95,4 @@ def test_the_error_says_what_is_wrong_and_what_to_do(tried):
 
 
 def test_the_error_names_the_file(tried):
-    named = {door for _, door, message in tried if door in message}
-    assert named == {"spiece.model", "vocabulary.spm", "tokenizer.json"}
     assert all(door in message for _, door, message in tried if door != "bytes")
