@@ -19,7 +19,7 @@ def readers(toy_proto):
     for head in HEADS:
         readers[head] = small_reader(toy_proto, head=head)
         readers[head].compile(learning_rate=6e-3)
-        readers[head].fit(x, y, batch_size=16, epochs=30, verbose=0)
+        readers[head].fit(x, y, batch_size=16, epochs=45, verbose=0)
     return readers
 
 

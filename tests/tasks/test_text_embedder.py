@@ -139,7 +139,7 @@ class TestContrastive:
         embedder = self.make(toy_proto)
         embedder.compile(learning_rate=4e-3)
         before = embedder.evaluate(x, verbose=0, return_dict=True)
-        embedder.fit(x, validation_data=x, batch_size=8, epochs=12, verbose=0)
+        embedder.fit(x, validation_data=x, batch_size=8, epochs=24, verbose=0)
         history = embedder.fit(x, validation_split=0.5, verbose=0).history
         assert np.isfinite(history["val_loss"]).all()
         after = embedder.evaluate(x, verbose=0, return_dict=True)
