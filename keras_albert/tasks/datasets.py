@@ -31,8 +31,8 @@ def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> 
     """Preprocess a data set's batches one by one.
 
     Args:
-        dataset: A `keras.utils.PyDataset`, or any iterable of batches; with a
-            length, it may be iterated again each epoch.
+        dataset: A `keras.utils.PyDataset`, or any iterable of batches, not empty;
+            with a length, it may be iterated again each epoch.
         preprocess: Callable of one element.
         shuffle: bool. Whether each epoch has the batches in another order, if they
             can be had in any. Defaults to `False`.
@@ -49,9 +49,7 @@ def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> 
     elements = (preprocess(element) for element in dataset)
     if keras.config.backend() != "tensorflow":
         return elements
-    first = next(elements, None)
-    if first is None:
-        return iter(())
+    first = next(elements)
     remaining = chain([first], elements)
     return _tf_dataset(lambda: remaining, first)
 

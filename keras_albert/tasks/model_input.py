@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_albert.tasks.dataset_sizes import check_first, check_size, dataset_size
 from keras_albert.tasks.datasets import (
     backend_dataset,
     is_dataset,
@@ -36,6 +37,7 @@ class ModelInput:
         sample_weight: Weights, where `x` is a dict. Defaults to `None`.
         batch_size: int, where `x` is a dict. Defaults to `None`.
         batches: The `LengthBatches` behind `x`, if there are any.
+        given: The data set that `x` was made of, if it was.
     """
 
     x: Any
@@ -43,6 +45,7 @@ class ModelInput:
     sample_weight: Any = None
     batch_size: int | None = None
     batches: LengthBatches | None = None
+    given: Any = None
 
     def arguments(self) -> dict[str, Any]:
         """Give the keyword arguments of `fit` or `evaluate`."""
@@ -85,6 +88,8 @@ def read_model_input(
     batch_size: int | None = None,
     shuffle: bool = False,
     purpose: Purpose = "evaluation",
+    argument: str = "x",
+    steps: int | None = None,
 ) -> ModelInput:
     """Read texts, arrays of ids or a data set.
 
@@ -97,13 +102,18 @@ def read_model_input(
         shuffle: bool. Whether each epoch has another order. Defaults to `False`.
         purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
             Defaults to `"evaluation"`.
+        argument: string. The argument of `fit` that `x` was passed as. Defaults to
+            `"x"`.
+        steps: int or `None`. How many batches of a data set are to be read. Defaults
+            to `None`, all.
 
     Returns:
         The arguments for Keras.
 
     Raises:
         TypeError: If `x` is none of these.
-        ValueError: If there are no examples, or something is wrong with one.
+        ValueError: If there are no examples, something is wrong with one, or a data
+            set has no end and `steps` is `None`.
     """
     if is_dataset(x):
         if y is not None or sample_weight is not None:
@@ -112,7 +122,11 @@ def read_model_input(
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
             )
             raise ValueError(msg)
-        return ModelInput(_read_dataset(task, x, shuffle, purpose))
+        option = "steps_per_epoch" if purpose == "training" else "steps"
+        if argument != "x":
+            option = "validation_steps"
+        check_size(x, argument, steps, option)
+        return ModelInput(_read_dataset(task, x, shuffle, purpose, argument), given=x)
     needs_targets = purpose != "prediction"
     _check_targets(task, x, y, purpose)
     weights = None if sample_weight is None else read_weights(sample_weight)
@@ -222,12 +236,17 @@ def preprocess_batch(
     return batch if isinstance(batch, tuple) else (batch,)
 
 
-def _read_dataset(task: Any, dataset: Any, shuffle: bool, purpose: Purpose) -> Any:
+def _read_dataset(
+    task: Any, dataset: Any, shuffle: bool, purpose: Purpose, argument: str
+) -> Any:
     if is_tf_dataset(dataset):
         dataset = without_autotune(dataset)
         if task.preprocessor is None or task.preprocessor.runs_in_graph:
             return _map_tf_dataset(task, dataset, purpose)
         dataset = numpy_batches(dataset)
+    if not dataset_size(dataset):
+        # Counted by now, or it has to be tried.
+        dataset = check_first(dataset, argument)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
         return preprocess_batch(task, purpose, *_unpack(task, element, purpose))

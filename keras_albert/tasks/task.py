@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.tasks.automatic_compile import AutomaticCompile
+from keras_albert.tasks.dataset_sizes import run_on
 from keras_albert.tasks.datasets import after
 from keras_albert.tasks.export_formats import export_writer
 from keras_albert.tasks.id_arrays import read_ids
@@ -166,7 +167,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Raises:
             TypeError: If `x` is nothing that can be trained on.
             ValueError: If a text or a target is wrong, with its row; if there are
-                none, or not as many of one as of the other; if a class weight is
+                none, or not as many of one as of the other; if a data set is empty,
+                or has no end and `steps_per_epoch` is `None`; if a class weight is
                 wrong; if the task is not compiled.
         """
         # Before any text is read.
@@ -185,13 +187,18 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             )
             x, y, sample_weight = train
         data = read_model_input(
-            self, x, y, sample_weight, batch_size, shuffle, "training"
+            *(self, x, y, sample_weight, batch_size, shuffle, "training"),
+            steps=kwargs.get("steps_per_epoch"),
         )
+        datasets = {"x": data.given}
         if validation_data is not None:
             held_x, held_y, weight = unpack_validation(self, validation_data)
             held_out = read_model_input(
-                self, held_x, held_y, weight, validation_batch_size or batch_size
+                *(self, held_x, held_y, weight, validation_batch_size or batch_size),
+                argument="validation_data",
+                steps=kwargs.get("validation_steps"),
             )
+            datasets["validation_data"] = held_out.given
             kwargs["validation_data"] = held_out.validation_data()
             kwargs["validation_batch_size"] = held_out.batch_size
         if not kwargs.get("initial_epoch"):
@@ -199,8 +206,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             self._complete_optimizer(steps and steps * epochs, kwargs.get("callbacks"))
         # Data sets are in their order already.
         kwargs["shuffle"] = shuffle and data.batch_size is not None
+        arguments = data.arguments() | kwargs | {"epochs": epochs}
         with kept_weights(self):
-            return keras.Model.fit(self, **data.arguments(), epochs=epochs, **kwargs)
+            return run_on(lambda: keras.Model.fit(self, **arguments), datasets)
 
     def evaluate(
         self,
@@ -223,6 +231,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Returns:
             The loss and the metrics, as Keras gives them.
+
+        Raises:
+            TypeError: As `fit`.
+            ValueError: As `fit`; `steps` says how many batches of a data set.
         """
         if kwargs.get("_use_cached_eval_dataset"):
             # Within `fit`, which has read the validation data already.
@@ -231,9 +243,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             )
         # Keras' own does not ask on PyTorch.
         self._assert_compile_called("evaluate")
-        data = read_model_input(self, x, y, sample_weight, batch_size)
+        data = read_model_input(
+            self, x, y, sample_weight, batch_size, steps=kwargs.get("steps")
+        )
+        arguments = data.arguments() | kwargs
         with kept_weights(self):
-            return keras.Model.evaluate(self, **data.arguments(), **kwargs)
+            return run_on(
+                lambda: keras.Model.evaluate(self, **arguments), {"x": data.given}
+            )
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Compute the model's outputs, in the order of the inputs.
@@ -245,22 +262,35 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Returns:
             An array `(examples, ...)`, or a dict of such. Where outputs are as long as
-            the longest row, shorter ones are filled up with `output_padding`.
+            the longest row, shorter ones are filled up with `output_padding`. No
+            texts have no outputs: `(0, ...)`.
+
+        Raises:
+            TypeError: As `fit`.
+            ValueError: As `fit`; `steps` says how many batches of a data set.
         """
-        data = read_model_input(self, x, batch_size=batch_size, purpose="prediction")
+        data = read_model_input(
+            *(self, x),
+            batch_size=batch_size,
+            purpose="prediction",
+            steps=kwargs.get("steps"),
+        )
         if data.is_empty():
             return keras.tree.map_structure(
                 lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
                 self.output,
             )
-        with kept_weights(self):
+
+        def compute() -> Any:
             if data.batch_size is None and has_ragged_outputs(self):
                 batches, steps = data.batches or data.x, data.num_steps()
-                outputs = predict_ragged(self, batches, steps, **kwargs)
-            else:
-                arguments = {"x": data.x, "batch_size": data.batch_size}
-                outputs = keras.Model.predict(self, **arguments, **kwargs)
-                outputs = blank_outputs(self, data.x, outputs)
+                return predict_ragged(self, batches, steps, **kwargs)
+            arguments = {"x": data.x, "batch_size": data.batch_size}
+            outputs = keras.Model.predict(self, **arguments, **kwargs)
+            return blank_outputs(self, data.x, outputs)
+
+        with kept_weights(self):
+            outputs = run_on(compute, {"x": data.given})
         return outputs if data.batches is None else data.batches.restore_order(outputs)
 
     def train_on_batch(

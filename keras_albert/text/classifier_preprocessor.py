@@ -10,7 +10,12 @@ from keras_albert.text.examples import LabelledTexts
 from keras_albert.text.graph_packing import pack_in_graph
 from keras_albert.text.packing import EncodedTexts, check_truncation
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.text_columns import holds_text, is_graph_text
+from keras_albert.text.text_columns import (
+    COLUMN_NAMES,
+    check_graph_text,
+    holds_text,
+    is_graph_text,
+)
 from keras_albert.types import Lengths, Tensor, Texts, Truncation
 
 
@@ -132,7 +137,8 @@ class AlbertClassifierPreprocessor(
             pad_to: See `pack_in_graph`. Defaults to `None`, the longest row.
 
         Returns:
-            The dict that `call` gives, of TensorFlow tensors.
+            The dict that `call` gives, of TensorFlow tensors. A text that is not
+            UTF-8 ends the graph with an error that names its row.
         """
         import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
 
@@ -140,6 +146,8 @@ class AlbertClassifierPreprocessor(
         single = columns[0].shape.rank == 0
         if single:
             columns = tuple(tf.expand_dims(column, 0) for column in columns)
+        names = COLUMN_NAMES[len(columns)]
+        columns = tuple(map(check_graph_text, columns, names))
         packed = pack_in_graph(
             tuple(self.tokenizer.tokenize_rows(column) for column in columns),
             self.special_ids,

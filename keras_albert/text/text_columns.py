@@ -6,8 +6,16 @@ from typing import Any
 import numpy as np
 
 from keras_albert.text.text_rows import to_text_rows
+from keras_albert.types import Tensor
 
 MAX_COLUMNS = 2
+
+# What messages call one column, or two.
+COLUMN_NAMES = {1: ("texts",), 2: ("first texts", "second texts")}
+
+# All code points but surrogates, as Python reads UTF-8. In one range with them, RE2
+# would be lenient.
+_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
 def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
@@ -42,7 +50,7 @@ def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
             "for each example. Join some of them into one."
         )
         raise ValueError(msg)
-    names = ("texts",) if len(columns) == 1 else ("first texts", "second texts")
+    names = COLUMN_NAMES[len(columns)]
     read = [to_text_rows(c, name=n) for c, n in zip(columns, names, strict=True)]
     if len({(len(rows), batched) for rows, batched in read}) > 1:
         counts = " and ".join(
@@ -85,6 +93,35 @@ def is_graph_text(x: Any) -> bool:
 
     leaves = x if isinstance(x, tuple) else (x,)
     return any(tf.is_tensor(leaf) and tf.is_symbolic_tensor(leaf) for leaf in leaves)
+
+
+def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
+    """Refuse, when a graph runs, a text that is not UTF-8, as `text_columns` does.
+
+    Args:
+        texts: String tensor `(batch,)` of TensorFlow.
+        name: string. What a message calls them. Defaults to `"texts"`.
+
+    Returns:
+        The texts, to be used in place of those that were given.
+    """
+    import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
+
+    is_text = tf.strings.regex_full_match(texts, _UTF8)
+    row = tf.argmin(tf.cast(is_text, tf.int32))
+    message = tf.strings.join(
+        [
+            "row ",
+            tf.strings.as_string(row),
+            f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
+            'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`; with '
+            '"UTF-8" for both, what cannot be read is replaced.',
+        ]
+    )
+    check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
+    # Or what comes behind would not wait.
+    with tf.control_dependencies([check]):
+        return tf.identity(texts)
 
 
 def holds_text(x: Any) -> bool:

@@ -245,3 +245,143 @@ def test_an_error_in_the_middle_leaves_the_model_whole(learner, data, good_batch
     steps = int(learner.optimizer.iterations)
     learner.fit(Indexed(*data), verbose=0)
     assert int(learner.optimizer.iterations) == steps + 3
+
+
+def strings(*columns):
+    return as_tf_data(*columns)
+
+
+def of_ids(task, texts, labels):
+    tf = pytest.importorskip("tensorflow")
+    ids = task.preprocessor(texts)
+    return tf.data.Dataset.from_tensor_slices((ids, np.array(labels))).batch(SIZE)
+
+
+def unsized(data):
+    """Give nothing, which nobody knows before it is read."""
+    return data.filter(lambda *_: False)
+
+
+EMPTY = {
+    "take": lambda *columns: as_tf_data(*columns).take(0),
+    "filter": lambda *columns: unsized(as_tf_data(*columns)),
+    "py_dataset": lambda *_: _no_batches(),
+    "generator": lambda *_: iter(()),
+    "data_loader": lambda *_: as_data_loader([], []),
+}
+
+
+def _no_batches():
+    dataset = Indexed([], [])
+    dataset.batches = []
+    return dataset
+
+
+class TestNoBatches:
+    MESSAGE = "`x` is an empty data set: it has no batch. Check what it reads"
+
+    @pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
+    @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+    def test_is_refused(self, learner, data, empty, method):
+        before = learner.predict(data[0], verbose=0)
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            getattr(learner, method)(empty(*data), verbose=0)
+        np.testing.assert_array_equal(learner.predict(data[0], verbose=0), before)
+
+    @pytest.mark.parametrize("form", ["take", "filter", "py_dataset"])
+    def test_nothing_is_held_out(self, learner, data, form):
+        message = self.MESSAGE.replace("`x`", "`validation_data`")
+        with pytest.raises(ValueError, match=message):
+            learner.fit(*data, validation_data=EMPTY[form](*data), verbose=0)
+
+    @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+    def test_ids(self, learner, data, method):
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            getattr(learner, method)(unsized(of_ids(learner, *data)), verbose=0)
+
+    def test_what_nobody_has_counted_is_read_once(self, learner, data):
+        tf = pytest.importorskip("tensorflow")
+        pytest.importorskip("tensorflow_text")
+        batches = batches_of(*data)  # one generator
+        spec = tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.int32)
+        once = tf.data.Dataset.from_generator(lambda: batches, output_signature=spec)
+        expected = learner.evaluate(*data, verbose=0)[0]
+        # Compiled and built, or Keras itself reads a batch ahead.
+        assert learner.evaluate(once, verbose=0)[0] == pytest.approx(expected, abs=1e-5)
+
+    def test_another_error_stays(self, learner, data):
+        with pytest.raises(TypeError, match="callbacks"):
+            learner.fit(
+                as_tf_data(*data).filter(lambda *_: True), callbacks=[3], verbose=0
+            )
+
+
+class TestNoEnd:
+    @pytest.mark.parametrize(
+        ("method", "option"),
+        [("fit", "steps_per_epoch"), ("evaluate", "steps"), ("predict", "steps")],
+    )
+    def test_steps_are_asked_for(self, learner, data, method, option):
+        message = f"`x` is a data set without an end, and `{option}` is None. Pass"
+        endless = as_tf_data(*data).repeat()
+        with pytest.raises(ValueError, match=message):
+            getattr(learner, method)(endless, verbose=0)
+        getattr(learner, method)(endless, **{option: 2}, verbose=0)
+        getattr(learner, method)(endless.take(2), verbose=0)
+
+    def test_what_is_held_out(self, learner, data):
+        held_out = as_tf_data(*data).repeat()
+        message = "`validation_data` is a data set without an end, and `validation_st"
+        with pytest.raises(ValueError, match=message):
+            learner.fit(*data, validation_data=held_out, verbose=0)
+        history = learner.fit(
+            *data, validation_data=held_out, validation_steps=2, verbose=0
+        )
+        assert "val_loss" in history.history
+
+    def test_in_python(self, trained, data, toy_proto):
+        from tests.tasks.small_models import small_embedder
+
+        embedder = small_embedder(toy_proto)
+        tf = pytest.importorskip("tensorflow")
+        texts = tf.data.Dataset.from_tensor_slices(data[0]).batch(SIZE)
+        with pytest.raises(ValueError, match="`x` is a data set without an end"):
+            embedder.predict(texts.repeat(), verbose=0)
+        for empty in (texts.take(0), unsized(texts)):
+            with pytest.raises(ValueError, match="`x` is an empty data set"):
+                embedder.predict(empty, verbose=0)
+        assert len(embedder.predict(texts.repeat(), steps=2, verbose=0)) == 2 * SIZE
+
+    def test_of_grain(self, learner, data):
+        endless = as_grain(*data).repeat()
+        with pytest.raises(ValueError, match="`x` is a data set without an end"):
+            learner.evaluate(endless, verbose=0)
+        assert learner.evaluate(endless, steps=2, verbose=0)
+
+
+class TestBytes:
+    INVALID = (b"caf\xe9", b"\xed\xa0\x80", b"a\xff", b"\xc0\x80", b"\xf4\x90\x80\x80")
+
+    @pytest.mark.parametrize("text", INVALID)
+    def test_are_refused_as_in_lists(self, trained, text):
+        rows = [b"ok", "né \U0010ffff \ufeff \0".encode(), text]
+        with pytest.raises(ValueError, match="row 2 of texts is not UTF-8"):
+            trained.predict(rows, verbose=0)
+        for data in (as_tf_data(rows).map(lambda x: x), as_tf_data(rows)):
+            with pytest.raises(Exception, match="row 2 of texts is not UTF-8"):
+                trained.predict(data, verbose=0)
+        good = trained.predict(as_tf_data(rows[:2]), verbose=0)
+        np.testing.assert_allclose(good, trained.predict(rows[:2], verbose=0), atol=1e-5)
+
+    def test_are_refused_in_training_and_in_pairs(self, learner):
+        rows, labels = ["a", "b"], [0, 1]
+        bad = [b"\xff", b"b"]
+        with pytest.raises(Exception, match="row 0 of texts is not UTF-8. Decode"):
+            learner.fit(as_tf_data(bad, labels), verbose=0)
+        with pytest.raises(Exception, match="row 0 of second texts is not UTF-8"):
+            learner.evaluate(as_tf_data((rows, bad), labels), verbose=0)
+
+    def test_mapped_by_the_user(self, trained):
+        data = as_tf_data([b"a", b"\xe9"]).map(trained.preprocessor)
+        with pytest.raises(Exception, match="row 1 of texts is not UTF-8"):
+            list(data)
