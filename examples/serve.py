@@ -26,32 +26,36 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import h11
-import keras
-import tensorflow as tf
-import tensorflow_text  # noqa: F401  (its operations)
-import uvicorn
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from keras_albert_cli import stopped_in_one_line
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertClassifier,
-    AlbertClassifierPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import whole_number
-from keras_albert.commands.run_program import run_program
-from keras_albert.commands.training_files import read_table
-from keras_albert.serving import verify
-from keras_albert.serving.rest_json import read_rest_request, write_rest_response
-from keras_albert.serving.saved_model_file import SavedModelFile, TensorSpec
-from keras_albert.text import train_vocabulary
+# Which takes seconds.
+with stopped_in_one_line("serve.py"):
+    import h11
+    import keras
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (its operations)
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertClassifier,
+        AlbertClassifierPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.commands.number_types import whole_number
+    from keras_albert.commands.run_program import run_program
+    from keras_albert.commands.training_files import read_table
+    from keras_albert.serving import verify
+    from keras_albert.serving.rest_json import read_rest_request, write_rest_response
+    from keras_albert.serving.saved_model_file import SavedModelFile, TensorSpec
+    from keras_albert.text import train_vocabulary
 
 MESSAGES = Path(__file__).parent / "data" / "support_messages.tsv"
 MAX_LENGTH = 64

@@ -7,6 +7,8 @@ that it installs itself would come too late.
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
@@ -18,15 +20,8 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    before = {number: signal.getsignal(number) for number in _NUMBERS}
-    for number, handler in before.items():
-        # A shell's background processes ignore Ctrl-C; that is kept.
-        if handler != signal.SIG_IGN:
-            signal.signal(number, _stop)
-    from keras_albert.cli import main as run  # noqa: PLC0415  (takes seconds)
-
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    with stopped_in_one_line("keras-albert"):
+        from keras_albert.cli import main as run  # noqa: PLC0415  (takes seconds)
     status = run()
     if status in [128 + number for number in _NUMBERS]:
         # Cleanup is done, but threads of libraries would keep the process running.
@@ -35,10 +30,29 @@ def main() -> int:
     return status
 
 
-def _stop(number: int, _frame: FrameType | None) -> None:
-    # No work has started, so no cleanup is needed.
-    os.write(2, b"keras-albert: stopped\n")
-    os._exit(128 + number)
+@contextmanager
+def stopped_in_one_line(name: str) -> Iterator[None]:
+    """End the process with one line at Ctrl-C or SIGTERM while a program loads.
+
+    Args:
+        name: string. Name of the program, which starts the line.
+    """
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        # No work has started, so no cleanup is needed.
+        os.write(2, f"{name}: stopped\n".encode())
+        os._exit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in _NUMBERS}
+    for number, handler in before.items():
+        # A shell's background processes ignore Ctrl-C; that is kept.
+        if handler != signal.SIG_IGN:
+            signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

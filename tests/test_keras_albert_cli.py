@@ -1,8 +1,10 @@
 """The program is stopped in one line while the package is loaded, too."""
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +59,23 @@ def test_it_is_stopped_while_it_loads(number, start):
         process.send_signal(number)
         assert process.stderr.read() == "keras-albert: stopped\n"
     assert process.returncode == 128 + number
+
+
+def test_the_example_of_a_server_is_stopped_while_it_loads(tmp_path):
+    example = Path(__file__).parents[1] / "examples" / "serve.py"
+    (tmp_path / "h11.py").write_text(_LOADS)
+    with subprocess.Popen(
+        [sys.executable, "-c", _START, example],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(example.parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "serve.py: stopped\n"
+    assert process.returncode == 128 + signal.SIGINT
 
 
 def test_what_runs_has_the_signals_as_they_were(start):

@@ -9,7 +9,7 @@ import keras
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert.commands.finetune_build import build_task
+from keras_albert.commands.finetune_build import MOST_TOKENS, build_task
 from keras_albert.commands.finetune_identity import finetune_identity
 from keras_albert.commands.finetune_training import train_task
 from keras_albert.commands.kinds import KINDS, Data, Kind
@@ -61,7 +61,9 @@ def add_parser(commands: Any) -> None:
         "--learning-rate", type=positive_number, help="peak rate; by default automatic"
     )
     parser.add_argument(
-        "--max-length", type=whole_number(), help="tokens per row; by default 128"
+        "--max-length",
+        type=whole_number(most=MOST_TOKENS),
+        help="tokens per row; by default 128",
     )
     parser.add_argument(
         "--limit", type=whole_number(), help="maximum number of examples per file"
@@ -82,20 +84,22 @@ def run(arguments: argparse.Namespace) -> int:
         The exit status.
 
     Raises:
-        ValueError: If a file, a column or an argument is invalid.
+        ValueError: If a file, a column or an argument is invalid, or another run
+            writes to the same output.
     """
     console = Console()
+    folder = RunFolder(arguments.output)
     try:
-        _run(arguments, console)
+        with folder.locked():
+            _run(arguments, folder, console)
     except KeyboardInterrupt as stop:
         stop.add_note("the same command goes on")
         raise
     return 0
 
 
-def _run(arguments: argparse.Namespace, console: Console) -> None:
+def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
     kind = KINDS[arguments.task]
-    folder = RunFolder(arguments.output)
     if not folder.last.is_file():
         folder.check_unfinished()
     if arguments.recipe is not None and arguments.preset is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands.kinds import Data, Kind
+from keras_albert.commands.run_program import name_options
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 
@@ -22,6 +23,9 @@ SMALL: dict[str, Any] = {
 
 _MAX_LENGTH = 128
 
+# Of which a small model's table of positions takes 16 MB.
+MOST_TOKENS = 2**16
+
 
 def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     """Build the task on a preset, or on a small model with random weights.
@@ -33,7 +37,19 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
 
     Returns:
         The task.
+
+    Raises:
+        ValueError: If an argument does not fit the preset or the task.
     """
+    try:
+        return _build_task(kind, train, arguments)
+    except ValueError as error:
+        # What the option sets is called otherwise in Python.
+        text = str(error).replace("max_sequence_length", "max_length")
+        raise ValueError(name_options(text, ("--max-length",))) from error
+
+
+def _build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     if arguments.recipe is not None:
         how = recipe(arguments.recipe)
         if arguments.max_length:

@@ -62,6 +62,8 @@ def check_preset(
     has_vocabulary = (directory / VOCABULARY_FILE).exists()
     if TOKENIZER_FILE in configs and not has_vocabulary and preprocessor == "":
         _report_missing(directory / VOCABULARY_FILE, directory / TOKENIZER_FILE)
+    if preprocessor == "" and PREPROCESSOR_FILE in configs:
+        _check_masks(directory / PREPROCESSOR_FILE, configs[PREPROCESSOR_FILE])
     _check_sizes(directory, configs, load_weights)
 
 
@@ -128,6 +130,22 @@ def _differences(
     for key in sorted({*first, *second} - {"name"}):
         inner = where if key == "config" else f"{where}.{key}".lstrip(".")
         yield from _differences(first.get(key), second.get(key), inner)
+
+
+def _check_masks(path: Path, preprocessor: Mapping[str, Any]) -> None:
+    """Refuse more predictions in a row than it has tokens."""
+    config = preprocessor["config"]
+    masks = config.get("mask_selection_length")
+    length = config.get("sequence_length") or config.get("max_sequence_length")
+    if masks is None or length is None:
+        return
+    if not (isinstance(masks, int) and isinstance(length, int) and masks <= length):
+        msg = (
+            f"`mask_selection_length` in {path} is {masks!r:.80}, and may be {length} "
+            "at most, the tokens in a row. Copy or download the file again, or correct "
+            "it."
+        )
+        raise ValueError(msg)
 
 
 def _check_sizes(

@@ -93,8 +93,16 @@ def _check_ours(target: Path, part: str) -> None:
     config = target / _PARTS[part][0]
     try:
         name = read_json(config).get("registered_name")
-    except (OSError, ValueError):
+    except FileNotFoundError:
         name = None
+    except (OSError, ValueError) as error:
+        files = ", ".join(map(str, _files_of(part, target)))
+        msg = (
+            f"{config} cannot be read, so that what would be replaced may be of "
+            f"something else: {files}. Remove these files to save here, or save into "
+            "another directory."
+        )
+        raise ValueError(msg) from error
     if not isinstance(name, str) or name.startswith(("keras_hub>", "keras_nlp>")):
         files = ", ".join(map(str, _files_of(part, target)))
         msg = (

@@ -1,6 +1,7 @@
 """Pretraining, from prepared examples to a preset."""
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,21 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
             good checkpoint is kept.
         KeyboardInterrupt: After Ctrl-C or SIGTERM.
         ValueError: If `config.output` has a finished run or one with other settings,
-            or the data do not fit the settings.
+            if another process writes to it, or if the data do not fit the settings.
     """
     folder = RunFolder(Path(config.output))
     folder.check_unfinished()
     devices = choose_devices(config.distribution)
+    # Other processes of this run write nothing.
+    with folder.locked() if devices.is_chief else nullcontext():
+        return _pretrain(config, folder, devices, verbose)
+
+
+def _pretrain(
+    config: PretrainingConfig, folder: RunFolder, devices: Any, verbose: Any
+) -> dict[str, float]:
+    # Another process may have finished it before the lock was free.
+    folder.check_unfinished()
     keras.utils.set_random_seed(config.seed)
     stages = read_stages(config)
     data = stages[-1].data

@@ -88,9 +88,7 @@ def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
     raise _empty(argument)
 
 
-def run_on(
-    call: Callable[[], _Result], datasets: dict[str, Any]
-) -> _Result:
+def run_on(call: Callable[[], _Result], datasets: dict[str, Any]) -> _Result:
     """Run what reads data sets of TensorFlow, some perhaps of unknown size.
 
     Whether one is empty shows only as it is read. Reading ahead would fill shuffle

@@ -15,7 +15,9 @@ from keras_albert.types import FloatArray, Purpose, Texts, Truncation
 
 
 class MaskingPreprocessor(AlbertPreprocessor):
-    """The part of a preprocessor that masks; the constructor calls `_set_masking`.
+    """The part of a preprocessor that masks.
+
+    The constructor calls `_set_lengths`, then `_set_masking`.
 
     A subclass says what its examples are (`_mask_examples`).
     """
@@ -31,6 +33,12 @@ class MaskingPreprocessor(AlbertPreprocessor):
         check_truncation(truncate)
         if seed is not None and seed < 0:
             msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
+            raise ValueError(msg)
+        if (rates.max_selected or 0) > self.max_length:
+            msg = (
+                f"`mask_selection_length` is at most {self.max_length}, the tokens in a "
+                f"row. Received: mask_selection_length={rates.max_selected}"
+            )
             raise ValueError(msg)
         self.truncate = truncate
         # KerasHub's names.

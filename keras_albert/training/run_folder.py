@@ -1,10 +1,13 @@
 """The directory of a run."""
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_albert.presets.folders_above import folders_above
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from keras_albert.training.training_curve import Row, TrainingCurve
 
@@ -41,6 +44,20 @@ class RunFolder:
     def curve(self) -> TrainingCurve:
         """The curve of losses and accuracies."""
         return TrainingCurve(self.training / "curve.jsonl")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out while the block runs.
+
+        The lock is the operating system's, on the directory itself: it ends with the
+        process, however that ends, and leaves no file. Where there is none (Windows,
+        some network file systems), nobody is kept out.
+
+        Raises:
+            ValueError: If another process has it.
+        """
+        with folders_above(self.path / "run"), _lock(self.path):
+            yield
 
     def check_unfinished(self) -> None:
         """Check that there is no finished model.
@@ -108,3 +125,29 @@ class RunFolder:
                     "or name another output."
                 )
                 raise ValueError(msg)
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    try:
+        import fcntl  # noqa: PLC0415  (not on Windows)
+    except ImportError:
+        yield
+        return
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(opened)
+        msg = (
+            f"{directory} is in use: another process trains there. Wait until it has "
+            "ended, or name another output."
+        )
+        raise ValueError(msg) from None
+    except OSError:
+        # The file system has no locks.
+        pass
+    try:
+        yield
+    finally:
+        os.close(opened)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
+from keras_albert.training.run_folder import RunFolder
 
 ROWS = [("a fine film", "good"), ("a dull mess", "bad"), ("fine acting", "good")] * 8
 
@@ -66,6 +67,7 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
         ("learning_rate", "nan"),
         ("learning_rate", "-0.1"),
         ("max_length", "0"),
+        ("max_length", str(10**9)),
         ("limit", "-1"),
         ("seed", "-1"),
         ("seed", str(2**32)),
@@ -79,6 +81,31 @@ def test_a_number_that_cannot_be_is_refused(run, file, tmp_path, capsys, name, v
     assert f"argument --{name.replace('_', '-')}: must be a" in message
     assert f"Received: {value}" in message
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_length": 2}, "`--max-length` must be at least 5"),
+        ({"max_length": 2}, "Received: --max-length 2"),
+        (
+            {"max_length": 600, "preset": "albert_tiny_en_uncased"},
+            r"rows of up to 600 tokens, .* with --max-length \d+\.",
+        ),
+    ],
+)
+def test_a_length_that_does_not_fit_is_named(run, file, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        run(*arguments(file, tmp_path / "run", **options))
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_runs_do_not_write_to_one_output(run, file, tmp_path):
+    pytest.importorskip("fcntl")
+    output = tmp_path / "run"
+    message = "run is in use: another process trains there. Wait until it has ended"
+    with RunFolder(output).locked(), pytest.raises(ValueError, match=message):
+        run(*arguments(file, output))
 
 
 @pytest.mark.parametrize(

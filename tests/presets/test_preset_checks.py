@@ -1,6 +1,7 @@
 """Missing, damaged or contradictory files of a preset, and their messages."""
 
 import json
+import re
 
 import h5py
 import keras
@@ -253,6 +254,18 @@ class TestSizes:
         change_all(preset, vocabulary_size=140)
         with pytest.raises(ValueError, match=r"h5 does not hold the weights"):
             AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize("value", [25, 10**9, "many", 2.5])
+def test_more_masks_than_tokens_are_refused_before_anything_is_built(
+    preset, monkeypatch, value
+):
+    change_all(preset, mask_selection_length=value)
+    monkeypatch.setattr(AlbertBackbone, "__init__", None)
+    path = re.escape(str(preset / "preprocessor.json"))
+    message = f"`mask_selection_length` in {path} is .*, and may be 24 at most.* Copy"
+    with pytest.raises(ValueError, match=message):
+        AlbertMaskedLM.from_preset(preset)
 
 
 def arrays_of(path):

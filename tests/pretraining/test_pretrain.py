@@ -46,6 +46,16 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
         pretrain(PretrainingConfig(output=str(folder.path), **settings))
 
 
+def test_two_runs_do_not_write_to_one_output(settings, tmp_path):
+    pytest.importorskip("fcntl")
+    message = "run is in use: another process trains there. Wait until it has ended"
+    with (
+        RunFolder(tmp_path / "run").locked(),
+        pytest.raises(ValueError, match=message),
+    ):
+        pretrain(PretrainingConfig(output=str(tmp_path / "run"), **settings))
+
+
 def test_what_it_leaves_loads_as_any_task(whole_run, prepared):
     folder, scores = whole_run
     pretrainer = AlbertPretrainer.from_preset(folder.preset)

@@ -17,6 +17,15 @@ tf_text = pytest.importorskip("tensorflow_text")
 STRANGE = "aZ9_ \t\n.,'-é\u0301\u200b\u200d\ufe0f👩🏽🇬🇧🇫日本สวั½´\u00ad\u3099が"  # noqa: RUF001
 
 
+def test_bytes_that_are_no_text_are_served(tiny_proto):
+    tokenizer = tf_text.SentencepieceTokenizer(tiny_proto)
+    bad = [b"town \xff hall", b"\xe9", b"\xed\xa0\x80 town"]
+    ids = tokenizer.tokenize(bad).to_list()
+    read = [row.decode("utf-8", "replace") for row in bad[:2]]
+    assert ids[:2] == tokenizer.tokenize(read).to_list()
+    assert len(ids[2]) >= 1
+
+
 @settings(deadline=None)
 @given(st.lists(st.text(STRANGE) | st.text(), max_size=4))
 def test_words(texts):

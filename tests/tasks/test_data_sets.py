@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from tests.tasks.small_models import small_embedder
+
 COUNT, SIZE = 24, 8
 
 # Keras says it of every generator that ends.
@@ -247,10 +249,6 @@ def test_an_error_in_the_middle_leaves_the_model_whole(learner, data, good_batch
     assert int(learner.optimizer.iterations) == steps + 3
 
 
-def strings(*columns):
-    return as_tf_data(*columns)
-
-
 def of_ids(task, texts, labels):
     tf = pytest.importorskip("tensorflow")
     ids = task.preprocessor(texts)
@@ -339,9 +337,7 @@ class TestNoEnd:
         )
         assert "val_loss" in history.history
 
-    def test_in_python(self, trained, data, toy_proto):
-        from tests.tasks.small_models import small_embedder
-
+    def test_in_python(self, data, toy_proto):
         embedder = small_embedder(toy_proto)
         tf = pytest.importorskip("tensorflow")
         texts = tf.data.Dataset.from_tensor_slices(data[0]).batch(SIZE)
@@ -371,12 +367,14 @@ class TestBytes:
             with pytest.raises(Exception, match="row 2 of texts is not UTF-8"):
                 trained.predict(data, verbose=0)
         good = trained.predict(as_tf_data(rows[:2]), verbose=0)
-        np.testing.assert_allclose(good, trained.predict(rows[:2], verbose=0), atol=1e-5)
+        np.testing.assert_allclose(
+            good, trained.predict(rows[:2], verbose=0), atol=1e-5
+        )
 
     def test_are_refused_in_training_and_in_pairs(self, learner):
         rows, labels = ["a", "b"], [0, 1]
         bad = [b"\xff", b"b"]
-        with pytest.raises(Exception, match="row 0 of texts is not UTF-8. Decode"):
+        with pytest.raises(Exception, match=r"row 0 of texts is not UTF-8\. Decode"):
             learner.fit(as_tf_data(bad, labels), verbose=0)
         with pytest.raises(Exception, match="row 0 of second texts is not UTF-8"):
             learner.evaluate(as_tf_data((rows, bad), labels), verbose=0)

@@ -107,6 +107,14 @@ def test_keras_hubs_arguments(tokenizer):
     assert (x["token_ids"][row, x["mask_positions"][row, slot]] == 4).all()
 
 
+def test_there_are_no_more_masks_than_tokens(tokenizer):
+    lengths = ({"sequence_length": 8}, {"max_sequence_length": 8})
+    for length in lengths:
+        AlbertMaskedLMPreprocessor(tokenizer, mask_selection_length=8, **length)
+        with pytest.raises(ValueError, match="`mask_selection_length` is at most 8"):
+            AlbertMaskedLMPreprocessor(tokenizer, mask_selection_length=9, **length)
+
+
 def test_one_text_and_pairs(preprocessor):
     x, y, weights = preprocessor("the town")
     width = preprocessor.padded_length(int(x["padding_mask"].sum()))

@@ -1,3 +1,7 @@
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -72,3 +76,42 @@ def test_a_curve_is_read_as_far_as_it_is_whole(tmp_path):
     write_table(tmp_path / "curve.csv", rows)
     table = (tmp_path / "curve.csv").read_text().splitlines()
     assert table == ["step,loss,val_loss", "1,2.5,", "2,1.5,2.0"]
+
+
+_HOLDS = """
+import sys, time
+from pathlib import Path
+from keras_albert.training.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_one_process_writes_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+    folder = RunFolder(tmp_path / "a" / "run")
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDS, str(folder.path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "locked\n"
+        with (
+            pytest.raises(ValueError, match=r"run is in use: another process trains"),
+            folder.locked(),
+        ):
+            pass
+        # However it ends, nothing is left behind.
+        process.send_signal(signal.SIGKILL)
+    with folder.locked():
+        assert list(folder.path.iterdir()) == []
+    with folder.locked():
+        pass
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
+    folder = RunFolder(tmp_path / "a" / "run")
+    with pytest.raises(ValueError, match="wrong"), folder.locked():
+        raise ValueError("wrong")
+    assert not list(tmp_path.iterdir())

@@ -36,6 +36,8 @@ class OnnxProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            # Ctrl-C is for this process, which ends the other.
+            start_new_session=True,
         )
         try:
             described = self._read_line()
