@@ -36,8 +36,8 @@ class MaskingPreprocessor(AlbertPreprocessor):
             raise ValueError(msg)
         if (rates.max_selected or 0) > self.max_length:
             msg = (
-                f"`mask_selection_length` is at most {self.max_length}, the tokens in a "
-                f"row. Received: mask_selection_length={rates.max_selected}"
+                f"`mask_selection_length` is at most {self.max_length}, the tokens in "
+                f"a row. Received: mask_selection_length={rates.max_selected}"
             )
             raise ValueError(msg)
         self.truncate = truncate

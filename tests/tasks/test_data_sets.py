@@ -308,10 +308,13 @@ class TestNoBatches:
         assert learner.evaluate(once, verbose=0)[0] == pytest.approx(expected, abs=1e-5)
 
     def test_another_error_stays(self, learner, data):
-        with pytest.raises(TypeError, match="callbacks"):
-            learner.fit(
-                as_tf_data(*data).filter(lambda *_: True), callbacks=[3], verbose=0
-            )
+        class Fails(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch, logs=None):
+                raise TypeError("the callback's")
+
+        batches = as_tf_data(*data).filter(lambda *_: True)
+        with pytest.raises(TypeError, match="the callback's"):
+            learner.fit(batches, callbacks=[Fails()], verbose=0)
 
 
 class TestNoEnd:
