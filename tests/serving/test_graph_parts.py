@@ -19,11 +19,9 @@ STRANGE = "aZ9_ \t\n.,'-é\u0301\u200b\u200d\ufe0f👩🏽🇬🇧🇫日本ส�
 
 def test_bytes_that_are_no_text_are_served(tiny_proto):
     tokenizer = tf_text.SentencepieceTokenizer(tiny_proto)
-    bad = [b"town \xff hall", b"\xe9", b"\xed\xa0\x80 town"]
-    ids = tokenizer.tokenize(bad).to_list()
-    read = [row.decode("utf-8", "replace") for row in bad[:2]]
-    assert ids[:2] == tokenizer.tokenize(read).to_list()
-    assert len(ids[2]) >= 1
+    ids = tokenizer.tokenize([b"town \xff hall", b"\xe9"]).to_list()
+    assert ids == tokenizer.tokenize(["town 🙂 hall", "🙂"]).to_list()
+    assert all(1 in row for row in ids)
 
 
 @settings(deadline=None)
