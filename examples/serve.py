@@ -28,7 +28,7 @@ from typing import Any
 
 from keras_albert_cli import stopped_in_one_line
 
-# Which takes seconds.
+# Imports take seconds.
 with stopped_in_one_line("serve.py"):
     import h11
     import keras

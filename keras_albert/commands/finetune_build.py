@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
 
 _MAX_LENGTH = 128
 
-# Of which a small model's table of positions takes 16 MB.
+# The position embeddings of a small model then take 16 MB.
 MOST_TOKENS = 2**16
 
 
@@ -44,7 +44,7 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     try:
         return _build_task(kind, train, arguments)
     except ValueError as error:
-        # What the option sets is called otherwise in Python.
+        # The name in Python is not that of the option.
         text = str(error).replace("max_sequence_length", "max_length")
         raise ValueError(name_options(text, ("--max-length",))) from error
 

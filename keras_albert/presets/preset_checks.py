@@ -133,7 +133,7 @@ def _differences(
 
 
 def _check_masks(path: Path, preprocessor: Mapping[str, Any]) -> None:
-    """Refuse more predictions in a row than it has tokens."""
+    """Check that a row does not have more predictions than tokens."""
     config = preprocessor["config"]
     masks = config.get("mask_selection_length")
     length = config.get("sequence_length") or config.get("max_sequence_length")

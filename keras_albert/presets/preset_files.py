@@ -98,9 +98,9 @@ def _check_ours(target: Path, part: str) -> None:
     except (OSError, ValueError) as error:
         files = ", ".join(map(str, _files_of(part, target)))
         msg = (
-            f"{config} cannot be read, so that what would be replaced may be of "
-            f"something else: {files}. Remove these files to save here, or save into "
-            "another directory."
+            f"{config} cannot be read, and files that a preset would replace may "
+            f"belong to something else: {files}. Remove these files to save here, or "
+            "save into another directory."
         )
         raise ValueError(msg) from error
     if not isinstance(name, str) or name.startswith(("keras_hub>", "keras_nlp>")):

@@ -70,7 +70,7 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
     folder = RunFolder(Path(config.output))
     folder.check_unfinished()
     devices = choose_devices(config.distribution)
-    # Other processes of this run write nothing.
+    # Other processes of the same run do not write.
     with folder.locked() if devices.is_chief else nullcontext():
         return _pretrain(config, folder, devices, verbose)
 
@@ -78,7 +78,7 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
 def _pretrain(
     config: PretrainingConfig, folder: RunFolder, devices: Any, verbose: Any
 ) -> dict[str, float]:
-    # Another process may have finished it before the lock was free.
+    # Another process may have finished the run before this one got the lock.
     folder.check_unfinished()
     keras.utils.set_random_seed(config.seed)
     stages = read_stages(config)

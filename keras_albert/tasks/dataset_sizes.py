@@ -1,4 +1,4 @@
-"""Data sets that give no batch, or never end."""
+"""Checks for empty and infinite data sets."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from keras_albert.tasks.datasets import is_tf_dataset
 
 _Result = TypeVar("_Result")
 
-# What Keras raises, depending on the backend and the method, if there is no batch.
+# Errors of Keras without a batch, depending on the backend and the method.
 _NO_BATCH = (StopIteration, TypeError, UnboundLocalError)
 
 
@@ -23,8 +23,7 @@ def dataset_size(dataset: Any) -> float | None:
         dataset: A data set, as `fit` takes it.
 
     Returns:
-        The number; `math.inf` where there is no end of them, `None` where nobody
-        knows.
+        The number; `math.inf` if it is infinite, `None` if it is unknown.
 
     Example:
         >>> import tensorflow as tf
@@ -42,45 +41,45 @@ def dataset_size(dataset: Any) -> float | None:
         size = len(dataset)
     except (NotImplementedError, TypeError):
         return None
-    # grain's `repeat()` has no other way to say it.
+    # The length of an infinite data set of grain.
     return size if size < sys.maxsize else math.inf
 
 
 def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> None:
-    """Refuse a data set that is known to be empty, or infinite.
+    """Check that a data set is not known to be empty or infinite.
 
     Args:
         dataset: A data set, as `fit` takes it.
-        argument: string. The argument that it was passed as.
-        steps: int or `None`. How many batches are to be read; `None` for all.
-        option: string. The argument that says how many.
+        argument: string. Name of the argument that it was passed as.
+        steps: int or `None`. Number of batches to read; `None` for all.
+        option: string. Name of the argument for `steps`.
 
     Raises:
-        ValueError: If there is no batch, or no end of them and `steps` is `None`.
+        ValueError: If it is empty, or infinite and `steps` is `None`.
     """
     size = dataset_size(dataset)
     if size == 0:
         raise _empty(argument)
     if size == math.inf and steps is None:
         msg = (
-            f"`{argument}` is a data set without an end, and `{option}` is None. Pass "
-            f"`{option}`, or the first batches alone: `.take(n)`."
+            f"`{argument}` is an infinite data set, and `{option}` is None. Pass "
+            f"`{option}`, or limit the data set with `.take(n)`."
         )
         raise ValueError(msg)
 
 
 def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
-    """Refuse batches of unknown number if there are none.
+    """Check that there is a first batch.
 
     Args:
-        batches: An iterable, which is iterated once.
-        argument: string. The argument that it was passed as.
+        batches: Iterable of batches.
+        argument: string. Name of the argument that it was passed as.
 
     Returns:
-        The batches, the first that was read included.
+        The batches, including the first, to be iterated once.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no batch.
     """
     remaining = iter(batches)
     for first in remaining:
@@ -89,20 +88,20 @@ def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
 
 
 def run_on(call: Callable[[], _Result], datasets: dict[str, Any]) -> _Result:
-    """Run what reads data sets of TensorFlow, some perhaps of unknown size.
+    """Call a method of Keras, and check that no data set of unknown size was empty.
 
-    Whether one is empty shows only as it is read. Reading ahead would fill shuffle
-    buffers twice, and lose a batch of a generator that runs once.
+    Reading a batch beforehand would fill shuffle buffers twice, and lose a batch of a
+    generator that can be iterated only once.
 
     Args:
-        call: Callable without arguments, a method of `keras.Model`.
-        datasets: The data sets, by the argument that each was passed as.
+        call: Callable without arguments, which calls a method of `keras.Model`.
+        datasets: dict. The data sets by the names of their arguments.
 
     Returns:
         What `call` returns.
 
     Raises:
-        ValueError: If one of the data sets gave no batch.
+        ValueError: If one of the data sets is empty.
     """
     unsized = {
         argument: dataset
@@ -130,6 +129,6 @@ def _check_unsized(datasets: dict[str, Any]) -> None:
 
 def _empty(argument: str) -> ValueError:
     return ValueError(
-        f"`{argument}` is an empty data set: it has no batch. Check what it reads, and "
-        "what it filters, skips or takes."
+        f"`{argument}` is an empty data set: it has no batch. Check the files that it "
+        "reads, and its calls of `filter`, `skip` and `take`."
     )

@@ -37,7 +37,7 @@ class ModelInput:
         sample_weight: Weights, where `x` is a dict. Defaults to `None`.
         batch_size: int, where `x` is a dict. Defaults to `None`.
         batches: The `LengthBatches` behind `x`, if there are any.
-        given: The data set that `x` was made of, if it was.
+        given: The data set that `x` was made from, if any.
     """
 
     x: Any
@@ -102,10 +102,10 @@ def read_model_input(
         shuffle: bool. Whether each epoch has another order. Defaults to `False`.
         purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
             Defaults to `"evaluation"`.
-        argument: string. The argument of `fit` that `x` was passed as. Defaults to
+        argument: string. Name of the argument that `x` was passed as. Defaults to
             `"x"`.
-        steps: int or `None`. How many batches of a data set are to be read. Defaults
-            to `None`, all.
+        steps: int or `None`. Number of batches to read from a data set. Defaults to
+            `None`, all.
 
     Returns:
         The arguments for Keras.
@@ -113,7 +113,7 @@ def read_model_input(
     Raises:
         TypeError: If `x` is none of these.
         ValueError: If there are no examples, something is wrong with one, or a data
-            set has no end and `steps` is `None`.
+            set is infinite and `steps` is `None`.
     """
     if is_dataset(x):
         if y is not None or sample_weight is not None:
@@ -245,7 +245,7 @@ def _read_dataset(
             return _map_tf_dataset(task, dataset, purpose)
         dataset = numpy_batches(dataset)
     if not dataset_size(dataset):
-        # Counted by now, or it has to be tried.
+        # Empty, or of unknown size.
         dataset = check_first(dataset, argument)
 
     def preprocess(element: Any) -> tuple[Any, ...]:

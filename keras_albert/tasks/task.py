@@ -168,7 +168,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             TypeError: If `x` is nothing that can be trained on.
             ValueError: If a text or a target is wrong, with its row; if there are
                 none, or not as many of one as of the other; if a data set is empty,
-                or has no end and `steps_per_epoch` is `None`; if a class weight is
+                or infinite and `steps_per_epoch` is `None`; if a class weight is
                 wrong; if the task is not compiled.
         """
         # Before any text is read.
@@ -234,7 +234,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             TypeError: As `fit`.
-            ValueError: As `fit`; `steps` says how many batches of a data set.
+            ValueError: As `fit`, with `steps` for `steps_per_epoch`.
         """
         if kwargs.get("_use_cached_eval_dataset"):
             # Within `fit`, which has read the validation data already.
@@ -262,12 +262,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Returns:
             An array `(examples, ...)`, or a dict of such. Where outputs are as long as
-            the longest row, shorter ones are filled up with `output_padding`. No
-            texts have no outputs: `(0, ...)`.
+            the longest row, shorter ones are filled up with `output_padding`. For an
+            empty list the shape is `(0, ...)`.
 
         Raises:
             TypeError: As `fit`.
-            ValueError: As `fit`; `steps` says how many batches of a data set.
+            ValueError: As `fit`, with `steps` for `steps_per_epoch`.
         """
         data = read_model_input(
             *(self, x),

@@ -138,7 +138,7 @@ class AlbertClassifierPreprocessor(
 
         Returns:
             The dict that `call` gives, of TensorFlow tensors. A text that is not
-            UTF-8 ends the graph with an error that names its row.
+            UTF-8 raises an error with its row.
         """
         import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
 

@@ -10,11 +10,11 @@ from keras_albert.types import Tensor
 
 MAX_COLUMNS = 2
 
-# What messages call one column, or two.
+# Names in messages, by the number of columns.
 COLUMN_NAMES = {1: ("texts",), 2: ("first texts", "second texts")}
 
-# All code points but surrogates, as Python reads UTF-8. In one range with them, RE2
-# would be lenient.
+# All code points but surrogates, as in Python. RE2 is lenient about a range that
+# includes them.
 _UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
@@ -96,14 +96,14 @@ def is_graph_text(x: Any) -> bool:
 
 
 def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
-    """Refuse, when a graph runs, a text that is not UTF-8, as `text_columns` does.
+    """Assert in a graph that texts are UTF-8, as `text_columns` does in Python.
 
     Args:
         texts: String tensor `(batch,)` of TensorFlow.
-        name: string. What a message calls them. Defaults to `"texts"`.
+        name: string. Name of the column in the message. Defaults to `"texts"`.
 
     Returns:
-        The texts, to be used in place of those that were given.
+        The texts, to be used in place of `texts`.
     """
     import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
 
@@ -115,11 +115,11 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
             tf.strings.as_string(row),
             f" of {name} is not UTF-8. Decode it with the encoding it was written in, "
             'as in `tf.strings.unicode_transcode(texts, "LATIN1", "UTF-8")`; with '
-            '"UTF-8" for both, what cannot be read is replaced.',
+            '"UTF-8" for both, invalid bytes are replaced.',
         ]
     )
     check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
-    # Or what comes behind would not wait.
+    # Otherwise later operations would not wait for it.
     with tf.control_dependencies([check]):
         return tf.identity(texts)
 

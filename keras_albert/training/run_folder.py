@@ -47,14 +47,14 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out while the block runs.
+        """Lock the directory, which is created, against other processes.
 
-        The lock is the operating system's, on the directory itself: it ends with the
-        process, however that ends, and leaves no file. Where there is none (Windows,
-        some network file systems), nobody is kept out.
+        The lock is held by the operating system on the directory itself: it ends with
+        the process and leaves no file. On Windows, and on file systems without locks,
+        it has no effect.
 
         Raises:
-            ValueError: If another process has it.
+            ValueError: If another process holds the lock.
         """
         with folders_above(self.path / "run"), _lock(self.path):
             yield
@@ -140,7 +140,7 @@ def _lock(directory: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(opened)
         msg = (
-            f"{directory} is in use: another process trains there. Wait until it has "
+            f"{directory} is in use: another process writes to it. Wait until it has "
             "ended, or name another output."
         )
         raise ValueError(msg) from None

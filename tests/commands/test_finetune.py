@@ -103,7 +103,7 @@ def test_a_length_that_does_not_fit_is_named(run, file, tmp_path, options, messa
 def test_two_runs_do_not_write_to_one_output(run, file, tmp_path):
     pytest.importorskip("fcntl")
     output = tmp_path / "run"
-    message = "run is in use: another process trains there. Wait until it has ended"
+    message = "run is in use: another process writes to it. Wait until it has ended"
     with RunFolder(output).locked(), pytest.raises(ValueError, match=message):
         run(*arguments(file, output))
 

@@ -48,7 +48,7 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
 
 def test_two_runs_do_not_write_to_one_output(settings, tmp_path):
     pytest.importorskip("fcntl")
-    message = "run is in use: another process trains there. Wait until it has ended"
+    message = "run is in use: another process writes to it. Wait until it has ended"
     with (
         RunFolder(tmp_path / "run").locked(),
         pytest.raises(ValueError, match=message),

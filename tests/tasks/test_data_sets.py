@@ -276,7 +276,7 @@ def _no_batches():
 
 
 class TestNoBatches:
-    MESSAGE = "`x` is an empty data set: it has no batch. Check what it reads"
+    MESSAGE = "`x` is an empty data set: it has no batch. Check the files"
 
     @pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
     @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
@@ -323,7 +323,7 @@ class TestNoEnd:
         [("fit", "steps_per_epoch"), ("evaluate", "steps"), ("predict", "steps")],
     )
     def test_steps_are_asked_for(self, learner, data, method, option):
-        message = f"`x` is a data set without an end, and `{option}` is None. Pass"
+        message = f"`x` is an infinite data set, and `{option}` is None. Pass"
         endless = as_tf_data(*data).repeat()
         with pytest.raises(ValueError, match=message):
             getattr(learner, method)(endless, verbose=0)
@@ -332,7 +332,7 @@ class TestNoEnd:
 
     def test_what_is_held_out(self, learner, data):
         held_out = as_tf_data(*data).repeat()
-        message = "`validation_data` is a data set without an end, and `validation_st"
+        message = "`validation_data` is an infinite data set, and `validation_st"
         with pytest.raises(ValueError, match=message):
             learner.fit(*data, validation_data=held_out, verbose=0)
         history = learner.fit(
@@ -344,7 +344,7 @@ class TestNoEnd:
         embedder = small_embedder(toy_proto)
         tf = pytest.importorskip("tensorflow")
         texts = tf.data.Dataset.from_tensor_slices(data[0]).batch(SIZE)
-        with pytest.raises(ValueError, match="`x` is a data set without an end"):
+        with pytest.raises(ValueError, match="`x` is an infinite data set"):
             embedder.predict(texts.repeat(), verbose=0)
         for empty in (texts.take(0), unsized(texts)):
             with pytest.raises(ValueError, match="`x` is an empty data set"):
@@ -353,7 +353,7 @@ class TestNoEnd:
 
     def test_of_grain(self, learner, data):
         endless = as_grain(*data).repeat()
-        with pytest.raises(ValueError, match="`x` is a data set without an end"):
+        with pytest.raises(ValueError, match="`x` is an infinite data set"):
             learner.evaluate(endless, verbose=0)
         assert learner.evaluate(endless, steps=2, verbose=0)
 

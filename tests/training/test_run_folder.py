@@ -98,7 +98,7 @@ def test_one_process_writes_at_a_time(tmp_path):
     ) as process:
         assert process.stdout.readline() == "locked\n"
         with (
-            pytest.raises(ValueError, match=r"run is in use: another process trains"),
+            pytest.raises(ValueError, match=r"run is in use: another process writes"),
             folder.locked(),
         ):
             pass

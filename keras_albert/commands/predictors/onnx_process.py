@@ -36,7 +36,7 @@ class OnnxProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Ctrl-C is for this process, which ends the other.
+            # Only this process receives Ctrl-C; it ends the other.
             start_new_session=True,
         )
         try:
