@@ -15,7 +15,7 @@ _NORMAL = sentencepiece_messages.SentencePiece.NORMAL
 
 @functools.lru_cache(maxsize=8)
 def graph_vocabulary(proto: bytes) -> bytes:
-    """Make ties of a vocabulary break in a graph as they do in Python.
+    """Make most ties of a vocabulary break in a graph as they do in Python.
 
     SentencePiece chooses the pieces whose scores have the largest sum, and of equal
     sums the one whose last piece is longest. It adds in float32. Version 0.1.96, which
@@ -25,9 +25,9 @@ def graph_vocabulary(proto: bytes) -> bytes:
     need no rounding.
 
     The vocabulary in Python keeps its scores, and so its ids, which are those of
-    google-research's code. They depend on rounding too: two ways may be equal at the
-    beginning of a text and differ in their last bit behind other words. So ids still
-    differ where the sums of two ways are as near to each other as rounding.
+    google-research's code. They depend on rounding too: the same pieces in another
+    order may have another sum, by its last bit. So ids still differ where the sums of
+    two ways are as near to each other as rounding.
 
     Args:
         proto: bytes. A SentencePiece model.
