@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_albert.serving.onnx_builder import OnnxBuilder
+from keras_albert.text.graph_vocabulary import graph_vocabulary
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class OnnxText:
         """
         op = self.op
         texts = self.builder.join(columns, 0) if len(columns) > 1 else columns[0]
-        vocabulary = base64.b64encode(self.preprocessor.tokenizer.proto).decode()
+        proto = graph_vocabulary(self.preprocessor.tokenizer.proto)
+        vocabulary = base64.b64encode(proto).decode()
         # No sampling, no special tokens, not reversed, no fairseq ids.
         settings = ([0], [0.0], [False], [False], [False], [False])
         found = self.builder.texts.SentencepieceTokenizer(

@@ -9,6 +9,7 @@ import tensorflow_text as tf_text
 
 from keras_albert.tasks.id_arrays import ID_NAMES
 from keras_albert.text.graph_packing import pack_in_graph
+from keras_albert.text.graph_vocabulary import graph_vocabulary
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
@@ -33,7 +34,8 @@ class TaskGraph:
         self.preprocessor = task.preprocessor
         self.special = task.preprocessor.special_ids
         self.tokenizer = tf_text.SentencepieceTokenizer(
-            model=task.preprocessor.tokenizer.proto, out_type=tf.int32
+            model=graph_vocabulary(task.preprocessor.tokenizer.proto),
+            out_type=tf.int32,
         )
         # Everything to save beside the functions. Saving the Keras model itself would
         # write each weight twice.
@@ -83,9 +85,13 @@ class TaskGraph:
                 self.task.backbone.max_sequence_length,
                 "`token_ids` has more tokens than the model reads. Truncate its rows.",
             )
+            known = [
+                check_ids(token_ids, "token_ids", self.task.backbone.vocabulary_size),
+                check_ids(segment_ids, "segment_ids", self.task.backbone.num_segments),
+            ]
             # Otherwise an operation of the model may fail first, with a less clear
             # message.
-            with tf.control_dependencies([fits]):
+            with tf.control_dependencies([fits, *known]):
                 token_ids = tf.identity(token_ids)
             # A server pads a ragged batch with each row's first element, so that the
             # padded part of the mask is 1.
@@ -148,6 +154,24 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
     # Otherwise later operations would not wait for the checks.
     with tf.control_dependencies(alike):
         return [tf.identity(tensor) for tensor in tensors]
+
+
+def check_ids(ids: Any, name: str, limit: int) -> Any:
+    """Refuse, when a request comes, ids that have no embedding: -1 reads the last one.
+
+    Args:
+        ids: int32 tensor, the batch as its first axis.
+        name: string. What the message calls it.
+        limit: int. How many ids there are.
+
+    Returns:
+        The operation that fails.
+    """
+    outside = (ids < 0) | (ids >= limit)
+    place = tf.where(outside)[:1]
+    message = f"`{name}` holds an id outside 0 to {limit - 1}. Its row and the id:"
+    found = [message, place[:, 0], tf.gather_nd(ids, place)]
+    return tf.debugging.Assert(~tf.reduce_any(outside), found)
 
 
 def rows_of(values: Any, rows: Any, count: Any) -> Any:

@@ -16,6 +16,7 @@ from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.character_offsets import graph_tokens_with_offsets, trim_blanks
+from keras_albert.text.graph_vocabulary import graph_vocabulary
 from keras_albert.text.id_rows import to_id_rows
 from keras_albert.text.text_rows import to_text_rows
 from keras_albert.text.text_rules import (
@@ -122,6 +123,9 @@ class AlbertTokenizer(
         elif isinstance(proto, bytes):
             proto = self._add_rules(check_vocabulary(proto))
         super().set_proto(proto)
+
+    def _set_proto_tf(self, proto: bytes) -> None:
+        super()._set_proto_tf(graph_vocabulary(proto))
 
     def load_assets(self, dir_path: str) -> None:
         """Take the vocabulary that a preset or a `.keras` file holds.

@@ -101,6 +101,13 @@ try:
     model.signatures["serve_tokens"](**ids)
 except tf.errors.InvalidArgumentError as error:
     answers["too_long"] = np.array(error.message)
+for key, wrong in (("token_ids", -5), ("token_ids", 130), ("segment_ids", 2)):
+    ids = {name: np.ones((3, 4), np.int32) for name in given["packed"]}
+    ids[key][1, 2] = wrong
+    try:
+        model.signatures["serve_tokens"](**{n: tf.constant(x) for n, x in ids.items()})
+    except tf.errors.InvalidArgumentError as error:
+        answers[f"{key} {wrong}"] = np.array(error.message)
 answers["signatures"] = np.array(sorted(model.signatures))
 answers["inputs"] = np.array(sorted(serving.structured_input_signature[1]))
 """
@@ -168,6 +175,15 @@ def test_answers_tokens_as_predict_does(classifier, answers, short):
     assert_agrees(answers, "packed", logits)
     assert_agrees(answers, "padded", logits)
     assert "has more tokens than the model reads. Truncate" in str(answers["too_long"])
+
+
+@pytest.mark.parametrize("wrong", ["token_ids -5", "token_ids 130", "segment_ids 2"])
+def test_an_id_without_an_embedding_is_refused(answers, wrong):
+    name, number = wrong.split()
+    most = {"token_ids": 129, "segment_ids": 1}[name]
+    message = " ".join(str(answers[wrong]).split())
+    assert f"`{name}` holds an id outside 0 to {most}." in message
+    assert f"[1] [{number}]" in message
 
 
 def test_every_output_leads_with_the_batch(classifier, answers, messages):
