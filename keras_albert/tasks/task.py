@@ -11,6 +11,7 @@ import numpy.typing as npt
 from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.tasks.automatic_compile import AutomaticCompile
 from keras_albert.tasks.datasets import after
+from keras_albert.tasks.even_rows import even_batch, real_rows
 from keras_albert.tasks.export_formats import export_writer
 from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.kept_weights import kept_weights
@@ -285,7 +286,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """
         if class_weight is not None:
             class_weight = self._read_class_weight(class_weight, y, sample_weight)
-        batch = preprocess_batch(self, "training", x, y, sample_weight)
+        batch = even_batch(preprocess_batch(self, "training", x, y, sample_weight))
         return keras.Model.train_on_batch(
             self, *batch, class_weight=class_weight, **kwargs
         )
@@ -294,7 +295,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Evaluate on one batch of raw texts, or of ids; see `keras.Model`."""
-        batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
+        batch = even_batch(preprocess_batch(self, "evaluation", x, y, sample_weight))
         return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
@@ -316,13 +317,20 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
     def train_step(self, *state_and_data: Any) -> Any:
         """Train on a batch of a data set; Keras calls this."""
-        with after(state_and_data[-1]):
-            return super().train_step(*state_and_data)
+        *state, data = state_and_data
+        with after(data):
+            return super().train_step(*state, real_rows(data))
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
-        with after(state_and_data[-1]):
-            return super().test_step(*state_and_data)
+        *state, data = state_and_data
+        with after(data):
+            return super().test_step(*state, real_rows(data))
+
+    def predict_step(self, *state_and_data: Any) -> Any:
+        """Predict for a batch of a data set; Keras calls this."""
+        *state, data = state_and_data
+        return super().predict_step(*state, real_rows(data))
 
     def preprocess_samples(
         self, x: Any, y: Any = None, sample_weight: Any = None
