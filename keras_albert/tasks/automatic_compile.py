@@ -110,7 +110,7 @@ class AutomaticCompile(ReplicaTask):
         with self.variable_scope():
             if automatic:
                 optimizer = self._automatic_optimizer(learning_rate, None)
-            super().compile(optimizer, loss, metrics=metrics, **kwargs)
+            super().compile(optimizer, loss, metrics=metrics, **kwargs)  # type: ignore[misc]
 
     def _automatic_optimizer(self, rate: float | None, total_steps: int | None) -> Any:
         rate = rate or default_learning_rate(
@@ -128,7 +128,7 @@ class AutomaticCompile(ReplicaTask):
         rate, arguments = self._automatic.learning_rate, self._automatic.arguments
         with self.variable_scope():
             optimizer = self._automatic_optimizer(rate, total_steps)
-            super().compile(optimizer, **arguments)
+            super().compile(optimizer, **arguments)  # type: ignore[misc]
 
     def make_train_function(self, force: bool = False) -> Any:
         """Make what runs a training step, and the optimizer's variables before it.

@@ -47,7 +47,7 @@ class ReplicaSteps:
         self.num_replicas = strategy.num_replicas_in_sync // self.num_processes
         is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
         # A TPU compiles in any case, together with what replicas say to each other.
-        self.compiles = model.jit_compile is True and not is_tpu
+        self.compiles = (model.jit_compile is True and not is_tpu) or None
 
     def train_function(self) -> Callable[[Any], Any]:
         """Make what `fit` runs for a batch.

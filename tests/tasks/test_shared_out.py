@@ -48,7 +48,7 @@ def flat(run):
     assert "error" not in run, run["error"]
     return {
         f"{part} {key}": np.array(value)
-        for part in ("history", "scores", "batch")
+        for part in ("history", "scores")
         for key, value in run[part].items()
     }
 
