@@ -136,6 +136,7 @@ class AutomaticCompile(ReplicaTask):
         TensorFlow traces a step anew if tracing it made variables: half of the time to
         a first step.
         """
+        self.check_scope()
         if not self.optimizer.built:
             with self.variable_scope():
                 self.optimizer.build(self.trainable_variables)

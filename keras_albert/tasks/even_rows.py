@@ -1,11 +1,13 @@
 """Batches of any size on the devices of `keras.distribution`."""
 
+from itertools import chain
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_albert.tasks.datasets import is_tf_dataset, map_dataset, numpy_batches
+from keras_albert.tasks.metric_state import build_metrics
 from keras_albert.types import Batch, Int64Array
 
 # An input that no model reads: it has a column more than there are rows to leave out.
@@ -91,27 +93,59 @@ def even_dataset(dataset: Any) -> Any:
     Returns:
         The same, or another.
     """
-    if num_parts() == 1:
+    parts = num_parts()
+    if parts == 1:
         return dataset
     if is_tf_dataset(dataset):
         dataset = numpy_batches(dataset)
-    return map_dataset(
-        dataset,
-        lambda batch: even_batch(batch if isinstance(batch, tuple) else (batch,)),
-    )
+
+    def fill(batch: Any) -> Batch:
+        return fill_up(batch if isinstance(batch, tuple) else (batch,), parts)
+
+    return map_dataset(dataset, fill)
 
 
-def even_batch(batch: Batch) -> Batch:
-    """Fill up a batch, if devices share it.
+def build_before(task: Any, dataset: Any) -> Any:
+    """Create a task's metrics by the first batch, if devices share batches.
+
+    Keras would build the model by what `fill_up` made.
 
     Args:
+        task: A compiled `AlbertTask`.
+        dataset: What `even_dataset` returned.
+
+    Returns:
+        The same batches.
+    """
+    if num_parts() == 1:
+        return dataset
+    if isinstance(dataset, keras.utils.PyDataset):
+        build_metrics(task, real_rows(dataset[0]))
+        return dataset
+    batches = iter(dataset)
+    first = next(batches, None)
+    if first is None:
+        return iter(())
+    build_metrics(task, real_rows(first))
+    # A generator, since Keras takes no other iterator.
+    return (batch for batch in chain([first], batches))
+
+
+def even_batch(task: Any, batch: Batch) -> Batch:
+    """Fill up a batch that a method of `keras.Model` takes, if devices share it.
+
+    Args:
+        task: A compiled `AlbertTask`.
         batch: See `fill_up`.
 
     Returns:
         The same, or what `fill_up` makes of it.
     """
     parts = num_parts()
-    return batch if parts == 1 else fill_up(batch, parts)
+    if parts == 1:
+        return batch
+    build_metrics(task, batch)
+    return fill_up(batch, parts)
 
 
 class IdRows:

@@ -69,7 +69,12 @@ class ReplicaTask:
             self.predict_function = steps.predict_function()
         return self.predict_function
 
-    def _steps(self) -> ReplicaSteps | None:
+    def check_scope(self) -> None:
+        """Refuse the scope of a strategy that the task was not made in.
+
+        Raises:
+            ValueError: If there is one.
+        """
         current = _current_strategy()
         if current is not None and current is not self.strategy:
             msg = (
@@ -78,6 +83,9 @@ class ReplicaTask:
                 "strategy.scope():`, too."
             )
             raise ValueError(msg)
+
+    def _steps(self) -> ReplicaSteps | None:
+        self.check_scope()
         return None if self.strategy is None else ReplicaSteps(self, self.strategy)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.tasks.automatic_compile import AutomaticCompile
 from keras_albert.tasks.datasets import after
-from keras_albert.tasks.even_rows import even_batch, real_rows
+from keras_albert.tasks.even_rows import build_before, even_batch, real_rows
 from keras_albert.tasks.export_formats import export_writer
 from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.kept_weights import kept_weights
@@ -201,7 +201,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         # Data sets are in their order already.
         kwargs["shuffle"] = shuffle and data.batch_size is not None
         with kept_weights(self):
-            return keras.Model.fit(self, **data.arguments(), epochs=epochs, **kwargs)
+            arguments = data.arguments()
+            arguments["x"] = build_before(self, data.x)
+            return keras.Model.fit(self, **arguments, epochs=epochs, **kwargs)
 
     def evaluate(
         self,
@@ -234,7 +236,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self._assert_compile_called("evaluate")
         data = read_model_input(self, x, y, sample_weight, batch_size)
         with kept_weights(self):
-            return keras.Model.evaluate(self, **data.arguments(), **kwargs)
+            arguments = data.arguments()
+            arguments["x"] = build_before(self, data.x)
+            return keras.Model.evaluate(self, **arguments, **kwargs)
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Compute the model's outputs, in the order of the inputs.
@@ -286,7 +290,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """
         if class_weight is not None:
             class_weight = self._read_class_weight(class_weight, y, sample_weight)
-        batch = even_batch(preprocess_batch(self, "training", x, y, sample_weight))
+        batch = preprocess_batch(self, "training", x, y, sample_weight)
+        batch = even_batch(self, batch)
         return keras.Model.train_on_batch(
             self, *batch, class_weight=class_weight, **kwargs
         )
@@ -295,7 +300,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Evaluate on one batch of raw texts, or of ids; see `keras.Model`."""
-        batch = even_batch(preprocess_batch(self, "evaluation", x, y, sample_weight))
+        batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
+        batch = even_batch(self, batch)
         return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
