@@ -65,7 +65,7 @@ class ReplicaSteps:
         self._check_optimizer()
         update = SummedUpdate(model, self.strategy)
 
-        @self._function(jit_compile=self.compiles)
+        @self._compiled
         def learn(rows: Any) -> Any:
             with tf.GradientTape() as tape:
                 loss = self._forward(rows, training=True)
@@ -99,7 +99,7 @@ class ReplicaSteps:
     def test_function(self) -> Callable[[Any], Any]:
         """Make what `evaluate` runs for a batch; see `train_function`."""
 
-        @self._function(jit_compile=self.compiles)
+        @self._compiled
         def judge(rows: Any) -> None:
             self._forward(rows, training=False)
 
@@ -116,7 +116,7 @@ class ReplicaSteps:
         """Make what `predict` runs for a list of batches."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-        @self._function(jit_compile=self.compiles)
+        @self._compiled
         def answer(x: Any) -> Any:
             return self.model(x, training=False)
 
@@ -141,6 +141,23 @@ class ReplicaSteps:
         def run(batches: list[Any]) -> Any:
             parts = [step(_as_tensors(batch)[0]) for batch in batches]
             return keras.tree.map_structure(lambda *each: tf.concat(each, 0), *parts)
+
+        return run
+
+    def _compiled(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Make a program for each replica, whose variables XLA must find there."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        programs: dict[Any, Callable[[Any], Any]] = {}
+
+        def run(rows: Any) -> Any:
+            context = tf.distribute.get_replica_context()
+            # Unknown on a TPU, where all replicas run one program.
+            place = tf.get_static_value(context.replica_id_in_sync_group)
+            place = None if place is None else int(place)
+            if place not in programs:
+                programs[place] = self._function(jit_compile=self.compiles)(function)
+            return programs[place](rows)
 
         return run
 
