@@ -15,6 +15,10 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     names, casts, masks: 0.1 to 0.3 ms) counts each time. For a batch of few tokens it
     is half of the time, and the outer layer has already done the same work.
 
+    On TensorFlow a product is an `einsum`: what Keras makes of it, a `tensordot`,
+    computes an order of axes where shapes are unknown, which XLA cannot read in the
+    backward pass of a loop.
+
     Args:
         layer: A layer. A quantized one is always run by Keras.
         x: Its input, in its compute dtype.
@@ -23,9 +27,15 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     Returns:
         Its output.
     """
-    if keras.config.backend() != "torch" or layer.quantization_mode is not None:
+    backend = keras.config.backend()
+    if backend == "jax" or layer.quantization_mode is not None:
         return layer(x, **kwargs)
-    if not _is_product_and_bias(layer):
+    is_product = _is_product_and_bias(layer)
+    if backend == "tensorflow":
+        if not is_product:
+            return layer(x, **kwargs)
+        return ops.add(ops.einsum("bti,ij->btj", x, layer.kernel), layer.bias)
+    if not is_product:
         return layer.call(x, **kwargs)
     import torch  # noqa: PLC0415  (it is the backend)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.pretraining.replica_rows import check_rows
-from keras_albert.training.metric_state import build_metrics
+from keras_albert.tasks.metric_state import build_metrics
 from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
 

@@ -34,6 +34,26 @@ class AdamW(keras.optimizers.AdamW):
         [2.9, 4.1]
     """
 
+    def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
+        """Update variables; see `keras.optimizers.Optimizer.apply`.
+
+        Args:
+            grads: Tensors. On TensorFlow those of embeddings have a row for each
+                occurrence of a token, whose norm is not that of their sum.
+            trainable_variables: The variables. Defaults to `None`, those that it was
+                built with.
+        """
+        if keras.config.backend() == "tensorflow":
+            import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+            grads = [
+                tf.convert_to_tensor(gradient)
+                if isinstance(gradient, tf.IndexedSlices)
+                else gradient
+                for gradient in grads
+            ]
+        super().apply(grads, trainable_variables)
+
     def _backend_update_step(
         self,
         grads: Sequence[Tensor],

@@ -10,6 +10,7 @@ from keras_albert.tasks.default_optimizer import (
     default_learning_rate,
     default_optimizer,
 )
+from keras_albert.tasks.replica_task import ReplicaTask
 
 # They set the rate themselves, which no schedule allows.
 _RATE_CALLBACKS = (
@@ -26,7 +27,7 @@ class _Automatic:
     arguments: dict[str, Any]
 
 
-class AutomaticCompile:
+class AutomaticCompile(ReplicaTask):
     """How tasks are compiled, as a mixin that stands before `keras.Model`.
 
     A subclass has a `backbone`, and says what its default loss and metrics are.
@@ -106,8 +107,10 @@ class AutomaticCompile:
         if automatic:
             arguments = {"loss": loss, "metrics": metrics, **kwargs}
             self._automatic = _Automatic(learning_rate, arguments)
-            optimizer = self._automatic_optimizer(learning_rate, None)
-        super().compile(optimizer, loss, metrics=metrics, **kwargs)  # type: ignore[misc]
+        with self.variable_scope():
+            if automatic:
+                optimizer = self._automatic_optimizer(learning_rate, None)
+            super().compile(optimizer, loss, metrics=metrics, **kwargs)  # type: ignore[misc]
 
     def _automatic_optimizer(self, rate: float | None, total_steps: int | None) -> Any:
         rate = rate or default_learning_rate(
@@ -123,8 +126,9 @@ class AutomaticCompile:
         if any(isinstance(c, _RATE_CALLBACKS) for c in keras.tree.flatten(callbacks)):
             total_steps = None
         rate, arguments = self._automatic.learning_rate, self._automatic.arguments
-        optimizer = self._automatic_optimizer(rate, total_steps)
-        super().compile(optimizer, **arguments)  # type: ignore[misc]
+        with self.variable_scope():
+            optimizer = self._automatic_optimizer(rate, total_steps)
+            super().compile(optimizer, **arguments)  # type: ignore[misc]
 
     def make_train_function(self, force: bool = False) -> Any:
         """Make what runs a training step, and the optimizer's variables before it.
@@ -132,9 +136,11 @@ class AutomaticCompile:
         TensorFlow traces a step anew if tracing it made variables: half of the time to
         a first step.
         """
+        self.check_scope()
         if not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)  # type: ignore[misc]
+            with self.variable_scope():
+                self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
 
     def get_compile_config(self) -> dict[str, Any]:
         """Say how the model is compiled, and whether by the optimizer `"auto"`."""
@@ -163,4 +169,5 @@ class AutomaticCompile:
             del arguments["optimizer"]
             self._automatic = _Automatic(automatic["learning_rate"], arguments)
         if has_state:
-            self.optimizer.build(self.trainable_variables)
+            with self.variable_scope():
+                self.optimizer.build(self.trainable_variables)

@@ -98,10 +98,8 @@ def adamw(
 def default_jit_compile() -> bool | str:
     """Choose whether to compile with XLA.
 
-    TensorFlow's own graph takes every batch length as it comes. XLA would compile anew
-    for each, is no faster on a CPU (`benchmarks/equal_shapes.py`), and cannot
-    differentiate the loop over the layers once lengths differ: "Transpose must be a
-    compile-time constant". With one length, or `unroll=True`, it may be asked for. On
-    the other backends Keras decides; a TPU always compiles.
+    TensorFlow's own graph takes every batch length as it comes. XLA compiles anew for
+    each, and is no faster on a CPU (`benchmarks/equal_shapes.py`). With one length it
+    may be asked for. On the other backends Keras decides; a TPU always compiles.
     """
     return False if keras.config.backend() == "tensorflow" else "auto"

@@ -15,6 +15,7 @@ from keras_albert.tasks.datasets import (
     numpy_batches,
     without_autotune,
 )
+from keras_albert.tasks.even_rows import IdRows, even_dataset, num_parts
 from keras_albert.tasks.length_batches import LengthBatches
 from keras_albert.text.examples import (
     check_counts,
@@ -126,7 +127,9 @@ def read_model_input(
         if argument != "x":
             option = "validation_steps"
         check_size(x, argument, steps, option)
-        return ModelInput(_read_dataset(task, x, shuffle, purpose, argument), given=x)
+        return ModelInput(
+            even_dataset(_read_dataset(task, x, shuffle, purpose, argument)), given=x
+        )
     needs_targets = purpose != "prediction"
     _check_targets(task, x, y, purpose)
     weights = None if sample_weight is None else read_weights(sample_weight)
@@ -136,7 +139,12 @@ def read_model_input(
         check_counts(len(ids["token_ids"]), targets, weights, needs_targets)
         task.check_id_targets(ids, targets)
         weights = weights_by_target(targets, weights)
-        return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
+        if num_parts() == 1:
+            return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
+        packed = keras.utils.pack_x_y_sample_weight(ids, targets, weights)
+        rows = IdRows(packed if isinstance(packed, tuple) else (packed,))
+        batches = LengthBatches(rows, int, batch_size or _BATCH_SIZE, shuffle)
+        return ModelInput(even_dataset(batches), batches=batches)
     preprocessor = task.preprocessor
     targets = None if y is None else task.encode_targets(y)
     if hasattr(x, "pack"):
@@ -154,7 +162,7 @@ def read_model_input(
         batch_size or _BATCH_SIZE,
         shuffle,
     )
-    return ModelInput(backend_dataset(batches), batches=batches)
+    return ModelInput(even_dataset(backend_dataset(batches)), batches=batches)
 
 
 def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:

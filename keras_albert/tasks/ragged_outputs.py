@@ -8,6 +8,8 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.tasks.even_rows import real_rows
+
 
 def has_ragged_outputs(model: keras.Model) -> bool:
     """Whether an output is as long as the batch's longest row."""
@@ -81,7 +83,8 @@ def predict_ragged(
     )
     parts = []
     for index, batch in enumerate(islice(_iterate(batches), steps)):
-        inputs = batch[0] if isinstance(batch, tuple) else batch
+        inputs = real_rows(batch)
+        inputs = inputs[0] if isinstance(inputs, tuple) else inputs
         outputs = task.predict_on_batch(keras.tree.map_structure(np.asarray, inputs))
         parts.append(outputs)
         bar.update(index + 1)

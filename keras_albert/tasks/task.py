@@ -12,6 +12,7 @@ from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.tasks.automatic_compile import AutomaticCompile
 from keras_albert.tasks.dataset_sizes import run_on
 from keras_albert.tasks.datasets import after
+from keras_albert.tasks.even_rows import build_before, even_batch, real_rows
 from keras_albert.tasks.export_formats import export_writer
 from keras_albert.tasks.id_arrays import read_ids
 from keras_albert.tasks.kept_weights import kept_weights
@@ -208,6 +209,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         kwargs["shuffle"] = shuffle and data.batch_size is not None
         arguments = data.arguments() | kwargs | {"epochs": epochs}
         with kept_weights(self):
+            arguments["x"] = build_before(self, data.x)
             return run_on(lambda: keras.Model.fit(self, **arguments), datasets)
 
     def evaluate(
@@ -248,6 +250,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         )
         arguments = data.arguments() | kwargs
         with kept_weights(self):
+            arguments["x"] = build_before(self, data.x)
             return run_on(
                 lambda: keras.Model.evaluate(self, **arguments), {"x": data.given}
             )
@@ -316,6 +319,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         if class_weight is not None:
             class_weight = self._read_class_weight(class_weight, y, sample_weight)
         batch = preprocess_batch(self, "training", x, y, sample_weight)
+        batch = even_batch(self, batch)
         return keras.Model.train_on_batch(
             self, *batch, class_weight=class_weight, **kwargs
         )
@@ -325,6 +329,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     ) -> Any:
         """Evaluate on one batch of raw texts, or of ids; see `keras.Model`."""
         batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
+        batch = even_batch(self, batch)
         return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
@@ -346,13 +351,20 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
     def train_step(self, *state_and_data: Any) -> Any:
         """Train on a batch of a data set; Keras calls this."""
-        with after(state_and_data[-1]):
-            return super().train_step(*state_and_data)
+        *state, data = state_and_data
+        with after(data):
+            return super().train_step(*state, real_rows(data))
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
-        with after(state_and_data[-1]):
-            return super().test_step(*state_and_data)
+        *state, data = state_and_data
+        with after(data):
+            return super().test_step(*state, real_rows(data))
+
+    def predict_step(self, *state_and_data: Any) -> Any:
+        """Predict for a batch of a data set; Keras calls this."""
+        *state, data = state_and_data
+        return super().predict_step(*state, real_rows(data))
 
     def preprocess_samples(
         self, x: Any, y: Any = None, sample_weight: Any = None

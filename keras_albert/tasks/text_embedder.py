@@ -122,7 +122,7 @@ class AlbertTextEmbedder(
         x = self.pooling(x, inputs["padding_mask"])
         # Known to `compile`, which the constructor calls.
         self.objective = objective
-        self.is_self_supervised = objective == "contrastive"
+        self.is_self_supervised = self.compares_rows = objective == "contrastive"
         super().__init__(
             inputs=inputs, outputs=self.unit_length(x) if normalize else x, **kwargs
         )

@@ -56,21 +56,26 @@ class SummedUpdate:
         """Process the gradients of a batch, in a replica and within `scope`.
 
         Args:
-            gradients: Tensors, one for each trainable variable.
+            gradients: Tensors, one for each trainable variable; `None` for one that
+                the loss does not depend on.
             applies: bool. Whether the weights are updated now.
         """
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         optimizer = self.model.optimizer
+        known = [n for n, gradient in enumerate(gradients) if gradient is not None]
+        variables = [self.model.trainable_variables[n] for n in known]
+        gradients = [gradients[n] for n in known]
+        sums = [self._sums[n] for n in known] if self._sums else []
         if not applies:
-            for total, gradient in zip(self._sums, gradients, strict=True):
+            for total, gradient in zip(sums, gradients, strict=True):
                 total.assign_add(gradient)
             optimizer.iterations.assign_add(1)
             return
-        if self._sums:
+        if sums:
             gradients = [
                 (total + gradient) / self.num_batches
-                for total, gradient in zip(self._sums, gradients, strict=True)
+                for total, gradient in zip(sums, gradients, strict=True)
             ]
         if any(getattr(optimizer, name) is not None for name in _LIMITS):
             context = tf.distribute.get_replica_context()
@@ -79,9 +84,9 @@ class SummedUpdate:
         # Optimizers and their schedules count updates within the scope.
         count = optimizer.iterations
         count.assign(count // self.num_batches)
-        optimizer.apply(gradients, self.model.trainable_variables)
+        optimizer.apply(gradients, variables)
         count.assign(count * self.num_batches)
-        for total in self._sums:
+        for total in sums:
             total.assign(tf.zeros_like(total))
 
     @contextmanager
@@ -93,7 +98,9 @@ class SummedUpdate:
         optimizer = self.model.optimizer
         names = ("gradient_accumulation_steps", *_LIMITS)
         kept = {name: getattr(optimizer, name) for name in names}
-        schedule = optimizer.get_config()["learning_rate"]
+        schedule = None
+        if self.num_batches > 1:
+            schedule = optimizer.get_config()["learning_rate"]
         if isinstance(schedule, dict):
             schedule = keras.optimizers.schedules.deserialize(schedule)
             kept["learning_rate"] = schedule

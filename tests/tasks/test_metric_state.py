@@ -3,9 +3,9 @@ from functools import partial
 import keras
 import pytest
 
+from keras_albert.tasks.metric_state import build_metrics
 from keras_albert.tasks.model_input import read_model_input
 from keras_albert.text import train_vocabulary
-from keras_albert.training.metric_state import build_metrics
 from tests.tasks.small_models import (
     small_embedder,
     small_tagger,

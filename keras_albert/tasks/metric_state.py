@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-import numpy as np
 
 
 def build_metrics(model: Any, batch: Any) -> None:
@@ -20,7 +19,9 @@ def build_metrics(model: Any, batch: Any) -> None:
 
     def describe(array: Any) -> keras.KerasTensor:
         # One row is enough.
-        return keras.KerasTensor((1, *array.shape[1:]), np.dtype(array.dtype).name)
+        return keras.KerasTensor(
+            (1, *array.shape[1:]), keras.backend.standardize_dtype(array.dtype)
+        )
 
     def fill(spec: Any) -> Any:
         return keras.ops.ones(spec.shape, spec.dtype)
@@ -30,11 +31,13 @@ def build_metrics(model: Any, batch: Any) -> None:
     outputs = keras.Operation.compute_output_spec(
         model, keras.tree.map_structure(describe, x), training=False
     )
-    y, weights = keras.tree.map_structure(describe, (y, weights), none_is_leaf=False)
+    x, y, weights = keras.tree.map_structure(
+        describe, (x, y, weights), none_is_leaf=False
+    )
     # Nothing is counted in this scope; variables are created when it ends.
     with keras.StatelessScope():
-        outputs, y, weights = keras.tree.map_structure(
-            fill, (outputs, y, weights), none_is_leaf=False
+        outputs, x, y, weights = keras.tree.map_structure(
+            fill, (outputs, x, y, weights), none_is_leaf=False
         )
-        model.compute_loss(None, y, outputs, weights)
-        model.compute_metrics(None, y, outputs, weights)
+        model.compute_loss(x, y, outputs, weights)
+        model.compute_metrics(x, y, outputs, weights)
