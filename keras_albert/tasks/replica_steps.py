@@ -68,16 +68,16 @@ class ReplicaSteps:
         @self._compiled
         def learn(rows: Any) -> Any:
             with tf.GradientTape() as tape:
-                loss = self._forward(rows, training=True)
+                loss, outputs = self._forward(rows, training=True)
             gradients = tape.gradient(loss, model.trainable_weights)
-            return [
-                None if gradient is None else tf.convert_to_tensor(gradient)
-                for gradient in gradients
-            ]
+            return _map(tf.convert_to_tensor, gradients), loss, outputs
 
         def step(batch: Any, applies: bool) -> Any:
             def replica(batch: Any) -> None:
-                update(learn(self._rows(batch)), applies)
+                rows = self._rows(batch)
+                gradients, loss, outputs = learn(rows)
+                self._update_metrics(rows, loss, outputs)
+                update(gradients, applies)
 
             with update.scope(), self._summed_losses(batch):
                 self.strategy.run(replica, args=(batch,))
@@ -100,13 +100,17 @@ class ReplicaSteps:
         """Make what `evaluate` runs for a batch; see `train_function`."""
 
         @self._compiled
-        def judge(rows: Any) -> None:
-            self._forward(rows, training=False)
+        def judge(rows: Any) -> Any:
+            return self._forward(rows, training=False)
+
+        def replica(batch: Any) -> None:
+            rows = self._rows(batch)
+            self._update_metrics(rows, *judge(rows))
 
         @self._function()
         def step(batch: Any) -> Any:
             with self._summed_losses(batch):
-                self.strategy.run(lambda batch: judge(self._rows(batch)), args=(batch,))
+                self.strategy.run(replica, args=(batch,))
             with self.strategy.scope():
                 return self.model.get_metrics_result()
 
@@ -239,15 +243,20 @@ class ReplicaSteps:
         return tf.slice(tensor, [place * rows] + [0] * others, [rows] + [-1] * others)
 
     def _forward(self, rows: Any, training: bool) -> Any:
-        """Compute a replica's part of the loss, and update the metrics."""
+        """Compute a replica's part of the loss, and its outputs."""
+        x, y, _, scaled, _ = rows
+        outputs = self.model(x, training=training)
+        loss = self.model.compute_loss(x, y, outputs, scaled, training=training)
+        return loss, outputs
+
+    def _update_metrics(self, rows: Any, loss: Any, outputs: Any) -> None:
+        """Count a replica's rows: outside of XLA, which knows no other device."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         model = self.model
-        x, y, weights, scaled, counts = rows
+        x, y, weights, _, counts = rows
         variables = [] if counts is None else model.metrics_variables
         before = [tf.convert_to_tensor(variable.value) for variable in variables]
-        outputs = model(x, training=training)
-        loss = model.compute_loss(x, y, outputs, scaled, training=training)
         # Keras divides by the number of replicas, so that their losses add up.
         whole = loss * self.strategy.num_replicas_in_sync
         for metric in model.metrics:
@@ -256,7 +265,6 @@ class ReplicaSteps:
         model.compute_metrics(x, y, outputs, weights)
         for variable, value in zip(variables, before, strict=True):
             variable.assign(tf.where(counts, variable.value, value))
-        return loss
 
     def _weighted_losses(self, weights: Any) -> list[Any]:
         """Find the losses that divide by the sum of the weights, if there are any."""
