@@ -33,7 +33,8 @@ def num_parts() -> int:
 
     mesh = distribution.device_mesh
     parts = mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
-    return max(1, int(parts) // jax.process_count())
+    processes: int = jax.process_count()
+    return max(1, int(parts) // processes)
 
 
 def fill_up(batch: Batch, parts: int) -> Batch:

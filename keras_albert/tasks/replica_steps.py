@@ -39,6 +39,9 @@ class ReplicaSteps:
 
         self.model = model
         self.strategy = strategy
+        self._is_built = False
+        # Losses that add up, while a step is traced.
+        self._summed: list[Any] = []
         self.num_processes = 1
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             cluster = strategy.cluster_resolver.cluster_spec()
@@ -192,7 +195,6 @@ class ReplicaSteps:
                 logs = step(batch)
             return logs
 
-        self._is_built = False
         return run
 
     def _check_optimizer(self) -> None:
@@ -230,7 +232,7 @@ class ReplicaSteps:
             place = tf.distribute.get_replica_context().replica_id_in_sync_group
             counts = tf.equal(tf.cast(place, tf.int32) % self.num_replicas, 0)
             return x, y, weights, scaled, counts
-        if self._weighted_losses(weights):
+        if self._summed:
             scaled = self._normalize(weights)
         return (*_map(self._part, (x, y, weights, scaled)), None)
 
@@ -277,7 +279,7 @@ class ReplicaSteps:
         loss, processes = self.model.loss, self.num_processes
 
         def divide(weight: Any, loss: Any) -> Any:
-            if weight is None or getattr(loss, "reduction", "") != _BY_WEIGHT:
+            if weight is None or all(loss is not each for each in self._summed):
                 return weight
             total = keras.ops.sum(weight) * processes
             return keras.ops.divide_no_nan(weight, total)
@@ -292,14 +294,15 @@ class ReplicaSteps:
     @contextmanager
     def _summed_losses(self, batch: Any) -> Iterator[None]:
         """Let losses add up what is divided already, while replicas are traced."""
-        losses = self._weighted_losses(batch[2]) if self._shares(batch) else []
-        for loss in losses:
+        self._summed = self._weighted_losses(batch[2]) if self._shares(batch) else []
+        for loss in self._summed:
             loss.reduction = "sum"
         try:
             yield
         finally:
-            for loss in losses:
+            for loss in self._summed:
                 loss.reduction = _BY_WEIGHT
+            self._summed = []
 
 
 def _as_tensors(batch: Any) -> Any:

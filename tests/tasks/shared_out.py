@@ -183,6 +183,16 @@ CASES = TASKS | {
 }
 
 
+# How several devices share a batch, on each backend. Every task is run in all of them,
+# and what differs in its data or its options in the first.
+WAYS = {
+    "tensorflow": ["mirrored", "mirrored_xla", "xla"],
+    "jax": ["data_parallel"],
+    "torch": [],
+}[keras.config.backend()]
+RUNS = [(name, way) for name in CASES for way in WAYS[: None if name in TASKS else 1]]
+
+
 def strategies():
     """What is run besides one device: for each name a scope, and whether by XLA."""
     if keras.config.backend() == "tensorflow":
@@ -264,6 +274,8 @@ def main():
             continue
         found[name] = {}
         for way, (scope, jit) in ways.items():
+            if way != "one" and (name, way) not in RUNS:
+                continue
             found[name][way] = attempt(case, scope, jit)
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(found, file)

@@ -9,17 +9,14 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tasks.shared_out import CASES
+from tests.tasks.shared_out import RUNS
 
 BACKEND = keras.config.backend()
-WAYS = {"tensorflow": ["xla", "mirrored", "mirrored_xla"], "jax": ["data_parallel"]}
 
 # Their numbers differ by nature: each device draws what it drops.
 LOOSE = {"dropout", "bfloat16"}
 
-pytestmark = pytest.mark.skipif(
-    BACKEND not in WAYS, reason="Keras has no distribution on PyTorch"
-)
+pytestmark = pytest.mark.skipif(not RUNS, reason="Keras has no distribution on PyTorch")
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +50,7 @@ def flat(run):
     }
 
 
-@pytest.mark.parametrize("way", WAYS.get(BACKEND, []))
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "way"), RUNS)
 def test_it_learns_what_one_device_learns(found, name, way):
     one, several = flat(found[name]["one"]), flat(found[name][way])
     assert set(one) == set(several)
