@@ -7,7 +7,7 @@ collect_ignore_glob = (
     []
     if importlib.util.find_spec("tensorflow_text")
     else [
-        "keras_albert/serving/*_graph.py",
-        "keras_albert/serving/write_*.py",
+        "keras_albert/serving/saved_model/graphs/*.py",
+        "keras_albert/serving/*/write.py",
     ]
 )

@@ -17,29 +17,29 @@ EXAMPLES = tuple(
 ON_PYTORCH = (
     "tests/benchmarks",
     "tests/commands",
-    "tests/conversion/test_*_checkpoint.py",
-    "tests/conversion/test_*_files.py",
-    "tests/conversion/test_config_size.py",
+    "tests/conversion/*/test_format.py",
+    "tests/conversion/tables",
+    "tests/conversion/test_convert.py",
     "tests/conversion/test_package_import.py",
-    "tests/conversion/test_tokenizer_json.py",
-    "tests/conversion/test_weight_table.py",
+    "tests/conversion/transformers/test_*_files.py",
+    "tests/conversion/transformers/test_tokenizer_json.py",
     "tests/examples",
     "tests/peers/test_google_research.py",
     "tests/peers/test_transformers_*.py",
     "tests/presets",
-    "tests/pretraining/test_documents.py",
-    "tests/pretraining/test_prepare_examples.py",
-    "tests/pretraining/test_sentence_pairs.py",
+    "tests/pretraining/prepare",
     "tests/property",
-    "tests/serving/test_*_errors.py",
-    "tests/serving/test_onnx_documents.py",
-    "tests/serving/test_onnx_export.py",
-    "tests/serving/test_onnx_int8.py",
-    "tests/serving/test_onnx_text.py",
-    "tests/serving/test_rest_json.py",
-    "tests/serving/test_tensorflow_messages.py",
-    "tests/serving/test_verify_export.py",
+    "tests/serving/saved_model/test_errors.py",
+    "tests/serving/test_export_errors.py",
+    "tests/serving/onnx/test_documents.py",
+    "tests/serving/onnx/test_export.py",
+    "tests/serving/onnx/test_int8.py",
+    "tests/serving/onnx/test_text.py",
+    "tests/serving/verification/test_rest_json.py",
+    "tests/serving/tensorflow_files/test_messages.py",
+    "tests/serving/verification/test_verify.py",
     "tests/test_architecture.py",
+    "tests/utils",
 )
 # What each backend is asked, and below what it leaves to another run; docstrings and
 # the README are outside of tests/.
@@ -51,10 +51,11 @@ PARTS = {
 WITHOUT_TENSORFLOW = {
     "torch": (
         *EXAMPLES,
-        "tests/commands/test_finetune.py",
+        "tests/commands/finetune/test_command.py",
         "tests/presets",
-        "tests/serving/test_onnx_export.py",
+        "tests/serving/onnx/test_export.py",
         "tests/tasks/test_every_task.py",
+        "tests/utils",
     ),
     "jax": ("tests/tasks/test_every_task.py", "tests/text"),
 }
@@ -93,6 +94,7 @@ def tests(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    session.run("lint-imports", "--no-cache")
     for backend, parts in PARTS.items():
         session.log(f"tests on {backend}")
         left = [f"--ignore-glob={path}" for path in LEFT[backend]]

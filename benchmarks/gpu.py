@@ -35,8 +35,12 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_albert.pretraining.example_file import Example, ExampleFile, ExampleWriter
-from keras_albert.pretraining.prepared_metadata import (
+from keras_albert.pretraining.data.example_file import (
+    Example,
+    ExampleFile,
+    ExampleWriter,
+)
+from keras_albert.pretraining.data.metadata import (
     METADATA_FILE,
     VOCABULARY_FILE,
     PreparedMetadata,

@@ -23,7 +23,7 @@ BATCH_SIZE = 32
 def build_backbone(size: str, vocabulary_size: int, **changes: Any) -> Any:
     """Build keras_albert's backbone with random weights and changed arguments."""
     from keras_albert import AlbertBackbone
-    from keras_albert.pretraining.model_sizes import MODEL_SIZES
+    from keras_albert.pretraining.settings.model_sizes import MODEL_SIZES
 
     arguments = {"seed": 0} | MODEL_SIZES[size] | changes
     return AlbertBackbone(vocabulary_size=vocabulary_size, **arguments)
@@ -85,12 +85,12 @@ def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
     """
     import keras
 
-    from keras_albert.tasks.default_optimizer import (
+    from keras_albert.tasks.base.task import AlbertTask
+    from keras_albert.tasks.optimizers.default_optimizer import (
         NOT_DECAYED,
         default_learning_rate,
         default_optimizer,
     )
-    from keras_albert.tasks.task import AlbertTask
 
     rate = RATE if steps is None else default_learning_rate(_width(model), False)
     if getattr(model, "num_classes", None) == 1:
@@ -216,7 +216,9 @@ class TransformersModel:
 
     def restart(self, steps: int | None = None) -> None:
         """Restore the initial weights and a new optimizer; see `compile_alike`."""
-        from keras_albert.tasks.default_optimizer import default_learning_rate
+        from keras_albert.tasks.optimizers.default_optimizer import (
+            default_learning_rate,
+        )
 
         torch = self.torch
         self.plain.load_state_dict(self.first_weights)

@@ -12,7 +12,7 @@ import resource
 import tempfile
 import time
 
-from keras_albert.pretraining.prepare_examples import prepare_examples
+from keras_albert.pretraining.prepare.pipeline import prepare_examples
 
 
 def megabytes(who: int) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
-from keras_albert.text.length_buckets import plan_batches
+from keras_albert.text.packing.length_buckets import plan_batches
 
 # KerasHub's default.
 FULL_LENGTH = 512

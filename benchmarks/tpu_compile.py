@@ -24,8 +24,8 @@ os.environ["TPU_SKIP_MDS_QUERY"] = "1"
 from keras_albert import AlbertBackbone, AlbertPretrainer
 from keras_albert.backbone import architecture
 from keras_albert.pretraining import PretrainingConfig
-from keras_albert.pretraining.build_pretrainer import compile_pretrainer
-from keras_albert.pretraining.training_program import lower_training_step
+from keras_albert.pretraining.devices.lower_step import lower_training_step
+from keras_albert.pretraining.model.build import compile_pretrainer
 
 LENGTH = 512
 # Rows per chip are a multiple of it, because the hardware pads other numbers.

@@ -31,10 +31,10 @@ from word_vectors import word_vectors
 
 from keras_albert.cli import main as keras_albert
 from keras_albert.commands.number_types import fraction, whole_number
-from keras_albert.presets.atomic_file import atomic_file
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.pretraining import PretrainingConfig, PretrainingData
-from keras_albert.pretraining.build_pretrainer import build_pretrainer
+from keras_albert.pretraining.model.build import build_pretrainer
+from keras_albert.utils.atomic_file import atomic_file
 
 HERE = Path(__file__).parent
 NAME = "albert_tiny_en_uncased"

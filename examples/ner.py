@@ -27,7 +27,11 @@ from keras_albert import (
 )
 from keras_albert.commands.number_types import SEED, positive_number, whole_number
 from keras_albert.text import TextRules, read_conll, tag_names, train_vocabulary
-from keras_albert.text.tagging import convert_tags, detect_scheme, tags_to_spans
+from keras_albert.text.token_classification.tag_schemes import (
+    convert_tags,
+    detect_scheme,
+    tags_to_spans,
+)
 
 Texts = list[list[str]]
 

@@ -49,12 +49,18 @@ with stopped_in_one_line("serve.py"):
         AlbertClassifierPreprocessor,
         AlbertTokenizer,
     )
+    from keras_albert.commands.files.table import read_table
     from keras_albert.commands.number_types import whole_number
     from keras_albert.commands.run_program import run_program
-    from keras_albert.commands.training_files import read_table
     from keras_albert.serving import verify
-    from keras_albert.serving.rest_json import read_rest_request, write_rest_response
-    from keras_albert.serving.saved_model_file import SavedModelFile, TensorSpec
+    from keras_albert.serving.tensorflow_files.saved_model_file import (
+        SavedModelFile,
+        TensorSpec,
+    )
+    from keras_albert.serving.verification.rest_json import (
+        read_rest_request,
+        write_rest_response,
+    )
     from keras_albert.text import train_vocabulary
 
 MESSAGES = Path(__file__).parent / "data" / "support_messages.tsv"

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from keras_albert.commands import (
     convert,
     export,
-    finetune,
-    predict,
     prepare,
     pretrain,
     verify,
 )
+from keras_albert.commands.finetune import command as finetune
+from keras_albert.commands.predict import command as predict
 from keras_albert.commands.run_program import run_program
 
 _COMMANDS = (convert, export, finetune, predict, prepare, pretrain, verify)

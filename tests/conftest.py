@@ -55,6 +55,6 @@ _SENTENCES = (
 @pytest.fixture(scope="session")
 def tiny_proto() -> bytes:
     """The bytes of a small uncased ALBERT vocabulary, trained here and now."""
-    from keras_albert.text.train_vocabulary import train_vocabulary
+    from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
 
     return train_vocabulary(_SENTENCES * 4, vocabulary_size=130)

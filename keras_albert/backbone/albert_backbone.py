@@ -9,7 +9,6 @@ import keras_hub
 
 from keras_albert.backbone.architectures import architecture
 from keras_albert.layers.activations import serialize_activation
-from keras_albert.layers.arguments import check_positive, refuse_unknown
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.initializers import albert_initializer, derive_seeds
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
@@ -19,6 +18,7 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
+from keras_albert.utils.arguments import check_positive, refuse_unknown
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert.conversion.convert_checkpoint import OWN_FORMAT, convert_checkpoint
+from keras_albert.conversion.convert import OWN_FORMAT, convert_checkpoint
 
 _HELP = """Convert a checkpoint and verify the result.
 

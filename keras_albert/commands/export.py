@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_albert.commands.number_types import whole_number
 from keras_albert.conversion.task_classes import load_task
-from keras_albert.tasks.export_formats import export_writer
+from keras_albert.tasks.base.export_formats import export_writer
 
 _HELP = """Export a model for a server or a device.
 

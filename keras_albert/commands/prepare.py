@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.commands.number_types import SEED, fraction, whole_number
-from keras_albert.pretraining.prepare_examples import PART_SIZE, prepare_examples
-from keras_albert.pretraining.prepared_metadata import PreparedMetadata
-from keras_albert.pretraining.train_vocabulary_on import (
+from keras_albert.pretraining.data.metadata import PreparedMetadata
+from keras_albert.pretraining.prepare.pipeline import PART_SIZE, prepare_examples
+from keras_albert.pretraining.prepare.vocabulary import (
     NUM_LINES,
     stored_vocabulary,
     train_vocabulary_on,
 )
-from keras_albert.text.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 
 _HELP = """Prepare texts for pretraining.
 

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert.serving.saved_model_file import TensorSpec
-from keras_albert.serving.verify_export import verify
+from keras_albert.serving.tensorflow_files.saved_model_file import TensorSpec
+from keras_albert.serving.verification.verify import verify
 
 _HELP = """Load a SavedModel as TensorFlow Serving does, and run it.
 

@@ -1,9 +1,9 @@
 """Reading and writing checkpoints of other libraries."""
 
-from keras_albert.conversion.convert_checkpoint import Conversion, convert_checkpoint
-from keras_albert.conversion.google_checkpoint import GOOGLE
-from keras_albert.conversion.keras_hub_checkpoint import KERAS_HUB
-from keras_albert.conversion.transformers_checkpoint import TRANSFORMERS
+from keras_albert.conversion.convert import Conversion, convert_checkpoint
+from keras_albert.conversion.google.format import GOOGLE
+from keras_albert.conversion.keras_hub.format import KERAS_HUB
+from keras_albert.conversion.transformers.format import TRANSFORMERS
 from keras_albert.presets.checkpoint_formats import register_format
 
 for _format in (TRANSFORMERS, KERAS_HUB, GOOGLE):

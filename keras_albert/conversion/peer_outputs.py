@@ -8,8 +8,8 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_albert.conversion.keras_hub_checkpoint import KERAS_HUB
-from keras_albert.conversion.transformers_checkpoint import TRANSFORMERS
+from keras_albert.conversion.keras_hub.format import KERAS_HUB
+from keras_albert.conversion.transformers.format import TRANSFORMERS
 
 Arrays = dict[str, Any]
 

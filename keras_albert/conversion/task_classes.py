@@ -8,7 +8,7 @@ from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert.presets.handles import local_directory
-from keras_albert.presets.reading import read_optional_json
+from keras_albert.utils.reading import read_optional_json
 
 
 def find_class(name: str) -> Any:

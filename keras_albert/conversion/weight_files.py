@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from keras_albert.presets.reading import read_json, reading
 from keras_albert.presets.stored_weights import check_shard_name
+from keras_albert.utils.reading import read_json, reading
 
 
 class StoredTensor(NamedTuple):

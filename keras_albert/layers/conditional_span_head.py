@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.layers.initializers import albert_initializer
-from keras_albert.layers.number_ranges import check_epsilon, check_rates
 from keras_albert.layers.span_mask import mask_logits, span_mask
 from keras_albert.types import DType, Tensor
+from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.number_ranges import check_epsilon, check_rates
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

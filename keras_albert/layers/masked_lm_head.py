@@ -6,10 +6,10 @@ import keras
 from keras import ops
 
 from keras_albert.layers.activations import get_activation, serialize_activation
-from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.layers.initializers import albert_initializer
-from keras_albert.layers.number_ranges import check_epsilon
 from keras_albert.types import Activation, DType, Tensor
+from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.number_ranges import check_epsilon
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

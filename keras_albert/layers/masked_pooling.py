@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.types import Tensor
+from keras_albert.utils.arguments import refuse_unknown
 
 POOLING_MODES = ("mean", "cls", "max")
 

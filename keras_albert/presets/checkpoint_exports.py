@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.checkpoint_formats import get_format
+from keras_albert.utils.atomic_directory import atomic_directory
 
 # The files that any of the formats reads.
 _CHECKPOINT_FILES = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_albert.presets.model_size import check_backbone_size
-from keras_albert.presets.reading import read_json
+from keras_albert.utils.reading import read_json
 
 # The prefix of the registered names of this package's classes.
 OWN_PACKAGE = "keras_albert>"

@@ -8,8 +8,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from keras_albert.presets.atomic_directory import former_directory
 from keras_albert.presets.builtin import BUILTIN_PRESETS
+from keras_albert.utils.atomic_directory import former_directory
 
 _CONNECT_SECONDS = 5
 # All files of a checkpoint, except those that need unpickling.

@@ -15,8 +15,8 @@ from keras_albert.presets.preset_files import (
     TOKENIZER_FILE,
     VOCABULARY_FILE,
 )
-from keras_albert.presets.reading import read_json, read_optional_json
 from keras_albert.presets.stored_weights import stored_arrays, weights_path
+from keras_albert.utils.reading import read_json, read_optional_json
 
 _CONFIG_FILES = (CONFIG_FILE, TASK_FILE, PREPROCESSOR_FILE, TOKENIZER_FILE)
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from keras_albert.presets.atomic_directory import atomic_directory
 from keras_albert.presets.checkpoint_formats import find_format
-from keras_albert.presets.reading import read_json
+from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.reading import read_json
 
 CONFIG_FILE = "config.json"
 METADATA_FILE = "metadata.json"

@@ -12,7 +12,7 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_forma
 from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.preset_files import preset_directory
-from keras_albert.presets.reading import reading
+from keras_albert.utils.reading import reading
 
 _REMEDY = "Copy or download it again, or pass the arguments that it lacks."
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
-from keras_albert.presets.reading import read_json, reading
+from keras_albert.utils.reading import read_json, reading
 
 
 def weights_path(directory: Path) -> Path:

@@ -7,18 +7,18 @@ from typing import Any
 
 import keras
 
-from keras_albert.pretraining.build_pretrainer import (
+from keras_albert.pretraining.data.batches import PretrainingBatches
+from keras_albert.pretraining.data.held_out import HeldOut
+from keras_albert.pretraining.devices.choose import choose_devices
+from keras_albert.pretraining.model.build import (
     build_pretrainer,
     compile_pretrainer,
 )
-from keras_albert.pretraining.choose_devices import choose_devices
-from keras_albert.pretraining.finish_run import finish_run, judge_best
-from keras_albert.pretraining.held_out import HeldOut
-from keras_albert.pretraining.pretraining_batches import PretrainingBatches
-from keras_albert.pretraining.pretraining_config import PretrainingConfig
-from keras_albert.pretraining.pretraining_recorder import PretrainingRecorder
-from keras_albert.pretraining.stage import Stage, read_stages
-from keras_albert.pretraining.starting_preset import load_starting_weights
+from keras_albert.pretraining.run.finish import finish_run, judge_best
+from keras_albert.pretraining.run.recorder import PretrainingRecorder
+from keras_albert.pretraining.settings.config import PretrainingConfig
+from keras_albert.pretraining.settings.stage import Stage, read_stages
+from keras_albert.pretraining.settings.starting_preset import load_starting_weights
 from keras_albert.training.resumable_fit import resumable_fit
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.stop_signals import StopSignals

@@ -1,10 +1,10 @@
 """Exports for serving; importing this package registers the export formats."""
 
-from keras_albert.serving.litert_export import export_litert
-from keras_albert.serving.onnx_export import export_onnx
-from keras_albert.serving.saved_model import export_saved_model
-from keras_albert.serving.verify_export import VerifiedModel, verify
-from keras_albert.tasks.export_formats import register_export
+from keras_albert.serving.litert.export import export_litert
+from keras_albert.serving.onnx.export import export_onnx
+from keras_albert.serving.saved_model.export import export_saved_model
+from keras_albert.serving.verification.verify import VerifiedModel, verify
+from keras_albert.tasks.base.export_formats import register_export
 
 register_export("tf_saved_model", export_saved_model)
 register_export("onnx", export_onnx)

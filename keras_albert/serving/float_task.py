@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.serving.onnx_weights import float_weight
+from keras_albert.serving.layer_weights import float_weight
 from keras_albert.types import FloatArray
 
 _MATRICES = ("kernel", "embeddings")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from keras_albert.serving import child_program
+from keras_albert.utils import child_program
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG)
 

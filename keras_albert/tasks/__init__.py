@@ -1,13 +1,16 @@
 """Models with a head: each takes raw strings."""
 
-from keras_albert.tasks.classifier import AlbertClassifier, AlbertTextClassifier
-from keras_albert.tasks.masked_lm import AlbertMaskedLM
-from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
-from keras_albert.tasks.pretrainer import AlbertPretrainer
-from keras_albert.tasks.question_answerer import AlbertQuestionAnswerer
-from keras_albert.tasks.squad_scores import squad_scores
-from keras_albert.tasks.text_embedder import AlbertTextEmbedder
-from keras_albert.tasks.token_classifier import AlbertTokenClassifier
+from keras_albert.tasks.classification.model import (
+    AlbertClassifier,
+    AlbertTextClassifier,
+)
+from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
+from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
+from keras_albert.tasks.multiple_choice.model import AlbertMultipleChoice
+from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
+from keras_albert.tasks.question_answering.squad_scores import squad_scores
+from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
 
 __all__ = [
     "AlbertClassifier",

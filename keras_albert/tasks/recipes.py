@@ -7,8 +7,8 @@ from typing import Any, Literal
 import keras
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.default_optimizer import adamw
-from keras_albert.tasks.warm_up_and_decay import WarmUpAndDecay
+from keras_albert.tasks.optimizers.default_optimizer import adamw
+from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
 
 
 @dataclass(frozen=True)

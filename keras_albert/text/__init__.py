@@ -1,28 +1,30 @@
 """Texts to ids: the vocabulary, its rules, and what packs ids into inputs."""
 
-from keras_albert.text.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.classifier_preprocessor import (
+from keras_albert.text.classification.preprocessor import (
     AlbertClassifierPreprocessor,
     AlbertTextClassifierPreprocessor,
 )
-from keras_albert.text.conll import read_conll
-from keras_albert.text.masked_lm_preprocessor import AlbertMaskedLMPreprocessor
-from keras_albert.text.multiple_choice_preprocessor import (
+from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
+from keras_albert.text.masked_lm.pretrainer_preprocessor import (
+    AlbertPretrainerPreprocessor,
+)
+from keras_albert.text.multiple_choice.preprocessor import (
     AlbertMultipleChoicePreprocessor,
 )
-from keras_albert.text.pretrainer_preprocessor import AlbertPretrainerPreprocessor
-from keras_albert.text.question_answerer_preprocessor import (
+from keras_albert.text.question_answering.preprocessor import (
     AlbertQuestionAnswererPreprocessor,
 )
-from keras_albert.text.squad_file import SquadFile, read_squad
-from keras_albert.text.tagging import tag_names
-from keras_albert.text.text_embedder_preprocessor import AlbertTextEmbedderPreprocessor
-from keras_albert.text.text_rules import TextRules, add_text_rules
-from keras_albert.text.token_classifier_preprocessor import (
+from keras_albert.text.question_answering.squad_file import SquadFile, read_squad
+from keras_albert.text.text_embedding.preprocessor import AlbertTextEmbedderPreprocessor
+from keras_albert.text.token_classification.conll_file import read_conll
+from keras_albert.text.token_classification.preprocessor import (
     AlbertTokenClassifierPreprocessor,
 )
-from keras_albert.text.token_rows import TokenRows
-from keras_albert.text.train_vocabulary import train_vocabulary
+from keras_albert.text.token_classification.tag_schemes import tag_names
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
 
 __all__ = [
     "AlbertClassifierPreprocessor",

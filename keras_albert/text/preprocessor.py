@@ -6,20 +6,23 @@ import keras
 import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.arguments import refuse_unknown
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
-from keras_albert.text.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.examples import Examples, pack_all
-from keras_albert.text.length_buckets import bucket_length, default_length_buckets
-from keras_albert.text.packing import SpecialIds
-from keras_albert.text.text_columns import (
+from keras_albert.text.inputs.read_text_columns import (
     MAX_COLUMNS,
     holds_text,
     is_graph_text,
     text_columns,
 )
+from keras_albert.text.packing.examples import Examples, pack_all
+from keras_albert.text.packing.length_buckets import (
+    bucket_length,
+    default_length_buckets,
+)
+from keras_albert.text.packing.pack import SpecialIds
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths, Purpose
+from keras_albert.utils.arguments import refuse_unknown
 
 
 class AlbertPreprocessor(PresetMixin):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.datasets import map_dataset
-from keras_albert.tasks.metric_state import build_metrics
+from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.inputs.datasets import map_dataset
 from keras_albert.types import Batch
 
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.presets.atomic_file import atomic_file
-from keras_albert.presets.reading import reading
+from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.reading import reading
 
 Arrays = list[npt.NDArray[Any]]
 

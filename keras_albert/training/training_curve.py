@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_albert.presets.atomic_file import atomic_file
+from keras_albert.utils.atomic_file import atomic_file
 
 Row = dict[str, float]
 

@@ -4,12 +4,12 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from compiled import to_numpy
-from foreign_models import TINY, ragged_inputs
 
 from keras_albert import AlbertBackbone
 from keras_albert.backbone import architecture
 from keras_albert.presets import BUILTIN_PRESETS
+from tests.compiled import to_numpy
+from tests.foreign_models import TINY, ragged_inputs
 
 INPUTS = ragged_inputs()
 # Outside a compiled model, JAX would compile a loop again at each call.

@@ -2,8 +2,13 @@
 
 import numpy as np
 import pytest
-from compiled import gradients, to_numpy
-from foreign_models import (
+from keras import ops
+
+from keras_albert import AlbertBackbone
+from keras_albert.conversion import TRANSFORMERS
+from keras_albert.conversion.keras_hub import format as keras_hub_checkpoint
+from tests.compiled import gradients, to_numpy
+from tests.foreign_models import (
     keras_hub_model,
     ragged_inputs,
     run_transformers,
@@ -11,10 +16,6 @@ from foreign_models import (
     transformers_gradients,
     transformers_model,
 )
-from keras import ops
-
-from keras_albert import AlbertBackbone
-from keras_albert.conversion import TRANSFORMERS, keras_hub_checkpoint
 
 SHAPES = {
     "tiny": {},

@@ -2,7 +2,8 @@ import argparse
 
 import pytest
 
-from keras_albert.commands import finetune, finetune_build
+from keras_albert.commands.finetune import build as finetune_build
+from keras_albert.commands.finetune import command as finetune
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from keras_albert.cli import main
 from keras_albert.pretraining import PretrainingData
-from keras_albert.pretraining.prepare_part import PartPreparation
+from keras_albert.pretraining.prepare.part import PartPreparation
 from tests.pretraining.texts import make_documents, plain
 
 pytest.importorskip("apache_beam")

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from foreign_models import TINY, transformers_model
 from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, AlbertClassifier
+from tests.foreign_models import TINY, transformers_model
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import json
 
 import keras
 import numpy as np
-from compiled import to_numpy
+
+from tests.compiled import to_numpy
 
 _INEXACT = {"mixed_bfloat16": 0.15, "mixed_float16": 0.02}
 

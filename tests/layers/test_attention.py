@@ -1,9 +1,9 @@
 import keras
 import numpy as np
 import pytest
-from compiled import to_numpy
 
 from keras_albert.layers.attention import attend, attend_fused, fuses
+from tests.compiled import to_numpy
 
 SHAPE = (3, 5, 2, 4)
 # The last row is padding only.

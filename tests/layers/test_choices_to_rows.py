@@ -1,8 +1,8 @@
 import numpy as np
-from compiled import to_numpy
 
 from keras_albert.layers.choice_scores import MISSING_CHOICE, ChoiceScores
 from keras_albert.layers.choices_to_rows import ChoicesToRows
+from tests.compiled import to_numpy
 
 
 def test_there_and_back():

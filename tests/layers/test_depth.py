@@ -3,12 +3,12 @@
 import keras
 import numpy as np
 import pytest
-from compiled import to_numpy
 from keras import ops
 
 from keras_albert.layers.depth_loop import repeat
 from keras_albert.layers.layer_seed import StepSeed
 from keras_albert.layers.transformer_block import TransformerBlock
+from tests.compiled import to_numpy
 
 ONES = ops.ones((8, 16))
 

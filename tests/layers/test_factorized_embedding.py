@@ -1,10 +1,10 @@
 import keras
 import numpy as np
 import pytest
-from compiled import to_numpy
-from layer_checks import check_layer, check_saving, check_training
 
 from keras_albert.layers import FactorizedEmbedding
+from tests.compiled import to_numpy
+from tests.layers.layer_checks import check_layer, check_saving, check_training
 
 ARGUMENTS = {
     "vocabulary_size": 30,

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from compiled import to_numpy
 
 from keras_albert.layers import MaskedLMHead
+from tests.compiled import to_numpy
 
 
 def make_head(**kwargs):

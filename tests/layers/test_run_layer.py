@@ -1,10 +1,10 @@
 import keras
 import numpy as np
 import pytest
-from compiled import to_numpy
 
 from keras_albert.layers import TransformerBlock
 from keras_albert.layers.run_layer import run_layer
+from tests.compiled import to_numpy
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
 

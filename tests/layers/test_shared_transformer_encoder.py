@@ -1,11 +1,11 @@
 import keras
 import numpy as np
 import pytest
-from compiled import gradients, program_size, to_numpy
 from keras import ops
-from layer_checks import check_layer, check_saving, check_training
 
 from keras_albert.layers import SharedTransformerEncoder
+from tests.compiled import gradients, program_size, to_numpy
+from tests.layers.layer_checks import check_layer, check_saving, check_training
 
 ARGUMENTS = {
     "num_layers": 4,

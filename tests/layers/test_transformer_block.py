@@ -1,11 +1,11 @@
 import keras
 import numpy as np
 import pytest
-from compiled import to_numpy
-from layer_checks import check_layer, check_saving, check_training
 
 from keras_albert.layers import TransformerBlock
 from keras_albert.layers.layer_seed import StepSeed
+from tests.compiled import to_numpy
+from tests.layers.layer_checks import check_layer, check_saving, check_training
 
 ARGUMENTS = {
     "num_heads": 2,

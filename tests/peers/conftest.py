@@ -8,7 +8,7 @@ import pytest
 def _train(texts, **arguments):
     import sentencepiece
 
-    from keras_albert.text.sentencepiece_messages import ModelProto
+    from keras_albert.text.tokenizer.sentencepiece_proto import ModelProto
 
     model_file = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(

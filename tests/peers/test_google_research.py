@@ -4,12 +4,14 @@ Its test files are `tokenization_test.py`, `modeling_test.py`, `optimization_tes
 and `run_pretraining_test.py`. Other modules have no tests, and what they compute is
 held elsewhere, against the same rules written anew:
 
-- `lamb_optimizer.py`: `tests/pretraining/test_lamb.py`.
-- `create_pretraining_data.py`: `tests/pretraining/test_sentence_pairs.py`,
-  `tests/text/test_whole_word_masking.py`.
-- `squad_utils.py`: scores `tests/tasks/test_squad_scores.py`, windows
-  `tests/text/test_windows.py`, answers `tests/tasks/test_span_candidates.py`.
-- `race_utils.py`: rows `tests/text/test_choice_rows.py`; its texts are here.
+- `lamb_optimizer.py`: `tests/pretraining/model/test_lamb.py`.
+- `create_pretraining_data.py`: `tests/pretraining/prepare/test_sentence_pairs.py`,
+  `tests/text/masked_lm/test_whole_word_masking.py`.
+- `squad_utils.py`: scores `tests/tasks/question_answering/test_squad_scores.py`,
+  windows `tests/text/packing/test_windows.py`, answers
+  `tests/tasks/question_answering/test_span_search.py`.
+- `race_utils.py`: rows `tests/text/multiple_choice/test_examples.py`; its texts are
+  here.
 - `run_pretraining_test.py`, a run of one step and its files:
   `tests/pretraining/test_pretrain.py`.
 
@@ -31,9 +33,9 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.pretraining import Lamb
-from keras_albert.tasks.adamw import AdamW
+from keras_albert.tasks.optimizers.adamw import AdamW
 from keras_albert.text import TextRules
-from keras_albert.text.packing import truncated_lengths
+from keras_albert.text.packing.pack import truncated_lengths
 
 SIZES = {
     "vocabulary_size": 99,

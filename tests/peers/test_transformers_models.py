@@ -4,7 +4,7 @@ The file is `tests/models/albert/test_modeling_albert.py` of transformers 5, wit
 mixins that it runs (`ModelTesterMixin`, `PipelineTesterMixin`, `ConfigTester`); sizes
 are those of its `AlbertModelTester`. That the numbers are transformers' own, outputs
 and gradients, is held by `tests/backbone/test_parity.py` and
-`tests/conversion/test_transformers_tasks.py`.
+`tests/conversion/transformers/test_tasks.py`.
 
 Not here, for they have no counterpart:
 

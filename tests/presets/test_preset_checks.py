@@ -8,7 +8,6 @@ import keras
 import ml_dtypes
 import numpy as np
 import pytest
-from foreign_models import TINY
 
 from keras_albert import (
     AlbertBackbone,
@@ -19,6 +18,7 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.text import train_vocabulary
+from tests.foreign_models import TINY
 
 VOCABULARY = "assets/tokenizer/vocabulary.spm"
 CONFIGS = ("config.json", "task.json", "preprocessor.json", "tokenizer.json")

@@ -8,8 +8,6 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from foreign_models import TINY
-from placed_deaths import died_everywhere
 
 from keras_albert import (
     AlbertBackbone,
@@ -18,6 +16,8 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.presets.preset_files import preset_directory
+from tests.foreign_models import TINY
+from tests.placed_deaths import died_everywhere
 
 SHARDED = {"max_shard_size": 1e-5}  # in GB
 NOTES = {"README.md": "mine", "notes/a.txt": "mine", "assets/logo.svg": "mine"}

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from foreign_models import TINY
 
 from keras_albert import AlbertBackbone
 from keras_albert.presets import BUILTIN_PRESETS, preset_mixin
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from tests.foreign_models import TINY
 
 
 @pytest.fixture(scope="module")

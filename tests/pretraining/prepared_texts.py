@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_albert.pretraining.example_file import Example, ExampleWriter
-from keras_albert.pretraining.prepared_metadata import (
+from keras_albert.pretraining.data.example_file import Example, ExampleWriter
+from keras_albert.pretraining.data.metadata import (
     METADATA_FILE,
     VOCABULARY_FILE,
     PreparedMetadata,

@@ -6,11 +6,11 @@ import pytest
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM, AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
-from keras_albert.pretraining.build_pretrainer import (
+from keras_albert.pretraining.data.held_out import EVALUATION_MASKS, HeldOut
+from keras_albert.pretraining.model.build import (
     build_pretrainer,
     compile_pretrainer,
 )
-from keras_albert.pretraining.held_out import EVALUATION_MASKS, HeldOut
 from keras_albert.text import train_vocabulary
 from keras_albert.training.run_folder import RunFolder
 from tests.pretraining.prepared_texts import write_prepared

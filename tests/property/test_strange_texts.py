@@ -18,7 +18,7 @@ from keras_albert import (
     AlbertMaskedLMPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.text.vocabulary_file import parse_vocabulary
+from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 from tests.property.strange_texts import TEXTS
 
 tf = pytest.importorskip("tensorflow")
@@ -126,8 +126,8 @@ def unpadded(batch):
 
 def write_onnx(preprocessors, path):
     """Write a model of what ONNX graphs do with texts, before they run a task."""
-    from keras_albert.serving.onnx_builder import IR_VERSION, TEXT_DOMAIN, OnnxBuilder
-    from keras_albert.serving.onnx_text import OnnxText
+    from keras_albert.serving.onnx.builder import IR_VERSION, TEXT_DOMAIN, OnnxBuilder
+    from keras_albert.serving.onnx.text import OnnxText
 
     builder = OnnxBuilder()
     builder.graph.opset_imports[TEXT_DOMAIN] = 1

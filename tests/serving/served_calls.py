@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
-from keras_albert.serving.c_api import run_saved_model
-from keras_albert.serving.saved_model_file import SavedModelFile
-from keras_albert.text.examples import pack_all
+from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
+from keras_albert.serving.verification.c_api import run_saved_model
+from keras_albert.text.packing.examples import pack_all
 from tests.serving.served_models import HARD, MASKED
 
 QUESTIONS = ["What do you hear?", "who _ the _?", "_", "When? " * 40]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_albert.serving import verify
-from keras_albert.serving.saved_model_file import SavedModelFile
-from tests.serving.served_answers import (
+from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
+from tests.serving.saved_model.served_answers import (
     assert_fillings,
     assert_rows,
     assert_same,
@@ -41,7 +41,7 @@ def paths(tasks, tmp_path_factory):
     for name, task in tasks.items():
         task.save_to_preset(folder / "presets" / name)
         arguments += [folder / "presets" / name, folder / name, "{}"]
-    write("write_saved_model", *arguments)
+    write("saved_model.write", *arguments)
     return {name: folder / name for name in tasks}
 
 

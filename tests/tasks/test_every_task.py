@@ -1,6 +1,7 @@
 """The checks that all tasks pass; each task's own file has the rest."""
 
-from tests.tasks.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.question_answering.small_reader import small_reader, toy_reading
 from tests.tasks.small_models import (
     small_chooser,
     small_embedder,
@@ -9,7 +10,6 @@ from tests.tasks.small_models import (
     toy_questions,
     toy_tags,
 )
-from tests.tasks.small_reader import small_reader, toy_reading
 from tests.tasks.task_checks import check_task
 
 

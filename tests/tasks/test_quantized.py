@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tasks.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.question_answering.small_reader import small_reader
 from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
-from tests.tasks.small_reader import small_reader
 from tests.tasks.task_checks import assert_same
 
 # Keras transposes a vector of scales in the head of masked tokens.

@@ -1,0 +1,235 @@
+"""Reads users' files as raw inputs and targets, and finds their columns."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from keras_albert.commands.files.rows import TABLES, FileRows
+
+# Common names of columns; the first one in the file is used.
+_ALIASES = {
+    "text": (
+        *("text", "sentence", "sentence1", "premise", "question1", "#1 string"),
+        *("first", "review", "message", "content", "title"),
+    ),
+    "text_pair": (
+        *("text_pair", "sentence2", "hypothesis", "question2", "#2 string", "second"),
+    ),
+    "label": (
+        *("label", "labels", "class", "category", "gold_label", "target", "quality"),
+        *("is_duplicate", "sentiment", "intent", "tag"),
+    ),
+    "score": ("score", "similarity", "rating", "label", "target"),
+    "context": ("context", "article", "passage"),
+    "question": ("question", "query"),
+    "choices": ("choices", "options"),
+    "answer": ("answer", "answers", "label", "correct"),
+    "words": ("words", "tokens"),
+    "tags": ("tags", "ner_tags", "labels"),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a file, by name.
+
+    Args:
+        path: Path. The file.
+        columns: dict of lists of equal length, in the order of the file.
+    """
+
+    path: Path
+    columns: dict[str, list[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), []))
+
+    def find(self, role: str, asked: str | None = None) -> str | None:
+        """Find the column of a role.
+
+        Args:
+            role: string. `"text"`, `"label"`, ...
+            asked: string or `None`. The name that the user gave. Defaults to `None`.
+
+        Returns:
+            The name of the column; `None` if there is none.
+
+        Raises:
+            ValueError: If the given column does not exist, or two columns have the
+                same name except for case and spaces.
+        """
+        if asked is not None:
+            if asked in self.columns:
+                return asked
+            msg = (
+                f"{self.path} has no column {asked!r}. It has: "
+                f"{', '.join(self.columns)}."
+            )
+            raise ValueError(msg)
+        for alias in _ALIASES[role]:
+            found = [name for name in self.columns if name.strip().lower() == alias]
+            if len(found) > 1:
+                msg = (
+                    f"{self.path} has {' and '.join(map(repr, found))}, each of which "
+                    f"may be the {role}. {_remedy(role)}"
+                )
+                raise ValueError(msg)
+            if found:
+                return found[0]
+        return None
+
+    def require(self, role: str, asked: str | None = None) -> str:
+        """Find the column of a role, which must exist.
+
+        Args:
+            role: string. As in `find`.
+            asked: string or `None`. As in `find`.
+
+        Returns:
+            The name of the column.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        name = self.find(role, asked)
+        if name is None:
+            msg = (
+                f"{self.path} has no column that is known as a {role}. It has: "
+                f"{', '.join(self.columns)}. {_remedy(role)}"
+            )
+            raise ValueError(msg)
+        return name
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column of texts.
+
+        Raises:
+            ValueError: If a value is not a text; the message names the row.
+        """
+        texts: list[str] = self._convert(name, _text, "a text")
+        return texts
+
+    def numbers(self, name: str) -> list[float]:
+        """Return a column of numbers.
+
+        Raises:
+            ValueError: If a value is not a number; the message names the row.
+        """
+        numbers: list[float] = self._convert(name, _number, "a number")
+        return numbers
+
+    def labels(self, name: str) -> list[str]:
+        """Return a column of labels, stripped of surrounding spaces.
+
+        Raises:
+            ValueError: If a row has no label; the message names the row.
+        """
+        labels: list[str] = self._convert(name, _label, "a label")
+        return labels
+
+    def lists(self, name: str) -> list[list[str]]:
+        """Return a column of lists of words or choices.
+
+        Raises:
+            ValueError: If a value is not such a list; the message names the row.
+        """
+        lists: list[list[str]] = self._convert(name, _texts, "a list of texts")
+        return lists
+
+    def label_lists(self, name: str) -> list[list[str]]:
+        """Return a column of lists of tags, stripped of surrounding spaces.
+
+        Raises:
+            ValueError: If a value is not such a list; the message names the row.
+        """
+        lists: list[list[str]] = self._convert(name, _labels, "a list of labels")
+        return lists
+
+    def _convert(self, name: str, convert: Callable[[Any], Any], what: str) -> Any:
+        values = []
+        for row, value in enumerate(self.columns[name]):
+            try:
+                values.append(convert(value))
+            except (TypeError, ValueError):
+                msg = (
+                    f"{self.path}, row {row}: the column {name!r} holds "
+                    f"{value!r:.80}, and {what} is needed in every row. Correct or "
+                    "drop the row."
+                )
+                raise ValueError(msg) from None
+        return values
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(value: Any) -> float:
+    # `float` would read "1_0" as 10 and true as 1.
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        raise TypeError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _label(value: Any) -> str:
+    label = value.strip() if isinstance(value, str) else str(value)
+    if not label or not isinstance(value, str | int | float):
+        raise ValueError
+    return label
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError
+    return [each if isinstance(each, str) else _label(each) for each in value]
+
+
+def _labels(value: Any) -> list[str]:
+    return list(map(_label, _texts(value)))
+
+
+# Roles whose column is set by another role's option.
+_OPTIONS = {"context": "text", "words": "text", "question": "text-pair"}
+_OPTIONS |= dict.fromkeys(("answer", "score", "tags"), "label")
+
+
+def _remedy(role: str) -> str:
+    if role == "choices":
+        return "Name it choices; or A, B, ..., a column each."
+    return f"Name it: --{_OPTIONS.get(role, role.replace('_', '-'))}-column"
+
+
+def read_table(path: Path, limit: int | None = None) -> Table:
+    """Read a TSV, CSV or JSON lines file, according to its suffix.
+
+    Args:
+        path: Path. As in `FileRows`.
+        limit: int or `None`. The maximum number of rows. Defaults to `None`.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: If the file is empty, has another suffix or is not UTF-8, or a
+            line does not match the header.
+    """
+    rows = FileRows(path, TABLES)
+    read = list(islice(rows, limit))
+    if not read:
+        msg = f"{path} holds no rows. Pass a file with a header and at least one row."
+        raise ValueError(msg)
+    return Table(path, {name: [row[name] for row in read] for name in rows.columns})
+
+
+def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
+    """Describe a table and the columns of its roles."""
+    taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
+    return f"{table.path}: {len(table):,} rows; {taken}"

@@ -1,0 +1,177 @@
+"""`keras-albert finetune`: fine-tunes a model on a user's files."""
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+import keras
+from rich.console import Console
+from rich.table import Table
+
+from keras_albert.commands.finetune.build import MOST_TOKENS, build_task
+from keras_albert.commands.finetune.identity import finetune_identity
+from keras_albert.commands.finetune.report import Report, draw, model_card, write_report
+from keras_albert.commands.finetune.tasks.registry import KINDS, Data, Kind
+from keras_albert.commands.finetune.training import train_task
+from keras_albert.commands.number_types import SEED, positive_number, whole_number
+from keras_albert.presets.preset_files import preset_directory
+from keras_albert.tasks.recipes import RECIPE_NAMES
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_curve import Row, write_table
+
+_HELP = """Fine-tune a model on your own files.
+
+The weights of the best epoch on the dev file are kept. OUTPUT receives a preset with a
+model card, the report, the learning curve and, if matplotlib is installed, plots. If
+the run is interrupted, the same command resumes it with the same result.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the parser of this command."""
+    parser = commands.add_parser(
+        "finetune",
+        help="fine-tune a model on your own files",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"  {name:<22}{kind.files}" for name, kind in KINDS.items()),
+    )
+    parser.add_argument("task", choices=KINDS, metavar="TASK", help="listed below")
+    parser.add_argument(
+        "--preset",
+        help="weights to start from: a built-in name, a directory or a handle; without "
+        "it, a small model is trained from random weights",
+    )
+    parser.add_argument("--train", type=Path, required=True, help="the training file")
+    parser.add_argument("--dev", type=Path, required=True, help="the validation file")
+    parser.add_argument("--output", type=Path, required=True, help="a new directory")
+    parser.add_argument(
+        "--recipe",
+        choices=RECIPE_NAMES,
+        help="with a preset: use the hyperparameters of the paper for this task",
+    )
+    parser.add_argument(
+        "--epochs", type=whole_number(), help="by default 3 or the recipe's"
+    )
+    parser.add_argument(
+        "--batch-size", type=whole_number(), help="by default 32 or the recipe's"
+    )
+    parser.add_argument(
+        "--learning-rate", type=positive_number, help="peak rate; by default automatic"
+    )
+    parser.add_argument(
+        "--max-length",
+        type=whole_number(most=MOST_TOKENS),
+        help="tokens per row; by default 128",
+    )
+    parser.add_argument(
+        "--limit", type=whole_number(), help="maximum number of examples per file"
+    )
+    parser.add_argument("--seed", type=SEED, default=0)
+    for role in ("text", "text-pair", "label"):
+        parser.add_argument(f"--{role}-column", help=f"the column of the {role}")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: The parsed arguments.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ValueError: If a file, a column or an argument is invalid, or another run
+            writes to the same output.
+    """
+    console = Console()
+    folder = RunFolder(arguments.output)
+    try:
+        with folder.locked():
+            _run(arguments, folder, console)
+    except KeyboardInterrupt as stop:
+        stop.add_note("the same command goes on")
+        raise
+    return 0
+
+
+def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
+    kind = KINDS[arguments.task]
+    if not folder.last.is_file():
+        folder.check_unfinished()
+    if arguments.recipe is not None and arguments.preset is None:
+        raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+    train, dev = (
+        kind.read(path, arguments) for path in (arguments.train, arguments.dev)
+    )
+    for data in (train, dev):
+        console.print(data.description, highlight=False)
+    keras.utils.set_random_seed(arguments.seed)
+    task = build_task(kind, train, arguments)
+    identity = finetune_identity(arguments, task)
+    checkpoint = folder.open(identity)
+    if folder.preset.exists():
+        # The run was interrupted during cleanup.
+        _tidy_up(folder)
+        console.print(f"model: {folder.preset}", soft_wrap=True)
+        return
+    recorder = train_task(
+        *(kind, task, train, dev, arguments),
+        *(folder, identity, checkpoint, console),
+    )
+    recorder.load_best(task)
+    _finish(kind, task, dev, arguments, folder, recorder.rows, console)
+
+
+def _finish(
+    kind: Kind,
+    task: Any,
+    dev: Data,
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    rows: list[Row],
+    console: Console,
+) -> None:
+    """Write the reports and the model; the preset last."""
+    settings = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in vars(arguments).items()
+        if name not in ("run", "command", "output")
+    }
+    report = kind.report(task, dev)
+    write_report(folder.path, report, rows, settings)
+    write_table(folder.path / "curve.csv", rows)
+    plots = draw(folder.path, report, rows)
+    card = model_card(arguments.task, kind.use, report, settings, task)
+    with preset_directory(folder.preset) as finished:
+        task.save_to_preset(finished)
+        (finished / "README.md").write_text(card, encoding="utf-8")
+    _tidy_up(folder)
+    _show(console, report)
+    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
+    for plot in plots or ("none: pip install matplotlib",):
+        console.print(f"plot: {plot}")
+
+
+def _tidy_up(folder: RunFolder) -> None:
+    """Remove training files; cleanup can be resumed while the checkpoint exists."""
+    folder.curve.path.unlink(missing_ok=True)
+    folder.last.unlink(missing_ok=True)
+    shutil.rmtree(folder.training)
+
+
+def _show(console: Console, report: Report) -> None:
+    table = Table("metric", "dev")
+    for name, value in report.scores.items():
+        table.add_row(name, f"{value:.4f}")
+    console.print(table)
+    if not report.classes:
+        return
+    columns = next(iter(report.classes.values()))
+    table = Table("class", *columns)
+    for name, row in report.classes.items():
+        table.add_row(name, *(f"{value:.4g}" for value in row.values()))
+    console.print(table)

@@ -1,0 +1,179 @@
+"""`keras-albert predict`: writes predictions for the rows of a file."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from keras_albert.commands.files.rows import FileRows, Row
+from keras_albert.commands.number_types import whole_number
+from keras_albert.commands.predict.input_columns import InputColumns
+from keras_albert.commands.predict.output_file import AnswerFile
+from keras_albert.commands.predict.output_lines import FORMATS, AnswerLines
+from keras_albert.commands.predict.predictors.base import Predictor
+from keras_albert.commands.predict.predictors.open_predictor import open_predictor
+
+_HELP = """Predict for each row of a file.
+
+MODEL is a preset, the directory of a SavedModel, or an .onnx or .tflite file. FILE is
+.txt with one text per line, or .tsv, .csv or .jsonl with a column for each input: text
+and optionally text_pair; question and context; or question, choices and optionally
+context. The output has one line for each row, in the same order. With --output, an
+interrupted run can be resumed: the same command continues after the last complete line.
+"""
+# The number of batches that are read at once, to group rows of similar length.
+_BATCHES_AT_ONCE = 16
+
+
+def add_parser(commands: Any) -> None:
+    """Add the parser of this command."""
+    parser = commands.add_parser(
+        "predict",
+        help="predict for the rows of a file",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", help="a preset or an export")
+    parser.add_argument("file", type=Path, help="the rows to predict for")
+    parser.add_argument(
+        "--output", type=Path, help="a new file; by default predictions are printed"
+    )
+    parser.add_argument(
+        "--to",
+        choices=FORMATS,
+        help="JSON lines or TSV; by default the suffix of --output, or jsonl",
+    )
+    parser.add_argument(
+        "--batch-size", type=whole_number(), default=32, help="by default 32"
+    )
+    parser.add_argument(
+        "--task",
+        metavar="NAME",
+        help="the class to load a preset as; by default its own",
+    )
+    parser.add_argument(
+        "--preset", help="for a model of token ids: the preset with its preprocessor"
+    )
+    parser.add_argument(
+        "--signature",
+        help="a signature of a SavedModel; by default the one reading most columns",
+    )
+    for role in ("text", "text-pair"):
+        parser.add_argument(f"--{role}-column", help=f"the column of the {role}")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: The parsed arguments.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ValueError: If the model, the file or a row cannot be read.
+    """
+    rows = FileRows(arguments.file)
+    if arguments.output is None:
+        lines = AnswerLines(arguments.to or FORMATS[0])
+        for answers in _answers(arguments, rows, 0):
+            sys.stdout.buffer.write(lines.encode(answers))
+            sys.stdout.buffer.flush()
+        return 0
+    file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
+    with file:
+        if file.done:
+            print(f"going on after {file.done:,} rows", file=sys.stderr)
+        try:
+            for answers in _watched(_answers(arguments, rows, file.done), rows):
+                file.write(answers)
+        except KeyboardInterrupt as stop:
+            stop.add_note("the same command goes on from here")
+            raise
+        file.finish()
+    print(arguments.output, file=sys.stderr)
+    return 0
+
+
+def _format(arguments: argparse.Namespace) -> str:
+    suffix = arguments.output.suffix.lower().removeprefix(".")
+    return arguments.to or (suffix if suffix in FORMATS else FORMATS[0])
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that identify the run: options, and size and time of FILE."""
+    settings = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in vars(arguments).items()
+        if name not in ("run", "command", "output", "to", "batch_size")
+    }
+    status = arguments.file.stat()
+    settings |= {"bytes": status.st_size, "changed": status.st_mtime_ns}
+    return settings | {"format": _format(arguments)}
+
+
+def _answers(
+    arguments: argparse.Namespace, rows: FileRows, done: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Predict for the rows after those that are done, in parts."""
+    predictor = open_predictor(
+        arguments.model,
+        arguments.batch_size,
+        arguments.task,
+        arguments.preset,
+        arguments.signature,
+    )
+    asked = {
+        "text": arguments.text_column,
+        "text_pair": arguments.text_pair_column,
+    }
+    with closing(predictor):
+        if not rows.columns:
+            return
+        columns = InputColumns(rows, predictor.inputs, asked)
+        left: Iterator[Row] = islice(rows, done, None)
+        first = done
+        while part := list(islice(left, arguments.batch_size * _BATCHES_AT_ONCE)):
+            yield _ask(predictor, columns, part, first, rows.path)
+            first += len(part)
+
+
+def _ask(
+    predictor: Predictor, columns: InputColumns, rows: list[Row], first: int, path: Path
+) -> list[dict[str, Any]]:
+    inputs = columns.read(rows, first)
+    try:
+        return predictor.predict(inputs)
+    except ValueError as error:
+        last = first + len(rows) - 1
+        msg = f"{path}, in rows {first} to {last}: {error}"
+        raise ValueError(msg) from error
+
+
+def _watched(
+    parts: Iterator[list[dict[str, Any]]], rows: FileRows
+) -> Iterator[list[dict[str, Any]]]:
+    """Show a progress bar of the file."""
+    bar = Progress(
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=max(1, rows.path.stat().st_size), rows=0)
+        count = 0
+        for part in parts:
+            yield part
+            count += len(part)
+            bar.update(task, completed=rows.position, rows=count)

@@ -1,0 +1,1 @@
+"""The models that `predict` can run, one file per format."""

@@ -1,0 +1,106 @@
+"""Predictions of a task of this package, in Keras."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from keras_albert import tasks
+from keras_albert.commands.predict.output_lines import Answer
+from keras_albert.commands.predict.predictors.base import Columns, Predictor
+from keras_albert.tasks.text_embedding.similarity import cosine_scores
+
+_PAIRS = (("text", "text_pair"), ("text",))
+
+
+class TaskPredictor(Predictor):
+    """A task, run by its method that returns readable predictions.
+
+    Args:
+        task: A task with a preprocessor.
+        batch_size: int. The maximum number of rows in a batch.
+
+    Raises:
+        ValueError: If the task is not supported, or has no preprocessor.
+    """
+
+    def __init__(self, task: Any, batch_size: int) -> None:
+        if task.preprocessor is None:
+            msg = (
+                "The model has no preprocessor, and texts are to be read. Save it with "
+                "one."
+            )
+            raise ValueError(msg)
+        known = (kind for kind in _CALLS if isinstance(task, kind))
+        kind = next(known, None)
+        if kind is None:
+            msg = f"What to ask of a {type(task).__name__} is not known."
+            raise ValueError(msg)
+        self.inputs, self._call = _CALLS[kind]
+        self._task, self._batch_size = task, batch_size
+
+    def predict(self, columns: Columns) -> list[Answer]:
+        """Predict for some rows."""
+        return self._call(self._task, columns, self._batch_size)
+
+
+def _texts(columns: Columns) -> Any:
+    pairs = "text_pair" in columns
+    return (columns["text"], columns["text_pair"]) if pairs else columns["text"]
+
+
+def _classify(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    answers = task.classify(_texts(columns), batch_size=batch_size)
+    # Multi-label classification returns a list for each text.
+    return [row if isinstance(row, dict) else {"labels": row} for row in answers]
+
+
+def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    answers = task.fill_mask(_texts(columns), batch_size=batch_size)
+    return [{"masks": row} for row in answers]
+
+
+def _tag(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    answers = task.tag(columns["text"], batch_size=batch_size)
+    return [{"entities": row} for row in answers]
+
+
+def _answer(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    texts = columns["question"], columns["context"]
+    answers: list[Answer] = task.answer(*texts, batch_size=batch_size)
+    return answers
+
+
+def _choose(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    texts = columns.get("context"), columns["question"], columns["choices"]
+    answers: list[Answer] = task.choose(*texts, batch_size=batch_size)
+    return answers
+
+
+def _embed(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    vectors = task.embed(_texts(columns), batch_size=batch_size)
+    if "text_pair" not in columns:
+        return [{"embedding": vector} for vector in vectors]
+    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))
+    return [{"similarity": cosine} for cosine in cosines[:, 0]]
+
+
+def _score_order(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    scores = task.score_order(*_texts(columns), batch_size=batch_size)
+    return [{"score": score} for score in scores]
+
+
+_Call = Callable[[Any, Columns, int], list[Answer]]
+
+_CALLS: dict[type[Any], tuple[tuple[tuple[str, ...], ...], _Call]] = {
+    tasks.AlbertClassifier: (_PAIRS, _classify),
+    tasks.AlbertMaskedLM: (_PAIRS, _fill),
+    tasks.AlbertMultipleChoice: (
+        (("context", "question", "choices"), ("question", "choices")),
+        _choose,
+    ),
+    tasks.AlbertPretrainer: ((("text", "text_pair"),), _score_order),
+    tasks.AlbertQuestionAnswerer: ((("question", "context"),), _answer),
+    tasks.AlbertTextEmbedder: (_PAIRS, _embed),
+    tasks.AlbertTokenClassifier: ((("text",),), _tag),
+}

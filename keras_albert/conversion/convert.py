@@ -1,0 +1,234 @@
+"""Converting checkpoints between formats, with a comparison of their outputs."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.conversion.peer_outputs import peer_outputs
+from keras_albert.conversion.tables.heads import backbone_of
+from keras_albert.conversion.tables.weight_table import variables_by_path
+from keras_albert.conversion.task_classes import class_of, find_class
+from keras_albert.presets.checkpoint_formats import (
+    CheckpointFormat,
+    find_format,
+    get_format,
+)
+from keras_albert.presets.handles import local_directory
+from keras_albert.tasks.base.preprocessor_check import check_vocabulary_size
+from keras_albert.text import AlbertTokenizer
+from keras_albert.utils.atomic_directory import atomic_directory
+
+OWN_FORMAT = "keras-albert"
+
+# Relative to the largest output, or absolute if that is below 1.
+_TOLERANCE = 2e-5
+
+_ROWS, _LENGTH = 3, 12
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The result of a conversion.
+
+    Args:
+        model: string. The class of the model in this package.
+        weights: Tuples of the variable's path, its names in the source and in the
+            target (empty if there is none), and its shape.
+        differences: dict. For each reader of the new files, the largest absolute
+            difference of an output on the probe batch.
+    """
+
+    model: str
+    weights: tuple[tuple[str, str, str, tuple[int, ...]], ...]
+    differences: dict[str, float]
+
+
+def convert_checkpoint(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    to: str,
+    task: str | None = None,
+    with_vocabulary: bool = True,
+) -> Conversion:
+    """Convert a checkpoint, and check that the result computes the same.
+
+    The new files are loaded again, here and by the other library if it is installed,
+    and a small batch is run. If outputs differ, nothing is written.
+
+    Args:
+        source: As in `from_preset`.
+        target: string or path. A directory that does not exist.
+        to: string. "keras-albert", "transformers", "keras-hub" or "google".
+        task: string or `None`. The class to load it as, for instance
+            "AlbertClassifier", or "AlbertBackbone". Defaults to `None`: the class of
+            the checkpoint's head.
+        with_vocabulary: bool. `False` converts only the weights. Defaults to `True`.
+
+    Returns:
+        The mapping of weights, and the differences.
+
+    Raises:
+        ValueError: If the source cannot be read, the target format does not support
+            the model, or the outputs differ.
+        FileExistsError: If the target exists.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_albert import AlbertBackbone
+        >>> from keras_albert.conversion import convert_checkpoint
+        >>> backbone = AlbertBackbone(
+        ...     vocabulary_size=40, num_layers=1, num_heads=2, embedding_dim=4,
+        ...     hidden_dim=8, intermediate_dim=16)
+        >>> with tempfile.TemporaryDirectory() as here:
+        ...     ours, theirs = f"{here}/ours", f"{here}/theirs"
+        ...     backbone.save_to_preset(ours)
+        ...     done = convert_checkpoint(
+        ...         ours, theirs, "keras-hub", with_vocabulary=False)
+        >>> max(done.differences.values()) < 2e-5
+        True
+    """
+    path = Path(target)
+    if path.exists():
+        msg = f"{path} exists already. Name a directory that does not, or remove it."
+        raise FileExistsError(msg)
+    target_format = None if to == OWN_FORMAT else get_format(to)
+    directory = local_directory(source)
+    if directory is None:
+        msg = f"{source} must be downloaded first. Pass a local directory."
+        raise ValueError(msg)
+    source_format = find_format(directory)
+    cls = find_class(task) if task else class_of(directory)
+    model, tokenizer = _load(cls, directory, with_vocabulary)
+    with atomic_directory(path) as temporary:
+        if target_format is None:
+            model.save_to_preset(temporary)
+            if tokenizer is not None and model is backbone_of(model):
+                tokenizer.save_to_preset(temporary)
+        else:
+            proto = None if tokenizer is None else tokenizer.proto
+            target_format.write(model, temporary, proto)
+        differences = _verify(model, target_format, temporary)
+    return Conversion(
+        cls.__name__, _mapping(model, source_format, target_format), differences
+    )
+
+
+def _load(cls: Any, directory: Path, with_vocabulary: bool) -> tuple[Any, Any]:
+    """Load a model in float32, and its tokenizer."""
+    if cls is AlbertBackbone:
+        model = cls.from_preset(directory, dtype="float32")
+        if not with_vocabulary:
+            return model, None
+        tokenizer = AlbertTokenizer.from_preset(directory)
+        check_vocabulary_size(model, tokenizer, str(directory))
+        return model, tokenizer
+    options = {} if with_vocabulary else {"preprocessor": None}
+    model = cls.from_preset(directory, dtype="float32", **options)
+    return model, getattr(model.preprocessor, "tokenizer", None)
+
+
+def _mapping(
+    model: keras.Model,
+    source: CheckpointFormat | None,
+    target: CheckpointFormat | None,
+) -> tuple[tuple[str, str, str, tuple[int, ...]], ...]:
+    variables = variables_by_path(model)
+    here = {path: path for path in variables}
+    before, after = (
+        here if side is None else side.names(model) for side in (source, target)
+    )
+    return tuple(
+        (path, before.get(path, ""), after.get(path, ""), tuple(variable.shape))
+        for path, variable in variables.items()
+    )
+
+
+def probe_batch(model: keras.Model) -> dict[str, Any]:
+    """Return a batch for any model: a full row, a pair, and a short row.
+
+    Args:
+        model: A backbone or a task.
+
+    Returns:
+        int32 arrays by the names of the model's inputs.
+    """
+    rng = np.random.default_rng(0)
+    backbone = backbone_of(model)
+    length = min(_LENGTH, backbone.max_sequence_length)
+    ids = rng.integers(0, backbone.vocabulary_size, (_ROWS, length))
+    padding_mask = np.arange(length) < np.array([[length], [length - 2], [length // 2]])
+    segment_ids = np.arange(length) >= np.array([[length], [3], [3]])
+    mask_positions = np.tile(np.arange(1, 4), (_ROWS, 1))
+    batch = {
+        "token_ids": ids * padding_mask,
+        "segment_ids": segment_ids * padding_mask,
+        "padding_mask": padding_mask,
+        "mask_positions": mask_positions,
+    }
+    inputs: dict[str, Any] = {}
+    for name, tensor in model.input.items():
+        # In any other input, -1 leaves the choice to the model.
+        value = batch.get(name, np.full((_ROWS, 2), -1))
+        if len(tensor.shape) == 3:
+            value = np.stack([value, np.roll(value, 1, axis=0)], axis=1)
+        inputs[name] = value.astype("int32")
+    return inputs
+
+
+def _verify(
+    model: keras.Model, target: CheckpointFormat | None, directory: Path
+) -> dict[str, float]:
+    inputs = probe_batch(model)
+    expected = _outputs(model(inputs))
+    found = {"keras_albert": _outputs(_reload(model, target, directory)(inputs))}
+    if target is not None:
+        found |= peer_outputs(target.key, model, directory, inputs)
+    differences = {}
+    for reader, outputs in found.items():
+        largest = 0.0
+        for name, output in outputs.items():
+            # Values far below all others stand for minus infinity.
+            is_open = expected[name] > -1e4
+            difference = np.where(is_open, np.abs(output - expected[name]), 0.0).max()
+            scale = max(1.0, np.abs(np.where(is_open, expected[name], 0.0)).max())
+            # Also true for NaN.
+            if not difference <= _TOLERANCE * scale:
+                msg = (
+                    f"{reader} computes another `{name}` from the new files: the "
+                    f"largest difference is {difference:.2e}. Nothing was written. "
+                    "Please report this with the config of the checkpoint."
+                )
+                raise ValueError(msg)
+            largest = max(largest, float(difference))
+        differences[reader] = largest
+    return differences
+
+
+def _reload(
+    model: keras.Model, target: CheckpointFormat | None, directory: Path
+) -> keras.Model:
+    """Load the new files into a model with the same head."""
+    is_task = model is not backbone_of(model)
+    if target is None:
+        options = {"preprocessor": None} if is_task else {}
+        return type(model).from_preset(directory, **options)
+    backbone = target.load_backbone(AlbertBackbone, directory, load_weights=False)
+    again = backbone
+    if is_task:
+        config = model.get_config() | {"backbone": backbone, "preprocessor": None}
+        again = type(model).from_config(config)
+    target.load_weights(again, directory)
+    return again
+
+
+def _outputs(outputs: Any) -> dict[str, Any]:
+    named = outputs if isinstance(outputs, dict) else {"output": outputs}
+    return {
+        name: np.asarray(keras.ops.convert_to_numpy(value), "float32")
+        for name, value in named.items()
+    }

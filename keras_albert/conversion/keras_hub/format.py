@@ -1,0 +1,295 @@
+"""KerasHub's ALBERT presets and models."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.conversion.keras_hub import names
+from keras_albert.conversion.keras_hub.config import (
+    ARGUMENTS,
+    CLASSIFIER_ARGUMENTS,
+    CONFIG_FILE,
+    TASK_FILE,
+    backbone_config,
+    class_name,
+    classifier_arguments,
+    preprocessor_arguments,
+    preprocessor_settings,
+    read_config,
+)
+from keras_albert.conversion.tables.heads import Head, backbone_of
+from keras_albert.conversion.tables.tabled_format import TabledFormat
+from keras_albert.conversion.tables.weight_table import (
+    Array,
+    Row,
+    dump_weights,
+    load_weights,
+    variables_by_path,
+)
+from keras_albert.layers.activations import gelu_approximate, get_activation
+from keras_albert.presets.model_size import check_size
+from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
+from keras_albert.presets.stored_weights import (
+    check_stored_weights,
+    stored_arrays,
+    weights_path,
+)
+from keras_albert.text.tokenizer.vocabulary_file import read_vocabulary
+from keras_albert.utils.reading import reading
+
+_VOCABULARY_FILES = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
+_TASK_WEIGHTS_FILE = "task.weights.h5"
+
+_LAYER_NORM_EPSILON = 1e-12
+_HEAD_LAYER_NORM_EPSILON = 1e-5
+
+
+class KerasHubFormat(TabledFormat):
+    """Presets written by KerasHub's `save_to_preset`."""
+
+    name = "KerasHub"
+    key = "keras-hub"
+    heads = names.HEADS
+    head_prefixes = names.HEAD_PREFIXES
+    projection_rows = names.PROJECTION_ROWS
+    pooler_rows = names.POOLER_ROWS
+
+    def recognizes(self, directory: Path) -> bool:
+        """Return whether a directory is a preset of KerasHub's ALBERT."""
+        return class_name(directory / CONFIG_FILE) == "AlbertBackbone"
+
+    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
+        """Return the constructor arguments of the checkpoint's backbone."""
+        return _our_arguments(backbone_config(directory))
+
+    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
+        """Return the shapes of the weights in the checkpoint's files."""
+        names = (WEIGHTS_FILE, INDEX_FILE, _TASK_WEIGHTS_FILE)
+        paths = [directory / name for name in names if (directory / name).is_file()]
+        return [array.shape for path in paths for array in stored_arrays(path)]
+
+    def task_name(self, directory: Path) -> str | None:
+        """Return the name of the task class for the checkpoint's head, or `None`."""
+        found = class_name(directory / TASK_FILE)
+        return next((head.task for head in self.heads if head.foreign == found), None)
+
+    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
+        """Return the arguments of a task class that the checkpoint defines."""
+        ours = [cls.__name__ for cls in task.__mro__]
+        if self.task_name(directory) not in ours:
+            return {}
+        if "AlbertMaskedLM" in ours:
+            return {"head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON}
+        arguments = classifier_arguments(directory)
+        shapes = self.stored_shapes(directory)
+        width = backbone_config(directory)["hidden_dim"]
+        check_size(arguments["num_classes"] * width, shapes, f"The task of {directory}")
+        return arguments
+
+    def preprocessor_arguments(
+        self, directory: Path, preprocessor: type
+    ) -> dict[str, Any]:
+        """Return the arguments of a preprocessor class that the checkpoint defines."""
+        return preprocessor_arguments(directory, preprocessor)
+
+    def has_head(self, directory: Path, head: Head) -> bool:
+        """Return whether a checkpoint's task is of a head's kind."""
+        return class_name(directory / TASK_FILE) == head.foreign
+
+    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
+        """Return the rows of a backbone, without its projection and pooler."""
+        rows = list(names.EMBEDDING_ROWS)
+        for group in range(backbone.num_groups):
+            for inner in range(backbone.num_inner_repetitions):
+                rows += names.block_rows(group, inner, backbone.num_heads)
+        return rows
+
+    def read_tensors(
+        self, directory: Path, wanted: Callable[[str], bool]
+    ) -> dict[str, Array]:
+        """Return the wanted weights, by the names of the rows."""
+        needs_head = any(map(wanted, self.head_prefixes))
+        theirs = _load_theirs(directory, needs_head)
+        tensors = dump_weights(theirs, _own_rows(theirs))
+        return {name: tensors[name] for name in tensors if wanted(name)}
+
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Return the SentencePiece model of a preset.
+
+        Args:
+            directory: Path. A preset of KerasHub.
+
+        Returns:
+            The bytes of the vocabulary.
+
+        Raises:
+            ValueError: If the preset has none.
+        """
+        for name in _VOCABULARY_FILES:
+            if (directory / name).is_file():
+                return read_vocabulary(directory / name)
+        msg = (
+            f"{directory} holds no `{_VOCABULARY_FILES[0]}`, the vocabulary. Save the "
+            "tokenizer into the preset as well (`tokenizer.save_to_preset`), or pass a "
+            "`tokenizer` or `preprocessor` of your own."
+        )
+        raise ValueError(msg)
+
+    def write(
+        self, model: keras.Model, directory: Path, vocabulary: bytes | None
+    ) -> None:
+        """Write a preset that KerasHub loads without this package."""
+        head, backbone = self.head_for(model), backbone_of(model)
+        tensors = self.dump(model)
+        if head.task == "AlbertMaskedLM":
+            _warn_of_epsilon(model)
+        theirs = _build_theirs(backbone)
+        tokenizer = None
+        if vocabulary is not None:
+            tokenizer = keras_hub.tokenizers.AlbertTokenizer(vocabulary)
+        if head.foreign != "AlbertBackbone":
+            cls = getattr(keras_hub.models, head.foreign)
+            arguments: dict[str, Any] = {"preprocessor": None}
+            if tokenizer is not None:
+                settings = preprocessor_settings(
+                    getattr(model, "preprocessor", None), backbone.max_sequence_length
+                )
+                arguments["preprocessor"] = cls.preprocessor_cls(tokenizer, **settings)
+            if head.task == "AlbertClassifier":
+                arguments |= {n: getattr(model, n) for n in CLASSIFIER_ARGUMENTS}
+            theirs = cls(theirs, **arguments)
+        load_weights(theirs, tensors, _own_rows(theirs), source=model.name)
+        theirs.save_to_preset(str(directory))
+        if tokenizer is not None and head.foreign == "AlbertBackbone":
+            tokenizer.save_to_preset(str(directory))
+
+
+def from_keras_hub(
+    theirs: keras_hub.models.AlbertBackbone, **kwargs: Any
+) -> AlbertBackbone:
+    """Convert a backbone from KerasHub, with its weights.
+
+    Args:
+        theirs: `keras_hub.models.AlbertBackbone`.
+        **kwargs: Arguments of `AlbertBackbone` that override those of `theirs`.
+
+    Returns:
+        A backbone that computes the same.
+
+    Raises:
+        ValueError: If weights are quantized or not finite, or an argument changes
+            the shapes.
+    """
+    ours = AlbertBackbone(**(_our_arguments(theirs.get_config()) | kwargs))
+    tensors = dump_weights(theirs, _own_rows(theirs))
+    load_weights(ours, tensors, KERAS_HUB.rows(ours), source=theirs.name)
+    return ours
+
+
+def to_keras_hub(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
+    """Convert a backbone to KerasHub, with its weights.
+
+    Args:
+        ours: `AlbertBackbone`.
+
+    Returns:
+        A backbone of KerasHub that computes the same. It has one rate for all
+        dropouts, so a different rate for attention is lost.
+
+    Raises:
+        ValueError: If KerasHub's backbone cannot compute the same, or weights are
+            quantized or not finite.
+    """
+    theirs = _build_theirs(ours)
+    load_weights(theirs, KERAS_HUB.dump(ours), _own_rows(theirs), source=ours.name)
+    return theirs
+
+
+def _build_theirs(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
+    fits = {
+        "activation": get_activation(ours.activation) is gelu_approximate,
+        "layer_norm_epsilon": ours.layer_norm_epsilon == _LAYER_NORM_EPSILON,
+        "num_groups": ours.num_layers % ours.num_groups == 0,
+    }
+    unfit = [f"{name}={getattr(ours, name)!r}" for name in fits if not fits[name]]
+    if unfit:
+        msg = (
+            "KerasHub's ALBERT computes the tanh form of GELU, a LayerNorm with "
+            f"epsilon {_LAYER_NORM_EPSILON}, and groups of equal depth. Received: "
+            f"{', '.join(unfit)}. Save the model as a preset of keras_albert instead."
+        )
+        raise ValueError(msg)
+    arguments = {name: getattr(ours, name) for name in ARGUMENTS}
+    return keras_hub.models.AlbertBackbone(**arguments, dtype="float32")
+
+
+def _warn_of_epsilon(model: Any) -> None:
+    """Warn of an epsilon that KerasHub's class cannot have; the effect is tiny."""
+    if model.masked_lm_head.layer_norm_epsilon != _HEAD_LAYER_NORM_EPSILON:
+        warnings.warn(
+            "KerasHub's masked LM head normalizes with epsilon "
+            f"{_HEAD_LAYER_NORM_EPSILON}, and this one with "
+            f"{model.masked_lm_head.layer_norm_epsilon}: scores will differ slightly.",
+            stacklevel=2,
+        )
+
+
+def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
+    """Load KerasHub's model, without its preprocessor."""
+    dtype = read_config(directory / CONFIG_FILE).get("dtype")
+    if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
+        msg = (
+            f"{directory} holds quantized weights ({dtype.get('class_name')}), and "
+            "other layers quantize differently. Use the preset in floating point and "
+            "call `quantize` on the model."
+        )
+        raise ValueError(msg)
+    path = weights_path(directory)
+    backbone = keras_hub.models.AlbertBackbone(
+        **backbone_config(directory), dtype="float32"
+    )
+    with reading(path):
+        check_stored_weights(backbone, path)
+        backbone.load_weights(str(path))
+    if not with_head:
+        return backbone
+    path = directory / _TASK_WEIGHTS_FILE
+    if not path.is_file():
+        msg = f"{path}, the weights of the head, is missing. Copy or download it too."
+        raise ValueError(msg)
+    name = str(class_name(directory / TASK_FILE))
+    is_classifier = name == "AlbertTextClassifier"
+    arguments = classifier_arguments(directory) if is_classifier else {}
+    cls = getattr(keras_hub.models, name)
+    theirs = cls(backbone, preprocessor=None, **arguments)
+    with reading(path):
+        inside = {id(weight) for weight in backbone.weights}
+        own = [weight for weight in theirs.weights if id(weight) not in inside]
+        check_stored_weights(own, path)
+        theirs.load_task_weights(str(path))
+    return theirs
+
+
+def _own_rows(theirs: keras.Model) -> list[Row]:
+    return [Row(path, path) for path in variables_by_path(theirs)]
+
+
+def _our_arguments(config: dict[str, Any]) -> dict[str, Any]:
+    """Translate the arguments of KerasHub's constructor."""
+    arguments = {name: config[name] for name in ARGUMENTS if name in config}
+    return arguments | {
+        # KerasHub has one rate for all dropouts.
+        "attention_dropout": config.get("dropout", 0.0),
+        "activation": "gelu_approximate",
+        "layer_norm_epsilon": _LAYER_NORM_EPSILON,
+        # KerasHub always projects.
+        "use_embedding_projection": True,
+    }
+
+
+KERAS_HUB = KerasHubFormat()

@@ -1,0 +1,84 @@
+"""KerasHub's names of ALBERT's weights: the paths of its variables."""
+
+from keras_albert.conversion.tables.heads import Head
+from keras_albert.conversion.tables.weight_table import Row, split_first, split_last
+
+_DENSE = ("kernel", "bias")
+_NORM = ("gamma", "beta")
+
+
+def _rows(ours: str, theirs: str, weights: tuple[str, ...]) -> tuple[Row, ...]:
+    return tuple(Row(f"{ours}/{weight}", f"{theirs}/{weight}") for weight in weights)
+
+
+EMBEDDING_ROWS = (
+    *_rows("embedding/token_embedding", "token_embedding", ("embeddings",)),
+    *_rows("embedding/position_embedding", "position_embedding", ("embeddings",)),
+    *_rows("embedding/segment_embedding", "segment_embedding", ("embeddings",)),
+    *_rows("embedding/layer_norm", "embeddings_layer_norm", _NORM),
+)
+PROJECTION_ROWS = _rows("embedding/projection", "embedding_projection", _DENSE)
+POOLER_ROWS = _rows("pooler", "pooled_dense", _DENSE)
+
+
+def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
+    """Return the rows of one block.
+
+    Args:
+        group: int. The block's group.
+        inner: int. Its index in the group.
+        num_heads: int. Attention heads.
+
+    Returns:
+        The rows.
+    """
+    ours = f"encoder/group_{group}_block_{inner}/"
+    theirs = f"group_{group}_inner_layer_{inner}/"
+    attention = theirs + "self_attention_layer/"
+    # KerasHub has a separate axis for heads; here they are side by side in one matrix.
+    into_heads, from_heads = split_last(num_heads), split_first(num_heads)
+    rows = [
+        Row(f"{ours}{name}/{weight}", f"{attention}{name}/{weight}", into_heads)
+        for name in ("query", "key", "value")
+        for weight in _DENSE
+    ]
+    output = "attention_output/"
+    rows += [
+        Row(f"{ours}{output}kernel", f"{attention}{output}kernel", from_heads),
+        Row(f"{ours}{output}bias", f"{attention}{output}bias"),
+    ]
+    for our_layer, their_layer, weights in (
+        ("attention_layer_norm", "self_attention_layer_norm", _NORM),
+        ("feedforward_layer_norm", "feedforward_layer_norm", _NORM),
+        ("feedforward_intermediate", "feedforward_intermediate_dense", _DENSE),
+        ("feedforward_output", "feedforward_output_dense", _DENSE),
+    ):
+        rows += _rows(f"{ours}{our_layer}", f"{theirs}{their_layer}", weights)
+    return rows
+
+
+HEADS = (
+    Head("AlbertBackbone", "AlbertBackbone"),
+    Head("AlbertTextEmbedder", "AlbertBackbone"),
+    Head(
+        "AlbertClassifier", "AlbertTextClassifier", (_rows("logits", "logits", _DENSE),)
+    ),
+    Head(
+        "AlbertMaskedLM",
+        "AlbertMaskedLM",
+        (
+            (
+                *_rows(
+                    "masked_lm_head/transform", "mlm_head/intermediate_dense", _DENSE
+                ),
+                *_rows(
+                    "masked_lm_head/layer_norm",
+                    "mlm_head/intermediate_layer_norm",
+                    _NORM,
+                ),
+                Row("masked_lm_head/output_bias", "mlm_head/output_bias"),
+            ),
+        ),
+    ),
+)
+HEAD_PREFIXES = ("logits/", "mlm_head/")

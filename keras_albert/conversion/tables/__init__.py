@@ -1,0 +1,1 @@
+"""Weight tables: how names of one format map to another."""

@@ -1,0 +1,249 @@
+"""Translating transformers' `config.json` for ALBERT, in both directions.
+
+google-research/albert's `albert_config.json` has the same keys; only "gelu" differs.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.layers.activations import get_activation
+from keras_albert.presets.model_size import check_sizes
+
+# The argument, the key in the config, and the default if the key is missing.
+_COUNTS = (
+    ("vocabulary_size", "vocab_size", 30_000),
+    ("num_layers", "num_hidden_layers", 12),
+    ("num_heads", "num_attention_heads", 64),
+    ("embedding_dim", "embedding_size", 128),
+    ("hidden_dim", "hidden_size", 4096),
+    ("intermediate_dim", "intermediate_size", 16_384),
+    ("num_groups", "num_hidden_groups", 1),
+    ("num_inner_repetitions", "inner_group_num", 1),
+    ("max_sequence_length", "max_position_embeddings", 512),
+    ("num_segments", "type_vocab_size", 2),
+)
+_RATES = (
+    ("dropout", "hidden_dropout_prob", 0.0),
+    ("attention_dropout", "attention_probs_dropout_prob", 0.0),
+    ("layer_norm_epsilon", "layer_norm_eps", 1e-12),
+)
+# "gelu" and "gelu_python" are the erf form, as in Keras; the other GELUs the tanh form.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_approximate",
+    "gelu_pytorch_tanh": "gelu_approximate",
+    "gelu_python_tanh": "gelu_approximate",
+    "gelu_accurate": "gelu_approximate",
+    "gelu_fast": "gelu_approximate",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+}
+
+
+def backbone_arguments(
+    config: dict[str, Any],
+    source: str,
+    activations: Mapping[str, str] = ACTIVATIONS,
+) -> dict[str, Any]:
+    """Translate a config to the arguments of `AlbertBackbone`.
+
+    Args:
+        config: dict. The contents of transformers' `config.json`.
+        source: string. Its name in messages.
+        activations: dict. The names here of its activations. Defaults to those of
+            transformers.
+
+    Returns:
+        Keyword arguments. `use_embedding_projection` is always `True`, since
+        transformers always projects.
+
+    Raises:
+        ValueError: If a value is of the wrong kind, or names something that is not
+            supported here.
+
+    Example:
+        >>> from keras_albert.conversion.tables.config import backbone_arguments
+        >>> config = {"hidden_act": "gelu_new", "hidden_size": 768}
+        >>> arguments = backbone_arguments(config, "config.json")
+        >>> arguments["activation"], arguments["hidden_dim"]
+        ('gelu_approximate', 768)
+    """
+    arguments: dict[str, Any] = {}
+    for argument, key, default in _COUNTS:
+        value = config.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(_wrong(source, key, value, "a whole number above 0"))
+        arguments[argument] = value
+    check_sizes(arguments, source)
+    for argument, key, default_rate in _RATES:
+        arguments[argument] = read_rate(config, key, default_rate, source)
+    activation = config.get("hidden_act", "gelu_new")
+    if not isinstance(activation, str) or activation not in activations:
+        expected = f"one of {', '.join(activations)}"
+        raise ValueError(_wrong(source, "hidden_act", activation, expected))
+    arguments["activation"] = activations[activation]
+    positions = config.get("position_embedding_type", "absolute")
+    if positions != "absolute":
+        raise ValueError(
+            _wrong(source, "position_embedding_type", positions, "'absolute'")
+        )
+    arguments["use_embedding_projection"] = True
+    return arguments
+
+
+def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> float:
+    """Read a number from 0 to below 1, for instance the rate of a dropout.
+
+    Args:
+        config: dict. The contents of a `config.json`.
+        key: string. The key.
+        default: float. The number if the key is missing.
+        source: string. Its name in messages.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: If it is not such a number.
+    """
+    value = config.get(key, default)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value < 1:
+        raise ValueError(_wrong(source, key, value, "a number from 0 to below 1"))
+    return float(value)
+
+
+def backbone_config(
+    backbone: AlbertBackbone, activations: Mapping[str, str] = ACTIVATIONS
+) -> dict[str, Any]:
+    """Translate a backbone's arguments to a config.
+
+    Args:
+        backbone: `AlbertBackbone`.
+        activations: dict. The names here of the config's activations. Defaults to
+            those of transformers.
+
+    Returns:
+        A config.
+
+    Raises:
+        ValueError: If the config has no name for the activation.
+    """
+    own = get_activation(backbone.activation)
+    # Compared as functions, since an activation may be given as one.
+    names = {
+        get_activation(ours): theirs
+        # Of several names for one function, the first is used.
+        for theirs, ours in reversed(list(activations.items()))
+    }
+    if own not in names:
+        known = ", ".join(f"{theirs} ({ours})" for theirs, ours in activations.items())
+        msg = (
+            f"The other library has no word for activation={backbone.activation!r}. It "
+            f"knows: {known}. Save the model as a preset of keras_albert instead."
+        )
+        raise ValueError(msg)
+    counts = {theirs: getattr(backbone, ours) for ours, theirs, _ in _COUNTS}
+    rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
+    return counts | rates | {"hidden_act": names[own], "initializer_range": 0.02}
+
+
+def check_groups(
+    num_layers: int, num_groups: int, group_of: Callable[[int], int], library: str
+) -> None:
+    """Check that another library assigns layers to the same groups.
+
+    Other libraries divide in floating point, which for some numbers is one too low;
+    here the group is `layer * num_groups // num_layers`.
+
+    Args:
+        num_layers: int.
+        num_groups: int.
+        group_of: Callable of a layer's number. The formula of the library.
+        library: string. Its name.
+
+    Raises:
+        ValueError: If a layer is in another group there.
+    """
+    for layer in range(num_layers):
+        group = layer * num_groups // num_layers
+        if group_of(layer) != group:
+            msg = (
+                f"With num_layers={num_layers} and num_groups={num_groups}, {library} "
+                f"rounds layer {layer} into group {group_of(layer)}, and here it runs "
+                f"group {group}. The numbers would differ; choose `num_groups` that "
+                "divides `num_layers`."
+            )
+            raise ValueError(msg)
+
+
+def read_labels(
+    config: dict[str, Any], source: str
+) -> tuple[int, tuple[str, ...] | None]:
+    """Read the classes of a config.
+
+    Args:
+        config: dict. The contents of transformers' `config.json`.
+        source: string. Its name in messages.
+
+    Returns:
+        Their number, and their names; `None` instead of transformers' default names
+        (`LABEL_0`, ...).
+
+    Raises:
+        ValueError: If `id2label` is not a list of classes.
+
+    Example:
+        >>> from keras_albert.conversion.tables.config import read_labels
+        >>> read_labels({"id2label": {"0": "bad", "1": "good"}}, "config.json")
+        (2, ('bad', 'good'))
+    """
+    named = config.get("id2label")
+    if named is None:
+        count = config.get("num_labels") or 2
+        if type(count) is not int or not 1 <= count < 2**31:
+            raise ValueError(_wrong(source, "num_labels", count, "a whole number"))
+        return count, None
+    try:
+        labels = {int(number): name for number, name in named.items()}
+    except (AttributeError, TypeError, ValueError):
+        labels = {}
+    if not all(isinstance(name, str | int) for name in labels.values()):
+        labels = {}
+    if not labels or sorted(labels) != list(range(len(labels))):
+        expected = "a name for each of the numbers 0, 1, ..."
+        raise ValueError(_wrong(source, "id2label", named, expected))
+    names = tuple(str(labels[number]) for number in range(len(labels)))
+    made_up = all(re.fullmatch(r"LABEL_\d+", name) for name in names)
+    if made_up or len(set(names)) < len(names):
+        return len(names), None
+    return len(names), names
+
+
+def label_config(num_classes: int, labels: Any) -> dict[str, Any]:
+    """Translate classes to a config.
+
+    Args:
+        num_classes: int.
+        labels: Sequence of string or `None`.
+
+    Returns:
+        `id2label` and `label2id`.
+    """
+    names = labels or [f"LABEL_{number}" for number in range(num_classes)]
+    return {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
+
+
+def _wrong(source: str, key: str, value: object, expected: str) -> str:
+    return (
+        f"`{key}` in {source} must be {expected}. Received: {repr(value)[:200]}. Copy "
+        "or download the checkpoint again, or correct the file."
+    )

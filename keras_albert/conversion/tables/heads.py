@@ -1,0 +1,86 @@
+"""Heads on a backbone, as rows of a weight table; each format has its own."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from keras_albert.conversion.tables.weight_table import Row, variables_by_path
+
+
+@dataclass(frozen=True)
+class Head:
+    """The weights of a class besides those of its backbone.
+
+    Args:
+        task: string. The name of the class in this package.
+        foreign: string. The format's name for this kind of model.
+        parts: Tuples of `Row`. A checkpoint contains each part completely or not at
+            all; a checkpoint for pretraining has one part more than a masked LM.
+        has_pooler: bool. Whether the foreign model has a pooler. Defaults to `True`.
+    """
+
+    task: str
+    foreign: str
+    parts: tuple[tuple[Row, ...], ...] = ()
+    has_pooler: bool = True
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows of all parts."""
+        return tuple(row for part in self.parts for row in part)
+
+
+def backbone_of(model: Any) -> Any:
+    """Return the backbone of a task, or a backbone itself."""
+    return getattr(model, "backbone", model)
+
+
+def head_variables(model: keras.Model) -> list[str]:
+    """Return the paths of a model's weights that are not its backbone's."""
+    inside = variables_by_path(backbone_of(model))
+    return [path for path in variables_by_path(model) if path not in inside]
+
+
+def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
+    """Find the rows of a model's head.
+
+    Args:
+        heads: The format's heads.
+        model: A backbone or a task, also of a subclass.
+
+    Returns:
+        The head of its class, or of the nearest base class, with exactly the model's
+        weights; `None` if the format has none.
+    """
+    own = set(head_variables(model))
+    names = [cls.__name__ for cls in type(model).__mro__]
+    fitting = [
+        head
+        for head in heads
+        if head.task in names and {row.variable for row in head.rows} == own
+    ]
+    return min(fitting, key=lambda head: names.index(head.task), default=None)
+
+
+def check_head_epsilon(model: Any, library: str) -> None:
+    """Check that a masked LM's head has the LayerNorm epsilon of its backbone.
+
+    Args:
+        model: A task with a `masked_lm_head`, or any other model.
+        library: string. The library, which has one epsilon for both.
+
+    Raises:
+        ValueError: If the head has another epsilon.
+    """
+    layer = getattr(model, "masked_lm_head", None)
+    own = backbone_of(model).layer_norm_epsilon
+    if layer is not None and layer.layer_norm_epsilon != own:
+        msg = (
+            f"{library} has one epsilon for LayerNorm in the encoder and in the head. "
+            f"Received {own} and {layer.layer_norm_epsilon}. Build the masked LM anew "
+            "with head_layer_norm_epsilon=None, `set_weights`, and export that; scores "
+            "will differ slightly."
+        )
+        raise ValueError(msg)

@@ -1,0 +1,211 @@
+"""Formats defined by a table of weights, which serves reading and writing."""
+
+import abc
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import keras
+import numpy as np
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.conversion.tables.heads import (
+    Head,
+    backbone_of,
+    find_head,
+    head_variables,
+)
+from keras_albert.conversion.tables.weight_table import (
+    Array,
+    Row,
+    dump_weights,
+    load_weights,
+)
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+
+
+class TabledFormat(CheckpointFormat):
+    """A format defined by its names, and by how tensors are read and written."""
+
+    # The heads of the format, by classes of this package.
+    heads: ClassVar[tuple[Head, ...]]
+
+    # The prefixes of names that belong to a head, and are ignored without it.
+    head_prefixes: ClassVar[tuple[str, ...]]
+
+    # The projection of the embeddings, and the pooler.
+    projection_rows: ClassVar[tuple[Row, ...]]
+    pooler_rows: ClassVar[tuple[Row, ...]]
+
+    # Whether embeddings that are as wide as the encoder are projected, too.
+    always_projects: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
+        """Return the rows of a backbone, without its projection and pooler."""
+
+    @abc.abstractmethod
+    def read_tensors(
+        self, directory: Path, wanted: Callable[[str], bool]
+    ) -> dict[str, Array]:
+        """Return the wanted tensors, by the names of the rows."""
+
+    def has_head(self, directory: Path, head: Head) -> bool:
+        """Return whether a checkpoint's head may be of a given kind.
+
+        Args:
+            directory: Path. The checkpoint.
+            head: A head with the model's weights.
+
+        Returns:
+            `False` if it is of another kind, although its names are the same.
+        """
+        return True
+
+    def load_weights(
+        self, model: keras.Model, directory: Path, keep_head: bool = False
+    ) -> None:
+        """Load a model's weights; see `CheckpointFormat.load_weights`.
+
+        Args:
+            model: A backbone or a task.
+            directory: Path. The checkpoint.
+            keep_head: bool. Leave a task's head unchanged. Defaults to `False`.
+
+        Raises:
+            ValueError: If a tensor is missing, unexpected, of another shape or not
+                finite. Nothing is loaded then.
+        """
+        backbone = backbone_of(model)
+        head = None if keep_head else find_head(self.heads, model)
+        found = head is not None and self.has_head(directory, head)
+        parts = head.parts if head is not None and found else ()
+        passed_over = self._prefixes_beside(parts)
+        tensors = self.read_tensors(
+            directory, lambda name: not name.startswith(passed_over)
+        )
+        rows = self._rows(backbone)
+        pooler = self.pooler_rows
+        for part in (pooler, *parts):
+            if any(row.name in tensors for row in part):
+                rows += part
+        named = {row.variable for row in rows}
+        may_be_new = [*(row.variable for row in pooler), *head_variables(model)]
+        new = [path for path in may_be_new if path not in named]
+        load_weights(model, tensors, rows, kept=new, source=str(directory))
+        if not getattr(model, "uses_pooler", True):
+            new = [path for path in new if path in head_variables(model)]
+        _warn_of_new(new, str(directory))
+
+    def _prefixes_beside(self, parts: tuple[tuple[Row, ...], ...]) -> tuple[str, ...]:
+        names = [row.name for part in parts for row in part]
+        return tuple(
+            prefix
+            for prefix in self.head_prefixes
+            if not any(name.startswith(prefix) for name in names)
+        )
+
+    def _rows(self, backbone: AlbertBackbone) -> list[Row]:
+        rows = self.backbone_rows(backbone)
+        if backbone.embedding.projection is not None:
+            rows += self.projection_rows
+        return rows
+
+    def head_for(self, model: keras.Model) -> Head:
+        """Return the head that a model is written with.
+
+        Args:
+            model: A backbone or a task.
+
+        Returns:
+            The head.
+
+        Raises:
+            ValueError: If the format has none.
+        """
+        head = find_head(self.heads, model)
+        if head is None:
+            known = sorted({head.task for head in self.heads})
+            msg = (
+                f"{self.name} has no model with the head of this {type(model).__name__}"
+                f" ({', '.join(head_variables(model)) or 'no weights'}). It has those "
+                f"of: {', '.join(known)}. Save the model as a preset of keras_albert, "
+                "or export its `backbone`."
+            )
+            raise ValueError(msg)
+        return head
+
+    def dump(self, model: keras.Model) -> dict[str, Array]:
+        """Return copies of a model's weights, by the format's names.
+
+        Args:
+            model: A backbone or a task.
+
+        Returns:
+            float32 arrays by name.
+
+        Raises:
+            ValueError: If the format has no such head, the weights are quantized or
+                have LoRA weights beside them, or one is not finite.
+        """
+        head, backbone = self.head_for(model), backbone_of(model)
+        rows, pooler = self._rows(backbone), self.pooler_rows
+        rows += head.rows
+        kept = [] if head.has_pooler else [row.variable for row in pooler]
+        rows += pooler if head.has_pooler else ()
+        tensors = dump_weights(model, rows, kept=kept)
+        projects = backbone.embedding.projection is not None
+        widths = backbone.embedding_dim, backbone.hidden_dim
+        if self.always_projects and not projects:
+            tensors |= self._identity(widths[0])
+        if not self.always_projects and projects and widths[0] == widths[1]:
+            self._drop_identity(tensors, widths[0])
+        return {
+            name: np.ascontiguousarray(tensor, "float32")
+            for name, tensor in tensors.items()
+        }
+
+    def _identity(self, width: int) -> dict[str, Array]:
+        kernel, bias = self.projection_rows
+        identity = {kernel: np.eye(width, dtype="f"), bias: np.zeros(width, "f")}
+        return {row.name: row.layout.to_foreign(identity[row]) for row in identity}
+
+    def _drop_identity(self, tensors: dict[str, Array], width: int) -> None:
+        for name, identity in self._identity(width).items():
+            if not np.array_equal(tensors.pop(name), identity):
+                msg = (
+                    f"{self.name} does not project embeddings that are as wide as the "
+                    f"encoder ({width}), and this model does, with weights that are "
+                    "not the identity. Choose another format."
+                )
+                raise ValueError(msg)
+
+    def rows(self, model: keras.Model) -> list[Row]:
+        """Return the weight table of a model.
+
+        Args:
+            model: A backbone or a task.
+
+        Returns:
+            The rows. Weights that the format lacks have none.
+        """
+        head = find_head(self.heads, model)
+        rows = self._rows(backbone_of(model))
+        if head is None or head.has_pooler:
+            rows += self.pooler_rows
+        return rows + list(head.rows if head is not None else ())
+
+    def names(self, model: keras.Model) -> dict[str, str]:
+        """Return the foreign names of a model's weights, by the paths of variables."""
+        return {row.variable: row.name for row in self.rows(model)}
+
+
+def _warn_of_new(paths: list[str], source: str) -> None:
+    layers = dict.fromkeys(path.rpartition("/")[0] or path for path in paths)
+    if layers:
+        warnings.warn(
+            f"{source} gives no weights to {', '.join(layers)}: they start from "
+            "random numbers. Train the model before you use what they compute.",
+            stacklevel=2,
+        )

@@ -1,0 +1,1 @@
+"""Pretraining examples and their batches."""

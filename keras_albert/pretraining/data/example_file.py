@@ -1,0 +1,214 @@
+"""Examples in Arrow files, which are memory-mapped."""
+
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import Int64Array, IntArray
+from keras_albert.utils.packages import check_packages
+
+# Up to this size, as in all released vocabularies, token ids fit into two bytes.
+_LARGEST_SHORT = 2**16
+# The number of examples in a record batch; a file has one or several.
+BATCH_ROWS = 4096
+
+
+class Example(NamedTuple):
+    """Two consecutive segments of a document, in order and unmasked.
+
+    Args:
+        token_ids: int32 array `(tokens,)`. The first segment, then the second.
+        boundary: int. The number of tokens in the first segment.
+        document: int. A 64-bit number that identifies the document.
+    """
+
+    token_ids: IntArray
+    boundary: int
+    document: int
+
+
+def example_schema(vocabulary_size: int) -> Any:
+    """Return the columns of a file of examples.
+
+    Args:
+        vocabulary_size: int. The number of pieces in the vocabulary.
+
+    Returns:
+        A `pyarrow.Schema`.
+    """
+    pa = arrow()
+    ids = pa.uint16() if vocabulary_size <= _LARGEST_SHORT else pa.int32()
+    return pa.schema(
+        [
+            pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
+            pa.field("boundary", pa.int32(), False),
+            pa.field("document", pa.uint64(), False),
+        ]
+    )
+
+
+class ExampleWriter:
+    """Writes a file of examples, with at most some thousands in memory.
+
+    Args:
+        stream: A binary stream.
+        vocabulary_size: int. The number of pieces in the vocabulary.
+    """
+
+    def __init__(self, stream: IO[bytes], vocabulary_size: int) -> None:
+        self._pa = arrow()
+        self._schema = example_schema(vocabulary_size)
+        self._writer = self._pa.ipc.new_file(
+            self._pa.PythonFile(stream, "w"), self._schema
+        )
+        self._waiting: list[Example] = []
+        self.count = 0
+
+    def add(self, example: Example) -> None:
+        """Add an example.
+
+        Args:
+            example: `Example`.
+        """
+        self._waiting.append(example)
+        self.count += 1
+        if len(self._waiting) == BATCH_ROWS:
+            self._write()
+
+    def close(self) -> None:
+        """Write the remaining examples and the file's end; the stream stays open."""
+        if self._waiting:
+            self._write()
+        self._writer.close()
+
+    def _write(self) -> None:
+        self._writer.write_batch(_record_batch(self._pa, self._schema, self._waiting))
+        self._waiting = []
+
+
+class ExampleFile:
+    """A memory-mapped file of examples, with access to any row.
+
+    Args:
+        path: string. An Arrow IPC file that `ExampleWriter` wrote.
+
+    Raises:
+        ValueError: If it is another file, or one that was cut short.
+    """
+
+    def __init__(self, path: str) -> None:
+        pa = arrow()
+        try:
+            file = pa.ipc.open_file(pa.memory_map(path))
+            batches = [file.get_batch(i) for i in range(file.num_record_batches)]
+            self._columns = [_Columns.read(batch) for batch in batches]
+        except (pa.ArrowInvalid, KeyError) as error:
+            msg = (
+                f"{path} is no file of examples: {error}. Prepare the texts again; "
+                "shards that are whole are kept."
+            )
+            raise ValueError(msg) from error
+        # The number of rows before each batch, and in total.
+        self._before = np.cumsum([0, *(len(c.boundaries) for c in self._columns)])
+
+    def __len__(self) -> int:
+        return int(self._before[-1])
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens in all examples."""
+        return sum(int(c.offsets[-1] - c.offsets[0]) for c in self._columns)
+
+    @property
+    def documents(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """The document of each example, uint64 `(rows,)`."""
+        parts = [columns.documents for columns in self._columns]
+        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+    def segments(self, row: int) -> tuple[IntArray, IntArray]:
+        """Return both segments of an example, as views of the file.
+
+        Args:
+            row: int.
+
+        Returns:
+            Two integer arrays.
+        """
+        batch = int(np.searchsorted(self._before, row, side="right")) - 1
+        columns, row = self._columns[batch], row - int(self._before[batch])
+        begin, end = columns.offsets[row], columns.offsets[row + 1]
+        middle = begin + columns.boundaries[row]
+        return columns.values[begin:middle], columns.values[middle:end]
+
+
+class _Columns(NamedTuple):
+    """The columns of a record batch, as NumPy arrays."""
+
+    values: Any
+    offsets: Any
+    boundaries: Any
+    documents: Any
+
+    @classmethod
+    def read(cls, batch: Any) -> "_Columns":
+        ids = batch.column("token_ids")
+        return cls(
+            # The offsets refer to `values`; `flatten` would shift it.
+            ids.values.to_numpy(),
+            ids.offsets.to_numpy(),
+            batch.column("boundary").to_numpy(),
+            batch.column("document").to_numpy(),
+        )
+
+
+def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
+    rows = TokenRows.from_arrays([example.token_ids for example in examples])
+    offsets = np.append(rows.starts, len(rows.values)).astype(np.int32)
+    ids = schema.field("token_ids").type
+    columns = [
+        pa.ListArray.from_arrays(
+            offsets, pa.array(rows.values, ids.value_type), type=ids
+        ),
+        pa.array([example.boundary for example in examples], pa.int32()),
+        pa.array([example.document for example in examples], pa.uint64()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def arrow() -> Any:
+    """Import pyarrow, or name the extra that installs it.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: If it is not installed.
+    """
+    check_packages("A file of examples", "keras-albert[pretraining]", "pyarrow")
+    import pyarrow as pa  # noqa: PLC0415  (checked first)
+
+    return pa
+
+
+def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, TokenRows]:
+    """Read examples from several files.
+
+    Args:
+        files: The files; their examples are numbered consecutively.
+        rows: int64 array `(batch,)`.
+
+    Returns:
+        The first segments, and the second ones.
+    """
+    before = np.cumsum([0, *(len(file) for file in files)])
+    owners = np.searchsorted(before, rows, side="right") - 1
+    within = (rows - before[owners]).tolist()
+    pairs = [
+        files[owner].segments(row)
+        for owner, row in zip(owners.tolist(), within, strict=True)
+    ]
+    return (
+        TokenRows.from_arrays([first for first, _ in pairs]),
+        TokenRows.from_arrays([second for _, second in pairs]),
+    )

@@ -1,0 +1,111 @@
+"""The validation set of a run: a fixed part of the held-out documents."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from keras_albert.pretraining.data.dataset import PretrainingData
+from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+from keras_albert.types import Batch
+
+# The same for every run, whatever it masks in training, so that runs are comparable:
+# 15% of the tokens, single words, all of them replaced by [MASK].
+EVALUATION_MASKS = MaskingRates(
+    selection=0.15, mask_token=1.0, random_token=0.0, max_ngram=1
+)
+
+# The number of examples that are masked together.
+_READ = 256
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out examples as arrays, with fixed masks.
+
+    Weights are scaled so that averages over batches of any size are averages over the
+    masked tokens, or over the pairs.
+
+    Args:
+        arrays: `(x, y, sample_weight)`, for `evaluate`.
+        baselines: dict of float. The scores without reading the texts, by metric.
+        characters_per_token: float. The mean length of the masked tokens, including a
+            leading space.
+    """
+
+    arrays: Batch
+    baselines: dict[str, float]
+    characters_per_token: float
+
+    @classmethod
+    def read(
+        cls,
+        data: PretrainingData,
+        max_examples: int,
+        batch_size: int,
+        sequence_length: int | None,
+    ) -> Self:
+        """Read the first examples.
+
+        Args:
+            data: `PretrainingData` of the held-out split.
+            max_examples: int. The maximum number of examples.
+            batch_size: int. Examples in a batch; rows of weight 0 fill the last one,
+                so that all have the same shape.
+            sequence_length: int or `None`. Tokens in a row; `None` means as prepared.
+
+        Returns:
+            The examples.
+        """
+        count = min(max_examples, len(data))
+        # Read in parts of fixed size, so that masks do not depend on the batch size.
+        batches = data.batches(_READ, sequence_length, shuffle=False)
+        parts = list(map(batches.batch, range(-(-count // _READ))))
+        rows = np.minimum(np.arange(-(-count // batch_size) * batch_size), count - 1)
+        x, y, weights = keras.tree.map_structure(
+            lambda *arrays: np.concatenate(arrays)[rows], *parts
+        )
+        for each in keras.tree.flatten(weights):
+            each[count:] = 0
+        baselines = keras.tree.map_structure(_most_frequent, y, weights)
+        if isinstance(baselines, float):
+            baselines = {"masked_lm": baselines}
+        weights = keras.tree.map_structure(lambda w: w * (w.size / w.sum()), weights)
+        named = {f"{name}_accuracy": share for name, share in baselines.items()}
+        labels, counted = (
+            each["masked_lm"] if isinstance(each, dict) else each
+            for each in (y, weights)
+        )
+        tokenizer = data.tokenizer
+        widths = np.array(
+            [len(tokenizer.id_to_token(i)) for i in range(tokenizer.vocabulary_size())]
+        )
+        return cls((x, y, weights), named, float(widths[labels[counted > 0]].mean()))
+
+    def bits_per_character(self, masked_lm_loss: float) -> float:
+        """Convert a loss per masked token, which depends on the vocabulary's size.
+
+        Args:
+            masked_lm_loss: float. The mean cross-entropy of the masked tokens, in nats.
+
+        Returns:
+            Bits per character of the masked tokens, comparable across vocabularies.
+        """
+        return masked_lm_loss / math.log(2) / self.characters_per_token
+
+    @property
+    def num_masked(self) -> int:
+        """The number of masked tokens."""
+        return int(np.count_nonzero(_of_masked_tokens(self.arrays[2])))
+
+
+def _of_masked_tokens(values: Any) -> Any:
+    return values["masked_lm"] if isinstance(values, dict) else values
+
+
+def _most_frequent(labels: Any, weights: Any) -> float:
+    """Return the accuracy of always predicting the most frequent label."""
+    counts = np.bincount(labels[weights > 0])
+    return float(counts.max() / counts.sum())

@@ -1,0 +1,120 @@
+"""Distributed training with `keras.distribution`, on JAX."""
+
+import os
+from contextlib import AbstractContextManager
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.pretraining.devices.replica_rows import check_rows
+from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.training.one_device import OneDevice
+from keras_albert.types import Batch
+
+# Matrices of a block are split such that no device needs a whole one: the first of two
+# products along its output axis, the second along its input axis.
+_OUTGOING = "(query|key|value|feedforward_intermediate)"
+_INCOMING = "(attention_output|feedforward_output)"
+
+
+class KerasDevices(OneDevice):
+    """A mesh of all devices of all processes, with copies and parts of the model.
+
+    Args:
+        parts: int. Devices that share a copy of the blocks: 1 is data parallel. Each
+            has a part of the attention heads and of the feed-forward network. Defaults
+            to `1`.
+        finds_processes: bool. Whether to search for other processes even if the
+            environment names none, as on a TPU pod. Defaults to `False`.
+
+    Raises:
+        ValueError: If `parts` does not divide the number of devices.
+    """
+
+    def __init__(self, parts: int = 1, finds_processes: bool = False) -> None:
+        names = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
+        if finds_processes or any(name in os.environ for name in names):
+            keras.distribution.initialize()
+        import jax  # noqa: PLC0415  (it is the backend)
+
+        devices = keras.distribution.list_devices()
+        if parts < 1 or len(devices) % parts:
+            msg = (
+                f"{len(devices)} devices cannot hold copies of {parts} parts each. "
+                "Choose a number that divides them."
+            )
+            raise ValueError(msg)
+        shape = (len(devices) // parts, parts)
+        if parts == 1:
+            self.distribution = keras.distribution.DataParallel(
+                devices=devices, auto_shard_dataset=False
+            )
+        else:
+            mesh = keras.distribution.DeviceMesh(shape, ("batch", "model"), devices)
+            self.distribution = keras.distribution.ModelParallel(
+                layout_map=_cut_blocks(mesh),
+                batch_dim_name="batch",
+                auto_shard_dataset=False,
+            )
+        self.parts = parts
+        self.is_chief = jax.process_index() == 0
+        self.num_shards = min(jax.process_count(), shape[0])
+        self.shard = self.distribution.data_shard_id
+        # Those that share the rows of this process.
+        self.num_replicas = shape[0] // self.num_shards
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the distribution's scope."""
+        scope: AbstractContextManager[Any] = self.distribution.scope()
+        return scope
+
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Create the metrics, and check that heads can be split.
+
+        Args:
+            model: A compiled model, whose optimizer is built.
+            batch: A training batch; see `build_metrics`.
+
+        Raises:
+            ValueError: If the number of heads is not a multiple of the parts.
+        """
+        if model.backbone.num_heads % self.parts:
+            msg = (
+                f"{model.backbone.num_heads} attention heads cannot be shared among "
+                f"{self.parts} parts. Choose a number that divides the heads."
+            )
+            raise ValueError(msg)
+        build_metrics(model, batch)
+
+    def batches(self, batches: Any, example: Batch) -> Any:
+        """Check that rows can be split equally, and return an input of `fit`."""
+        check_rows(example, self.num_replicas)
+        return super().batches(batches, example)
+
+    def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
+        """Return the whole values of variables, gathered from all processes."""
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        def read(value: Any) -> npt.NDArray[Any]:
+            if value.is_fully_addressable or value.is_fully_replicated:
+                return np.asarray(value)
+            return np.asarray(multihost_utils.process_allgather(value, tiled=True))
+
+        return [read(variable.value) for variable in variables]
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        multihost_utils.sync_global_devices("keras_albert")
+
+
+def _cut_blocks(mesh: Any) -> Any:
+    """Return the layout of the weights of a block."""
+    layouts = keras.distribution.LayoutMap(mesh)
+    layouts[f".*/{_OUTGOING}/kernel"] = (None, "model")
+    layouts[f".*/{_OUTGOING}/bias"] = ("model",)
+    layouts[f".*/{_INCOMING}/kernel"] = ("model", None)
+    return layouts

@@ -1,0 +1,81 @@
+"""Data-parallel training with `tf.distribute`, on one machine or on several."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import keras
+
+from keras_albert.pretraining.devices.replica_rows import check_rows
+from keras_albert.tasks.inputs.datasets import without_autotune
+from keras_albert.training.one_device import OneDevice
+from keras_albert.types import Batch
+
+
+class TensorflowReplicas(OneDevice):
+    """Replicas under a `tf.distribute` strategy, inside Keras' `fit`.
+
+    The model is made in the strategy's scope, and trains as any task that was; see
+    `ReplicaSteps`. So it does on TensorFlow's default strategy, of one device: Keras'
+    own step measures the norm of gradients of embeddings as if each occurrence of a
+    token had a row of its own.
+
+    Args:
+        strategy: `tf.distribute.MirroredStrategy`, `MultiWorkerMirroredStrategy`,
+            `TPUStrategy`, or `tf.distribute.get_strategy()`.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        self.strategy = strategy
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            resolver = strategy.cluster_resolver
+            self.shard = resolver.task_id or 0
+            self.num_shards = max(1, resolver.cluster_spec().num_tasks("worker"))
+            self.is_chief = self.shard == 0
+        # Those of this process.
+        self.num_replicas = strategy.num_replicas_in_sync // self.num_shards
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return a context in which each variable has a copy on each replica."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        if self.strategy is tf.distribute.get_strategy():
+            return nullcontext()
+        scope: AbstractContextManager[Any] = self.strategy.scope()
+        return scope
+
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Set up training and evaluation on all replicas.
+
+        Args:
+            model: A compiled model, whose optimizer is built.
+            batch: A batch as it is trained on; see `build_metrics`.
+        """
+        is_scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+        if model.strategy is None and not is_scaled:
+            # Of one device, where Keras' own step scales losses.
+            model.strategy = self.strategy
+        super().prepare(model, batch)
+
+    def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
+        """Return a data set with static shapes."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        check_rows(example, self.num_replicas)
+        signature = keras.tree.map_structure(
+            lambda array: tf.TensorSpec(array.shape, array.dtype), example
+        )
+        dataset = tf.data.Dataset.from_generator(
+            lambda: batches, output_signature=signature
+        )
+        return without_autotune(dataset.prefetch(1))
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.num_shards > 1:
+            import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+            arrived = self.strategy.run(lambda: tf.ones(()))
+            self.strategy.reduce("SUM", arrived, axis=None).numpy()

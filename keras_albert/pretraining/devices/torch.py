@@ -1,0 +1,98 @@
+"""Data-parallel training by PyTorch's wrapper, one process per device."""
+
+import os
+from typing import Any
+
+from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.training.one_device import OneDevice
+from keras_albert.types import Batch
+
+
+class TorchProcesses(OneDevice):
+    """The processes that `torchrun` starts, inside Keras' `fit`.
+
+    The model's forward pass runs through
+    `torch.nn.parallel.DistributedDataParallel`, which averages the gradients during
+    the backward pass; Keras' step does the rest. Metrics are summed over the processes
+    after each batch.
+
+    Raises:
+        ValueError: If `torchrun` did not start the process.
+    """
+
+    def __init__(self) -> None:
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        if "LOCAL_RANK" not in os.environ:
+            msg = (
+                "Data parallelism on PyTorch is one process for each device. Start "
+                "them with `torchrun --nproc-per-node=N -m keras_albert.cli ...`."
+            )
+            raise ValueError(msg)
+        on_gpu = torch.cuda.is_available()
+        if on_gpu:
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+        self.shard = torch.distributed.get_rank()
+        self.num_shards = torch.distributed.get_world_size()
+        self.is_chief = self.shard == 0
+
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Run the forward pass of training through the wrapper.
+
+        Args:
+            model: A compiled model, whose optimizer is built.
+            batch: A training batch; see `build_metrics`.
+        """
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        class Forward(torch.nn.Module):
+            """The model's forward pass as a module, which the wrapper requires."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.weights = torch.nn.ParameterList(
+                    variable.value for variable in model.trainable_variables
+                )
+
+            def forward(self, *args: Any, **kwargs: Any) -> Any:
+                return type(model).call(model, *args, **kwargs)
+
+        build_metrics(model, batch)
+        forward = torch.nn.parallel.DistributedDataParallel(Forward())
+
+        def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            run = forward if training else forward.module
+            return run(inputs, training=training, mask=mask)
+
+        def train_step(data: Any) -> Any:
+            metrics = [variable.value for variable in model.metrics_variables]
+            before = [metric.clone() for metric in metrics]
+            type(model).train_step(model, data)
+            _add_up(before, metrics)
+            return model.get_metrics_result()
+
+        # Bypasses the registry of modules, which would make the wrapper a child.
+        object.__setattr__(model, "call", call)
+        object.__setattr__(model, "train_step", train_step)
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        torch.distributed.barrier()
+
+
+def _add_up(before: list[Any], metrics: list[Any]) -> None:
+    """Add the increments of all processes to each metric."""
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    added = [
+        (now - then).detach().flatten()
+        for now, then in zip(metrics, before, strict=True)
+    ]
+    total = torch.cat(added)
+    torch.distributed.all_reduce(total)
+    parts = total.split([len(part) for part in added])
+    for now, then, part in zip(metrics, before, parts, strict=True):
+        now.data.copy_(then + part.reshape(now.shape))

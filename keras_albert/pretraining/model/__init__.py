@@ -1,0 +1,1 @@
+"""The pretraining model, its loss and its optimizer."""

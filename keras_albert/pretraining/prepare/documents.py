@@ -1,0 +1,206 @@
+"""Reads documents from text files, line by line."""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
+
+from keras_albert.pretraining.prepare.input_parts import InputPart, beam_filesystems
+
+# Longer lines are not text; they are skipped without being kept in memory.
+MAX_LINE_BYTES = 2**24
+# Longer documents are processed in sections, so that no document fills the memory.
+SECTION_CHARACTERS = 2**20
+
+
+class Section(NamedTuple):
+    """A document, or a part of a very long one.
+
+    Args:
+        key: bytes. 16 bytes, computed from the beginning of the document.
+        number: int. 0 for the document's first section, and so on.
+        lines: list of string. Its paragraphs or sentences.
+    """
+
+    key: bytes
+    number: int
+    lines: list[str]
+
+
+def read_documents(
+    part: InputPart, text_field: str, counters: Counter[str]
+) -> Iterator[Section]:
+    """Read the documents that begin in a part of a file.
+
+    Each document belongs to exactly one part, however the file is split. Broken lines
+    are skipped and counted.
+
+    Args:
+        part: `InputPart`.
+        text_field: string. The field of the text in JSON lines.
+        counters: The counters to update.
+
+    Yields:
+        The sections, in order.
+    """
+    with _open(part) as stream:
+        lines = _Lines(stream, part, counters)
+        if part.is_json:
+            documents = _json_documents(lines, text_field, counters)
+        else:
+            documents = _plain_documents(lines)
+        for document in documents:
+            yield from _sections(document, counters)
+
+
+@contextmanager
+def _open(part: InputPart) -> Iterator[Any]:
+    filesystems = beam_filesystems()
+    # Beam's reader of compressed files does not limit the length of lines.
+    with filesystems.open(part.path, compression_type="uncompressed") as stream:
+        if not part.is_compressed:
+            yield stream
+            return
+        with gzip.GzipFile(fileobj=stream) as unpacked:
+            yield unpacked
+
+
+class _Lines:
+    """The decoded lines of a file, from the first one that begins in a part.
+
+    Yields `(is_inside, line)`: whether the line begins before the part's end, and its
+    text, or `None` for a line that cannot be read.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], part: InputPart, counters: Counter[str]
+    ) -> None:
+        self.part = part
+        self._stream = stream
+        self._counters = counters
+
+    def __iter__(self) -> Iterator[tuple[bool, str | None]]:
+        place, end = self.part.begin, self.part.end
+        if place:
+            # A line that begins before the part belongs to the previous part.
+            self._stream.seek(place - 1)
+            place += self._skip_line() - 1
+        while line := self._read_line():
+            is_inside = end is None or place < end
+            is_first = place == 0
+            place += len(line)
+            if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+                place += self._skip_line()
+                self._counters["lines dropped: too long"] += 1
+                yield is_inside, None
+                continue
+            try:
+                text = line.decode("utf-8-sig" if is_first else "utf-8").strip()
+            except UnicodeDecodeError:
+                self._counters["lines dropped: not UTF-8"] += 1
+                yield is_inside, None
+            else:
+                yield is_inside, text
+
+    def _read_line(self) -> bytes:
+        try:
+            return self._stream.readline(MAX_LINE_BYTES)
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            self._counters["files dropped from a place on: broken gzip"] += 1
+            return b""
+
+    def _skip_line(self) -> int:
+        skipped = 0
+        while line := self._read_line():
+            skipped += len(line)
+            if line.endswith(b"\n"):
+                break
+        return skipped
+
+
+def _plain_documents(lines: _Lines) -> Iterator[Iterator[str]]:
+    """Yield documents as iterators of lines; blank lines separate documents.
+
+    A document belongs to the part in which the last blank line before it begins.
+    """
+    source = iter(lines)
+    if lines.part.begin:
+        # Lines before the first blank line belong to a document of the previous part.
+        for is_inside, line in source:
+            if not is_inside:
+                return
+            if line == "":
+                break
+        else:
+            return
+    is_over = False
+
+    def document(first: str) -> Iterator[str]:
+        nonlocal is_over
+        yield first
+        for is_inside, line in source:
+            if line == "":
+                is_over = not is_inside
+                return
+            if line is not None:
+                yield line
+        is_over = True
+
+    for is_inside, line in source:
+        if line == "":
+            if not is_inside:
+                return
+        elif line is not None:
+            yield document(line)
+            if is_over:
+                return
+
+
+def _json_documents(
+    lines: _Lines, text_field: str, counters: Counter[str]
+) -> Iterator[Iterator[str]]:
+    for is_inside, line in lines:
+        if not is_inside:
+            return
+        if not line:
+            continue
+        try:
+            text = json.loads(line)[text_field]
+            # JSON can contain lone surrogates, UTF-8 cannot.
+            text.encode("utf-8")
+        except (ValueError, RecursionError):
+            counters["lines dropped: broken JSON"] += 1
+        except (KeyError, TypeError, AttributeError, IndexError):
+            counters[f"lines dropped: no text in {text_field!r}"] += 1
+        else:
+            yield iter(text.splitlines())
+
+
+def _sections(document: Iterator[str], counters: Counter[str]) -> Iterator[Section]:
+    key, number = b"", 0
+    waiting: list[str] = []
+    size = 0
+    for line in document:
+        text = line.strip()
+        if not text:
+            continue
+        waiting.append(text)
+        size += len(text)
+        if size >= SECTION_CHARACTERS:
+            key = key or _key(waiting)
+            yield Section(key, number, waiting)
+            waiting, size, number = [], 0, number + 1
+    if waiting:
+        yield Section(key or _key(waiting), number, waiting)
+    counters["documents" if waiting or number else "documents dropped: empty"] += 1
+
+
+def _key(lines: list[str]) -> bytes:
+    hashed = hashlib.blake2b(digest_size=16)
+    for line in lines:
+        hashed.update(line.encode("utf-8") + b"\n")
+    return hashed.digest()

@@ -1,0 +1,92 @@
+"""Splits input files into parts that are processed independently."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keras_albert.utils.packages import check_packages
+
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_COMPRESSED = (".gz",)
+
+
+@dataclass(frozen=True)
+class InputPart:
+    """A range of a file; a compressed file is a single part.
+
+    Args:
+        path: string. The file, in any filesystem that Beam supports.
+        size: int. The size of the file in bytes.
+        changed: float. The time of its last change, in seconds.
+        begin: int. The first byte of the part.
+        end: int or `None`. The byte after the part; `None` for a compressed file,
+            whose end is unknown.
+    """
+
+    path: str
+    size: int
+    changed: float
+    begin: int = 0
+    end: int | None = None
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the file is compressed with gzip."""
+        return self.path.lower().endswith(_COMPRESSED)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON document."""
+        name = self.path.lower()
+        for suffix in _COMPRESSED:
+            name = name.removesuffix(suffix)
+        return name.endswith(JSON_SUFFIXES)
+
+
+def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
+    """Find the files, and split them.
+
+    Args:
+        inputs: Paths or globs, in any filesystem that Beam supports.
+        part_size: int. The size of a part in bytes.
+
+    Returns:
+        The parts, sorted by path and position. A file that two globs match is included
+        once.
+
+    Raises:
+        ValueError: If a path or a glob matches nothing.
+    """
+    filesystems = beam_filesystems()
+    found: dict[str, Any] = {}
+    for pattern, match in zip(inputs, filesystems.match(list(inputs)), strict=True):
+        if not match.metadata_list:
+            msg = f"{pattern!r} matches no file. Name text files (.txt, .gz, .jsonl)."
+            raise ValueError(msg)
+        found |= {file.path: file for file in match.metadata_list}
+    parts = []
+    for path in sorted(found):
+        file = found[path]
+        whole = InputPart(path, file.size_in_bytes, file.last_updated_in_seconds or 0)
+        if whole.is_compressed:
+            parts.append(whole)
+            continue
+        for begin in range(0, whole.size, part_size):
+            end = min(begin + part_size, whole.size)
+            parts.append(InputPart(path, whole.size, whole.changed, begin, end))
+    return parts
+
+
+def beam_filesystems() -> Any:
+    """Import Beam's filesystems, or name the extra that installs them.
+
+    Returns:
+        `apache_beam.io.filesystems.FileSystems`.
+
+    Raises:
+        ImportError: If Beam is not installed.
+    """
+    check_packages("Preparing texts", "keras-albert[pretraining]", "apache_beam")
+    from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415  (checked first)
+
+    return FileSystems

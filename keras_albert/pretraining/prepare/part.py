@@ -1,0 +1,207 @@
+"""Converts a part of the input to shards, atomically."""
+
+import hashlib
+import json
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from keras_albert.pretraining.data.example_file import ExampleWriter
+from keras_albert.pretraining.data.metadata import (
+    FORMAT_VERSION,
+    SPLITS,
+    Split,
+    shard_name,
+)
+from keras_albert.pretraining.prepare.documents import Section, read_documents
+from keras_albert.pretraining.prepare.input_parts import InputPart, beam_filesystems
+from keras_albert.pretraining.prepare.sentence_pairs import PairSettings, SentencePairs
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+
+# Folders beside the shards: unfinished files, and reports of finished parts.
+TEMPORARY_FOLDER = "temporary"
+PARTS_FOLDER = "parts"
+
+
+@dataclass(frozen=True)
+class PreparationSettings:
+    """The settings that determine the examples, besides the texts.
+
+    Args:
+        output: string. A directory, in any filesystem that Beam supports.
+        vocabulary: bytes. A SentencePiece model.
+        pairs: `PairSettings`.
+        held_out: float. The fraction of the documents that is never trained on.
+        text_field: string. The field of the text in JSON lines.
+        num_parts: int. The number of parts.
+    """
+
+    output: str
+    vocabulary: bytes
+    pairs: PairSettings
+    held_out: float
+    text_field: str
+    num_parts: int
+
+    def fingerprint(self, part: InputPart) -> str:
+        """Return a fingerprint that changes if the shards of a part would change.
+
+        Args:
+            part: `InputPart`.
+
+        Returns:
+            Hexadecimal digits.
+        """
+        values = asdict(self) | asdict(part)
+        values |= {"vocabulary": _digest(self.vocabulary), "output": ""}
+        values["version"] = FORMAT_VERSION
+        return _digest(json.dumps(values, sort_keys=True).encode())
+
+
+class PartPreparation:
+    """Prepares parts of the input.
+
+    Args:
+        settings: `PreparationSettings`.
+    """
+
+    def __init__(self, settings: PreparationSettings) -> None:
+        self.settings = settings
+        self._tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
+        self._pairs = SentencePairs(self._tokenizer, settings.pairs)
+
+    def __call__(self, number: int, part: InputPart) -> Counter[str]:
+        """Write the shards of a part, unless it is finished.
+
+        Args:
+            number: int. The number of the part.
+            part: `InputPart`.
+
+        Returns:
+            The counters, also of a finished part.
+        """
+        fingerprint = self.settings.fingerprint(part)
+        report = path_in(self.settings.output, PARTS_FOLDER, part_report(number))
+        finished = read_report(report)
+        if finished.get("fingerprint") == fingerprint:
+            return Counter(finished["counters"])
+        counters: Counter[str] = Counter()
+        with self._writers(number) as writers:
+            for section in read_documents(part, self.settings.text_field, counters):
+                split = self._split_of(section)
+                for example in self._pairs(section, counters):
+                    writers[split].add(example)
+                    counters[f"examples: {split}"] += 1
+        contents = json.dumps({"fingerprint": fingerprint, "counters": counters})
+        with appearing_files(self.settings.output, [report]) as (stream,):
+            stream.write(contents.encode())
+        return counters
+
+    def _split_of(self, section: Section) -> Split:
+        # By the second half of the key; the first half identifies the document.
+        place = int.from_bytes(section.key[8:], "little") / 2**64
+        return "held_out" if place < self.settings.held_out else "train"
+
+    @contextmanager
+    def _writers(self, number: int) -> Iterator[dict[Split, ExampleWriter]]:
+        size = self._tokenizer.vocabulary_size()
+        names = [shard_name(split, number, self.settings.num_parts) for split in SPLITS]
+        paths = [path_in(self.settings.output, name) for name in names]
+        with appearing_files(self.settings.output, paths) as streams:
+            writers = {
+                split: ExampleWriter(stream, size)
+                for split, stream in zip(SPLITS, streams, strict=True)
+            }
+            yield writers
+            for writer in writers.values():
+                writer.close()
+
+
+def part_report(number: int) -> str:
+    """Return the file name of the report of a finished part."""
+    return f"{number:05d}.json"
+
+
+def path_in(directory: str, *names: str) -> str:
+    """Join path components of any filesystem."""
+    path: str = beam_filesystems().join(directory, *names)
+    return path
+
+
+def read_report(path: str) -> dict[str, Any]:
+    """Read the report of a part.
+
+    Args:
+        path: string.
+
+    Returns:
+        Its fingerprint and counters; an empty dict if it is not finished.
+    """
+    filesystems = beam_filesystems()
+    if not filesystems.exists(path):
+        return {}
+    with filesystems.open(path) as stream:
+        report: dict[str, Any] = json.loads(stream.read())
+    return report
+
+
+@contextmanager
+def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
+    """Open files that appear under their names when the block succeeds.
+
+    Args:
+        output: string. The output directory.
+        paths: The names; existing files are replaced.
+
+    Yields:
+        Binary streams.
+    """
+    filesystems = beam_filesystems()
+    folder = path_in(output, TEMPORARY_FOLDER)
+    # A runner may process the same part twice at the same time.
+    temporary = [path_in(folder, uuid.uuid4().hex) for _ in paths]
+    for directory in {folder} | {filesystems.split(path)[0] for path in paths}:
+        make_directory(directory)
+    streams = [
+        filesystems.create(path, "application/octet-stream", "uncompressed")
+        for path in temporary
+    ]
+    try:
+        yield streams
+    except BaseException:
+        for stream in streams:
+            stream.close()
+        filesystems.delete(temporary)
+        raise
+    for stream in streams:
+        stream.close()
+    filesystems.rename(temporary, paths)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory, unless it exists or the filesystem has none.
+
+    Args:
+        path: string.
+
+    Raises:
+        NotADirectoryError: If there is a file with this name.
+        OSError: If it cannot be made.
+    """
+    filesystems = beam_filesystems()
+    if os.path.isfile(path):
+        msg = f"{path} is a file, and a directory is to be written. Name another path."
+        raise NotADirectoryError(msg)
+    try:
+        filesystems.mkdirs(path)
+    except OSError:
+        if not filesystems.exists(path):
+            raise
+
+
+def _digest(contents: bytes) -> str:
+    return hashlib.blake2b(contents, digest_size=16).hexdigest()

@@ -1,0 +1,308 @@
+"""The Apache Beam pipeline from text files to examples."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from keras_albert.pretraining.data.metadata import (
+    METADATA_FILE,
+    SPLITS,
+    VOCABULARY_FILE,
+    PreparedMetadata,
+    shard_name,
+)
+from keras_albert.pretraining.prepare.input_parts import (
+    InputPart,
+    beam_filesystems,
+    find_parts,
+)
+from keras_albert.pretraining.prepare.part import (
+    PARTS_FOLDER,
+    TEMPORARY_FOLDER,
+    PartPreparation,
+    PreparationSettings,
+    appearing_files,
+    make_directory,
+    part_report,
+    path_in,
+    read_report,
+)
+from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+
+# Seconds to minutes of work per part, and shards of similar size.
+PART_SIZE = 64 * 2**20
+# Beam appends this to error messages.
+_WHERE = " [while running "
+_REPORT = re.compile(r"\d{5,}\.json")
+_SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}-of-\d{{5,}}\.arrow")
+
+
+def prepare_examples(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    vocabulary: str | os.PathLike[str] | bytes,
+    sequence_length: int = 512,
+    held_out: float = 0.01,
+    short_seq_prob: float = 0.1,
+    seed: int = 0,
+    language: str = "en",
+    text_field: str = "text",
+    part_size: int = PART_SIZE,
+    pipeline_options: Any = None,
+) -> PreparedMetadata:
+    r"""Prepare texts for `PretrainingData`.
+
+    Each part of the input has separate shards, for both splits, and at most a section
+    of a document is in memory. The examples depend only on the documents, the
+    vocabulary and the settings, not on the parts or the workers. Finished parts are
+    not processed again; shards are written atomically.
+
+    Args:
+        inputs: Paths or globs of text files, plain or `.gz`, with a paragraph or a
+            sentence per line and a blank line between documents; or of JSON lines
+            (`.jsonl`, `.jsonl.gz`) with a document per line. In any filesystem that
+            Beam supports.
+        output: string or path. A directory, likewise.
+        vocabulary: A SentencePiece model for `AlbertTokenizer`, as a path or bytes; or
+            a preset to continue from, as `from_preset` takes it.
+        sequence_length: int. The maximum length of rows, including special tokens.
+            Defaults to `512`.
+        held_out: float. The fraction of the documents in the held-out split, chosen by
+            the documents' text alone. Defaults to `0.01`.
+        short_seq_prob: float. The probability that a row is made shorter. Defaults to
+            `0.1`.
+        seed: int. Defaults to `0`.
+        language: string. The code of the texts' language, for splitting sentences.
+            Defaults to `"en"`.
+        text_field: string. The field of the text in JSON lines. Defaults to `"text"`.
+        part_size: int. The size of parts of plain files in bytes; a compressed file is
+            a single part. Defaults to 64 MiB.
+        pipeline_options: `apache_beam` `PipelineOptions`, a dict of such options, or
+            `None` for one process on this machine. Defaults to `None`.
+
+    Returns:
+        The contents of `metadata.json`: the shards, the settings and the counters.
+
+    Raises:
+        ImportError: If Beam is not installed.
+        ValueError: If an input matches nothing, there is no vocabulary, a number is
+            out of range, or the texts yield no example.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from keras_albert.pretraining import PretrainingData, train_vocabulary_on
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> document = "A fine film.\nIt was long.\nThe end was dull.\n\n"
+        >>> _ = (folder / "a.txt").write_text(document * 9)
+        >>> vocabulary = train_vocabulary_on(
+        ...     folder / "a.txt", vocabulary_size=30, hard_vocab_limit=False)
+        >>> prepared = prepare_examples(
+        ...     folder / "a.txt", folder / "prepared", vocabulary, held_out=0.0,
+        ...     short_seq_prob=0.0)
+        >>> prepared.counters["documents"], prepared.counters["examples: train"]
+        (9, 9)
+        >>> x, y, weights = PretrainingData(folder / "prepared").batches(4).batch(0)
+        >>> x["token_ids"].shape, y["sentence_order"].shape
+        ((4, 512), (4,))
+    """
+    patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
+    make_directory(os.fspath(output))
+    parts = find_parts([os.fspath(pattern) for pattern in patterns], part_size)
+    if not parts:
+        raise ValueError(f"The files are empty: {', '.join(map(str, patterns))}.")
+    proto = _read_vocabulary(vocabulary)
+    pairs = PairSettings(sequence_length, short_seq_prob, seed, language)
+    settings = PreparationSettings(
+        os.fspath(output), proto, pairs, held_out, text_field, len(parts)
+    )
+    _clear(settings, parts)
+    _run(settings, parts, pipeline_options)
+    return _finish(settings, parts)
+
+
+def _run(
+    settings: PreparationSettings, parts: list[InputPart], pipeline_options: Any
+) -> None:
+    import apache_beam as beam  # noqa: PLC0415
+    from apache_beam.metrics.metric import Metrics  # noqa: PLC0415
+    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
+
+    if not isinstance(pipeline_options, PipelineOptions):
+        # In this process, as Beam's default runner tries to download a server.
+        pipeline_options = PipelineOptions(
+            flags=[], **{"runner": "FnApiRunner"} | dict(pipeline_options or {})
+        )
+
+    class Prepare(beam.DoFn):
+        """Prepares one part per element."""
+
+        def setup(self) -> None:
+            self.preparation = PartPreparation(settings)
+
+        def process(self, element: tuple[int, InputPart]) -> Iterator[int]:
+            for name, count in self.preparation(*element).items():
+                Metrics.counter("keras_albert", name).inc(count)
+            yield element[0]
+
+    try:
+        with beam.Pipeline(options=pipeline_options) as pipeline:
+            _ = (
+                pipeline
+                | "Parts" >> beam.Create(list(enumerate(parts)))
+                | "Share out" >> beam.Reshuffle()
+                | "Prepare" >> beam.ParDo(Prepare())
+            )
+    except Exception as error:
+        raise _raised_by_worker(error) from error
+
+
+def _raised_by_worker(error: BaseException) -> BaseException:
+    """Extract a worker's exception, including Ctrl-C, from Beam's exception."""
+    while _WHERE in str(error) and error.__context__ is not None:
+        error = error.__context__
+    # An error of another process is a text with a traceback.
+    last = re.findall(rf"^(\w+): (.*){re.escape(_WHERE)}", str(error), re.MULTILINE)
+    if last:
+        name, words = last[-1]
+        return {"KeyboardInterrupt": KeyboardInterrupt()}.get(
+            name, RuntimeError(words if name.endswith("Error") else f"{name}: {words}")
+        )
+    return error
+
+
+def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
+    if not isinstance(vocabulary, bytes):
+        path = os.fspath(vocabulary)
+        filesystems = beam_filesystems()
+        if os.path.isdir(path) or not filesystems.exists(path):
+            return _vocabulary_of_preset(path)
+        with filesystems.open(path) as stream:
+            vocabulary = stream.read()
+    # With the text rules included, as workers and readers need it.
+    proto: bytes = AlbertTokenizer(vocabulary).proto
+    return proto
+
+
+def _vocabulary_of_preset(preset: str) -> bytes:
+    try:
+        proto: bytes = AlbertTokenizer.from_preset(preset).proto
+    except ValueError as error:
+        msg = (
+            f"There is no vocabulary at {preset!r}, and no preset of that name to take "
+            f"it from ({error}) Train one with "
+            "`keras_albert.pretraining.prepare.vocabulary`."
+        )
+        raise ValueError(msg) from error
+    return proto
+
+
+def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
+    """Delete the metadata of an earlier run, unless it has the same parts."""
+    filesystems = beam_filesystems()
+    reports = [
+        read_report(path_in(settings.output, PARTS_FOLDER, part_report(number)))
+        for number in range(len(parts))
+    ]
+    unchanged = all(
+        report.get("fingerprint") == settings.fingerprint(part)
+        for report, part in zip(reports, parts, strict=True)
+    )
+    metadata = path_in(settings.output, METADATA_FILE)
+    if not unchanged and filesystems.exists(metadata):
+        filesystems.delete([metadata])
+
+
+def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMetadata:
+    """Write the vocabulary and the metadata, when all parts are finished."""
+    output = settings.output
+    counters: Counter[str] = Counter()
+    for number in range(len(parts)):
+        report = read_report(path_in(output, PARTS_FOLDER, part_report(number)))
+        counters.update(report["counters"])
+    if not counters["examples: train"]:
+        counts = ", ".join(f"{name} {count}" for name, count in counters.items())
+        msg = (
+            "The texts gave no example to train on: a document needs two sentences. "
+            f"Counted: {counts}"
+        )
+        raise ValueError(msg)
+    shards: dict[str, list[str]] = {
+        split: [shard_name(split, number, len(parts)) for number in range(len(parts))]
+        for split in SPLITS
+    }
+    tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
+    pairs = settings.pairs
+    metadata = PreparedMetadata(
+        pairs.sequence_length,
+        tokenizer.vocabulary_size(),
+        shards,
+        settings={
+            "seed": pairs.seed,
+            "short_seq_prob": pairs.short_seq_prob,
+            "held_out": settings.held_out,
+            "language": pairs.language,
+        },
+        counters=dict(sorted(counters.items())),
+    )
+    names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
+    contents = (settings.vocabulary, metadata.to_json().encode())
+    with appearing_files(output, names) as streams:
+        for stream, content in zip(streams, contents, strict=True):
+            stream.write(content)
+    _delete_stale(settings, {name for names in shards.values() for name in names})
+    return metadata
+
+
+def _delete_stale(settings: PreparationSettings, shards: set[str]) -> None:
+    """Delete files of other parts and of killed runs."""
+    filesystems = beam_filesystems()
+    reports = {part_report(number) for number in range(settings.num_parts)}
+    folder = path_in(settings.output, PARTS_FOLDER)
+    found = filesystems.match(
+        [path_in(settings.output, "*.arrow"), path_in(folder, "*.json")]
+    )
+    stale = [
+        file.path
+        for match, kept, pattern in zip(
+            found, (shards, reports), (_SHARD, _REPORT), strict=True
+        )
+        for file in match.metadata_list
+        if (name := filesystems.split(file.path)[1]) not in kept
+        and pattern.fullmatch(name)
+    ]
+    temporary = path_in(settings.output, TEMPORARY_FOLDER)
+    filesystems.delete([*stale, temporary])
+
+
+def _check(
+    inputs: Sequence[Any],
+    sequence_length: int,
+    held_out: float,
+    short_seq_prob: float,
+    seed: int,
+    part_size: int,
+) -> None:
+    if not inputs:
+        raise ValueError("There are no inputs. Name text files or globs.")
+    rates = {
+        "held_out": held_out,
+        "short_seq_prob": short_seq_prob,
+    }
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            msg = f"`{name}` is a part of 1, and below it. Received: {name}={rate}"
+            raise ValueError(msg)
+    least = {"sequence_length": 8, "seed": 0, "part_size": 1}
+    given = {"sequence_length": sequence_length, "seed": seed, "part_size": part_size}
+    for name, number in given.items():
+        if not isinstance(number, int) or number < least[name]:
+            msg = (
+                f"`{name}` is a whole number from {least[name]} on. Received: "
+                f"{name}={number!r}"
+            )
+            raise ValueError(msg)

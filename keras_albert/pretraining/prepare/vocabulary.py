@@ -1,0 +1,98 @@
+"""Trains a vocabulary on the files to be prepared."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from keras_albert.pretraining.data.metadata import VOCABULARY_FILE
+from keras_albert.pretraining.prepare.documents import read_documents
+from keras_albert.pretraining.prepare.input_parts import beam_filesystems, find_parts
+from keras_albert.pretraining.prepare.part import (
+    appearing_files,
+    make_directory,
+    path_in,
+)
+from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
+
+# Enough for tens of thousands of pieces, with some gigabytes of memory.
+NUM_LINES = 500_000
+_WHOLE_FILES = 2**62
+
+
+def train_vocabulary_on(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    vocabulary_size: int = 30000,
+    num_lines: int = NUM_LINES,
+    text_field: str = "text",
+    output: str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> bytes:
+    r"""Train a vocabulary on the inputs of `prepare_examples`.
+
+    All are read, one document at a time, and SentencePiece samples lines at random.
+
+    Args:
+        inputs: As in `prepare_examples`.
+        vocabulary_size: int. The number of pieces, including special tokens. Defaults
+            to `30000`.
+        num_lines: int. The maximum number of lines to train on; memory grows with it.
+            Defaults to `500_000`.
+        text_field: string. The field of the text in JSON lines. Defaults to `"text"`.
+        output: string or path. A directory, in any filesystem that Beam supports, to
+            write the model to, for `stored_vocabulary`. Defaults to `None`.
+        **kwargs: Other arguments of `keras_albert.text.train_vocabulary`.
+
+    Returns:
+        The SentencePiece model as bytes.
+
+    Raises:
+        ValueError: If an input matches nothing, or there is too little text.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+        >>> _ = path.write_text("the old school\n\n" * 20)
+        >>> len(train_vocabulary_on(path, vocabulary_size=24)) > 0
+        True
+    """
+    patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if output is not None:
+        make_directory(os.fspath(output))
+
+    def lines() -> Iterator[str]:
+        counters: Counter[str] = Counter()
+        for part in find_parts([os.fspath(p) for p in patterns], _WHOLE_FILES):
+            for section in read_documents(part, text_field, counters):
+                yield from section.lines
+
+    proto = train_vocabulary(
+        lines(),
+        vocabulary_size=vocabulary_size,
+        input_sentence_size=num_lines,
+        **kwargs,
+    )
+    if output is not None:
+        directory = os.fspath(output)
+        with appearing_files(directory, [path_in(directory, VOCABULARY_FILE)]) as files:
+            files[0].write(proto)
+    return proto
+
+
+def stored_vocabulary(output: str | os.PathLike[str]) -> bytes | None:
+    """Read the vocabulary in a directory of prepared examples.
+
+    Args:
+        output: string or path. The directory, in any filesystem that Beam supports.
+
+    Returns:
+        The SentencePiece model as bytes, or `None` if there is none.
+    """
+    filesystems = beam_filesystems()
+    path = path_in(os.fspath(output), VOCABULARY_FILE)
+    if not filesystems.exists(path):
+        return None
+    with filesystems.open(path) as stream:
+        proto: bytes = stream.read()
+    return proto

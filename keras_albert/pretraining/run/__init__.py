@@ -1,0 +1,1 @@
+"""Checkpoints, logs and reports of a pretraining run."""

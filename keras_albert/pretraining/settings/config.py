@@ -1,0 +1,388 @@
+"""All settings of a pretraining run."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.pretraining.settings.check_types import check_types
+from keras_albert.pretraining.settings.model_sizes import MODEL_SIZES
+from keras_albert.pretraining.settings.starting_preset import backbone_of_preset
+from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+from keras_albert.utils.arguments import refuse_unknown
+
+_CHOICES = {
+    "optimizer": ("adamw", "lamb", "muon"),
+    "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
+    "second_task": ("sentence_order", "next_sentence", "none"),
+}
+# The settings of a stage; none of them changes the variables of the model.
+_OF_STAGES = ("steps", "batch_size", "sequence_length", "masked", "max_ngram")
+_OF_STAGES_BACKBONE = ("num_layers",)
+
+_AT_LEAST_ONE = (
+    "steps",
+    "batch_size",
+    "accumulation_steps",
+    "log_every",
+    "evaluate_every",
+    "checkpoint_every",
+    "evaluation_examples",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainingConfig:
+    """The settings of `pretrain`, validated on construction.
+
+    The defaults suit one device and batches of tens or a few hundred examples. For
+    batches of thousands use `optimizer="lamb"`, whose default rate is the paper's
+    0.00176 at 4,096, scaled by the square root of the batch size.
+
+    Args:
+        data: string. The directory that `keras-albert prepare` wrote.
+        output: string. The directory for the model; an interrupted run in it is
+            resumed.
+        size: string. "tiny", "small", "base", "large", "xlarge" or "xxlarge".
+            Defaults to `"base"`.
+        preset: string or `None`. A model to start from, as `from_preset` takes it, with
+            the vocabulary of the data; it determines the size. Defaults to `None`,
+            random weights.
+        backbone: dict. Arguments of `AlbertBackbone` that override those of the size
+            or the preset. Defaults to `{}`.
+        steps: int. Updates of the weights. Defaults to `125_000`.
+        batch_size: int. Examples per update, on all devices together. Defaults to
+            `64`.
+        accumulation_steps: int. Parts of a batch that pass through the model one
+            after the other, to save memory. Defaults to `1`.
+        sequence_length: int or `None`. Tokens in a row. Defaults to `None`, the
+            prepared length.
+        stages: list of dict. Consecutive parts of the run with separate settings:
+            `steps`, `batch_size`, `sequence_length`, `masked`, `max_ngram`, and in
+            `backbone` `num_layers`, since layers share their weights. `steps` is a
+            number of updates or, as a float, a share of the run, rounded to a multiple
+            of `log_every`; the last stage takes the remaining steps. Weights and the
+            optimizer's state are passed on, and the schedule of the learning rate
+            spans the whole run. Defaults to `()`, one stage.
+        optimizer: string. "adamw"; "lamb" for large batches; "muon", which updates the
+            matrices of the shared block by Muon and everything else by AdamW.
+            Defaults to `"adamw"`.
+        learning_rate: float or `None`. The peak rate. Defaults to `None`: 0.25 /
+            `hidden_dim` and at most 1e-3 for AdamW and Muon, 0.00176 *
+            sqrt(`batch_size` / 4096) for Lamb.
+        warmup_steps: int or `None`. Updates until the peak. Defaults to `None`, a
+            twentieth of all.
+        decay_power: float. The exponent of the rate's decay to zero: 1 is linear, 0 is
+            constant. Defaults to `1.0`.
+        weight_decay: float. Not of biases and LayerNorms. Defaults to `0.01`.
+        beta_2: float. The decay of the mean of squared gradients. Defaults to `0.999`.
+        ema_momentum: float. The decay of a moving average of the weights, which is
+            evaluated and saved; with 0, the weights themselves are. Defaults to `0.0`.
+        clip_norm: float. The maximum norm of all gradients together; 0 disables
+            clipping. Defaults to `1.0`.
+        precision: string. "float32", "mixed_bfloat16" or "mixed_float16". Defaults to
+            `"float32"`.
+        remat: bool. Recompute layers in the backward pass to save memory. Defaults
+            to `False`.
+        unroll: bool or `None`. Unroll the layers instead of looping over them.
+            Defaults to `None`, depending on the backend.
+        second_task: string. "sentence_order", "next_sentence" or "none", in addition to
+            masked tokens. Defaults to `"sentence_order"`.
+        masked: float. The fraction of the tokens to predict. Defaults to `0.15`.
+        mask_token: float. The fraction of those that `[MASK]` replaces. Defaults to
+            `0.8`.
+        random_token: float. The fraction of those that a random token replaces.
+            Defaults to `0.1`.
+        max_ngram: int. The maximum number of adjacent words masked together. Defaults
+            to `3`.
+        distribution: string. The device layout, see `choose_devices`. Defaults to
+            `"none"`.
+        log_every: int. Updates that a row of the curves averages over, an "epoch" of
+            the progress bar. Defaults to `100`.
+        evaluate_every: int. Updates between evaluations, a multiple of `log_every`.
+            Defaults to `1000`.
+        checkpoint_every: int. Updates between checkpoints. Defaults to `1000`.
+        evaluation_examples: int. The maximum number of held-out examples to evaluate
+            on. Defaults to `4096`.
+        seed: int. Determines weights, order, masks and dropout. Defaults to `0`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If one is out of range, or two contradict each other.
+
+    Example:
+        >>> from keras_albert.pretraining import PretrainingConfig
+        >>> config = PretrainingConfig(
+        ...     data="prepared", output="run", size="tiny", batch_size=1024,
+        ...     optimizer="lamb")
+        >>> config.peak_learning_rate
+        0.00088
+        >>> config.backbone_arguments["hidden_dim"]
+        256
+    """
+
+    data: str
+    output: str
+    size: str = "base"
+    preset: str | None = None
+    backbone: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 125_000
+    batch_size: int = 64
+    accumulation_steps: int = 1
+    sequence_length: int | None = None
+    stages: tuple[Mapping[str, Any], ...] = ()
+    optimizer: str = "adamw"
+    learning_rate: float | None = None
+    warmup_steps: int | None = None
+    decay_power: float = 1.0
+    weight_decay: float = 0.01
+    beta_2: float = 0.999
+    ema_momentum: float = 0.0
+    clip_norm: float = 1.0
+    precision: str = "float32"
+    remat: bool = False
+    unroll: bool | None = None
+    second_task: str = "sentence_order"
+    masked: float = 0.15
+    mask_token: float = 0.8
+    random_token: float = 0.1
+    max_ngram: int = 3
+    distribution: str = "none"
+    log_every: int = 100
+    evaluate_every: int = 1000
+    checkpoint_every: int = 1000
+    evaluation_examples: int = 4096
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        stages: Any = self.stages
+        if isinstance(stages, list):
+            object.__setattr__(self, "stages", tuple(stages))
+        check_types(self)
+        for name in ("data", "output"):
+            if not getattr(self, name):
+                raise ValueError(f"`{name}` is empty. Name a directory.")
+        for name, choices in ({"size": tuple(MODEL_SIZES)} | _CHOICES).items():
+            if getattr(self, name) not in choices:
+                raise self._wrong(name, f"is one of {', '.join(choices)}")
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise self._wrong(name, "is at least 1")
+        self._check_ranges()
+        if self.learning_rate is not None and not 0 < self.learning_rate < 1:
+            raise self._wrong("learning_rate", "is between 0 and 1")
+        if self.sequence_length is not None and self.sequence_length < 8:
+            raise self._wrong("sequence_length", "is at least 8")
+        if not 0 <= self.num_warmup_steps <= self.steps:
+            raise self._wrong("warmup_steps", f"is between 0 and steps={self.steps}")
+        self._check_backbone()
+        self._check_multiple("batch_size", "accumulation_steps")
+        self._check_multiple("evaluate_every", "log_every")
+        _ = self.masking_rates  # raises if they are invalid
+        if not self.masked:
+            raise self._wrong("masked", "is above 0, or there is nothing to learn")
+        _ = self.stage_settings
+
+    def _check_ranges(self) -> None:
+        for name in ("beta_2", "ema_momentum"):
+            if not 0 <= getattr(self, name) < 1:
+                raise self._wrong(name, "is at least 0 and below 1")
+        for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
+            if not 0 <= getattr(self, name) < 2**31:
+                raise self._wrong(name, "is at least 0")
+
+    def _wrong(self, name: str, rule: str) -> ValueError:
+        return ValueError(f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}")
+
+    def _check_backbone(self) -> None:
+        for name in self.backbone:
+            setting = "precision" if name == "dtype" else name
+            if hasattr(self, setting):
+                msg = (
+                    f"`backbone` (`--backbone NAME=VALUE`) names `{name}`, which is a "
+                    f"setting of its own. Pass `{setting}` (`--{setting}`) instead."
+                )
+                raise ValueError(msg)
+        try:
+            refuse_unknown(AlbertBackbone, self.backbone, inherited=())
+        except TypeError as error:
+            msg = f"`backbone` (`--backbone NAME=VALUE`) does not fit: {error}"
+            raise ValueError(msg) from error
+
+    def _check_multiple(self, name: str, of: str) -> None:
+        value, unit = getattr(self, name), getattr(self, of)
+        if value % unit:
+            nearest = max(1, round(value / unit)) * unit
+            msg = (
+                f"`{name}` is a multiple of `{of}`. Received: {name}={value}, "
+                f"{of}={unit}. The nearest is {name}={nearest}."
+            )
+            raise ValueError(msg)
+
+    @classmethod
+    def from_file(cls, path: str | Path | None = None, **settings: Any) -> Self:
+        """Read a TOML or JSON file.
+
+        Args:
+            path: string, path or `None`. The file, with settings at its top level and
+                `backbone` as a table. Defaults to `None`, no file.
+            **settings: Settings that override those of the file; `backbone` is merged
+                by name.
+
+        Returns:
+            The settings.
+
+        Raises:
+            OSError: If the file cannot be read.
+            ValueError: If it is neither TOML nor JSON, or has an unknown setting.
+        """
+        read = {} if path is None else _read(Path(path))
+        known = {each.name for each in fields(cls)}
+        unknown = sorted(set(read) - known)
+        if unknown:
+            msg = f"{path} names {', '.join(unknown)}. Known are: {', '.join(known)}."
+            raise ValueError(msg)
+        missing = {"data", "output"} - set(read) - set(settings)
+        if missing:
+            msg = f"Name a directory for: {', '.join(sorted(missing))}."
+            raise ValueError(msg)
+        if isinstance(read.get("backbone"), Mapping) and "backbone" in settings:
+            settings["backbone"] = {**read["backbone"], **settings["backbone"]}
+        return cls(**(read | settings))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as JSON values."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        stages = [dict(stage) for stage in self.stages]
+        return values | {"backbone": dict(self.backbone), "stages": stages}
+
+    @property
+    def stage_settings(self) -> "tuple[PretrainingConfig, ...]":
+        """The settings of each stage, where `steps` is the length of the stage."""
+        if not self.stages:
+            return (self,)
+        found, begun = [], 0
+        for number, stage in enumerate(self.stages):
+            is_last = number == len(self.stages) - 1
+            where = f"`stages[{number}]`"
+            settings = self._read_stage(stage, where, is_last)
+            settings.setdefault("steps", self.steps - begun)
+            begun += settings["steps"]
+            if settings["steps"] < 1 or begun > self.steps:
+                msg = (
+                    f"{where} ends after steps={self.steps}. Give the last stage the "
+                    "steps that remain, one at least. Received: "
+                    f"stages={list(self.stages)!r}"
+                )
+                raise ValueError(msg)
+            if not is_last and settings["steps"] % self.log_every:
+                msg = (
+                    f"{where} must end with a row of the curve. Make its `steps` a "
+                    f"multiple of log_every={self.log_every}. Received: "
+                    f"steps={settings['steps']}"
+                )
+                raise ValueError(msg)
+            # With the same seed, each stage would begin with the same examples.
+            whole: dict[str, Any] = {
+                "stages": (),
+                "warmup_steps": 0,
+                "seed": self.seed + number,
+            }
+            try:
+                found.append(replace(self, **whole, **settings))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{where}: {error}") from error
+        return tuple(found)
+
+    def _read_stage(self, stage: Any, where: str, is_last: bool) -> dict[str, Any]:
+        if not isinstance(stage, Mapping):
+            msg = f"{where} holds settings by name. Received: {stage!r}"
+            raise TypeError(msg)
+        settings = dict(stage)
+        backbone = settings.pop("backbone", {})
+        for names, known in ((settings, _OF_STAGES), (backbone, _OF_STAGES_BACKBONE)):
+            if unknown := sorted(set(names) - set(known)):
+                msg = (
+                    f"{where} cannot set {', '.join(unknown)}. A stage sets "
+                    f"{', '.join(_OF_STAGES)}, and in `backbone` "
+                    f"{', '.join(_OF_STAGES_BACKBONE)}."
+                )
+                raise ValueError(msg)
+        if "steps" in settings if is_last else "steps" not in settings:
+            msg = (
+                f"{where}: every stage but the last says its `steps`; the last one "
+                f"takes what remains of steps={self.steps}. Received: {dict(stage)!r}"
+            )
+            raise ValueError(msg)
+        share = settings.get("steps")
+        if isinstance(share, float):
+            if not 0 < share < 1:
+                msg = f"{where}: a share of the steps is between 0 and 1. "
+                raise ValueError(f"{msg}Received: steps={share}")
+            rows = max(1, round(share * self.steps / self.log_every))
+            settings["steps"] = rows * self.log_every
+        return settings | {"backbone": {**self.backbone, **backbone}}
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Examples that pass through the model at once, on all devices together."""
+        return self.batch_size // self.accumulation_steps
+
+    @property
+    def num_warmup_steps(self) -> int:
+        """Updates until the peak of the learning rate."""
+        if self.warmup_steps is None:
+            return max(1, self.steps // 20)
+        return self.warmup_steps
+
+    @property
+    def peak_learning_rate(self) -> float:
+        """The highest learning rate."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        if self.optimizer == "lamb":
+            return float(0.00176 * (self.batch_size / 4096) ** 0.5)
+        return float(min(1e-3, 0.25 / self.backbone_arguments["hidden_dim"]))
+
+    @property
+    def masking_rates(self) -> MaskingRates:
+        """The rates of masking."""
+        return MaskingRates(
+            selection=self.masked,
+            mask_token=self.mask_token,
+            random_token=self.random_token,
+            max_ngram=self.max_ngram,
+        )
+
+    @property
+    def backbone_arguments(self) -> dict[str, Any]:
+        """Arguments of `AlbertBackbone`, except those that depend on the data."""
+        size = MODEL_SIZES[self.size]
+        return {
+            **(size if self.preset is None else backbone_of_preset(self.preset)),
+            **self.backbone,
+            "remat": self.remat,
+            "unroll": self.unroll,
+            "seed": self.seed,
+            "dtype": self.precision,
+        }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a file of settings."""
+    text = path.read_bytes()
+    try:
+        if path.suffix.lower() == ".json":
+            read = json.loads(text)
+        else:
+            read = tomllib.loads(text.decode("utf-8"))
+    except ValueError as error:
+        msg = f"{path} is no TOML, nor JSON under a name that ends in .json: {error}"
+        raise ValueError(msg) from error
+    if not isinstance(read, dict):
+        msg = f"{path} holds {type(read).__name__}. Write names and values of settings."
+        raise ValueError(msg)
+    return read

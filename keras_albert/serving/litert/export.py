@@ -1,0 +1,107 @@
+"""The LiteRT export, from any backend."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any, Literal
+
+from keras_albert.serving.explain_os_errors import explained_errors
+from keras_albert.serving.exportable_tasks import check_is_served
+from keras_albert.serving.float_task import float_task
+from keras_albert.serving.model_description import describe_model
+from keras_albert.serving.tensorflow_process import run_in_tensorflow
+from keras_albert.utils.arguments import check_positive
+from keras_albert.utils.atomic_file import atomic_file, check_new_file
+from keras_albert.utils.packages import check_packages
+from keras_albert.utils.temporary import temporary_directory
+
+_QUANTIZATIONS = (None, "dynamic_int8", "fp16")
+
+
+def export_litert(
+    task: Any,
+    path: Path,
+    sequence_length: int | None = None,
+    quantize: Literal["dynamic_int8", "fp16"] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a model for LiteRT (TensorFlow Lite), for phones and small devices.
+
+    It takes int32 ids from the preprocessor and returns numbers, under the same names
+    as the ONNX export. Every backend writes the same file, in a process with the
+    TensorFlow backend: LiteRT's built-in operations only, each weight stored once, the
+    layers as a loop.
+
+    The file is also a zip archive, as LiteRT's tools expect: `metadata.json` contains
+    the task, its labels, the longest row and versions, and `labels.txt` the classes,
+    one per line. `zipfile` and `unzip` read both.
+
+    Args:
+        task: A task.
+        path: Path. The file.
+        sequence_length: int. Tokens in a row, for devices that need fixed shapes;
+            shorter rows are padded. Defaults to `None`, rows of any length. The number
+            of rows is variable in any case.
+        quantize: `"dynamic_int8"` stores matrices in int8, a quarter of the size, and
+            rounds activations for each multiplication, row by row. `"fp16"` stores
+            weights in float16, half the size, and computes in float32. Defaults to
+            `None`.
+        overwrite: bool. Whether to replace an existing file. Defaults to `False`.
+
+    Returns:
+        The path.
+
+    Raises:
+        ImportError: If TensorFlow is not installed.
+        FileExistsError: If the file exists and `overwrite` is `False`.
+        IsADirectoryError: If `path` is a directory.
+        OSError: If the file cannot be written.
+        ValueError: If an argument is invalid, or the task cannot be exported or is
+            quantized to a type other than int8.
+        RuntimeError: If the other process failed; the message contains the end of its
+            error output.
+    """
+    _check_arguments(task, sequence_length, quantize)
+    check_is_served(task)
+    check_new_file(path, overwrite)
+    check_packages("The LiteRT export", "tensorflow", "tensorflow")
+    options = json.dumps({"sequence_length": sequence_length, "quantize": quantize})
+    described = describe_model(task, "tokens")
+    described |= {"sequence_length": sequence_length, "quantize": quantize}
+    with (
+        explained_errors(path),
+        atomic_file(path) as partial,
+        temporary_directory(path) as preset,
+    ):
+        float_task(task).save_to_preset(preset)
+        program = "keras_albert.serving.litert.write"
+        run_in_tensorflow("LiteRT model", program, str(preset), str(partial), options)
+        # Appended after the model, where runtimes ignore it.
+        with zipfile.ZipFile(partial, "a") as archive:
+            text = json.dumps(described, indent=2, ensure_ascii=False)
+            archive.writestr("metadata.json", text + "\n")
+            labels = "".join(f"{name}\n" for name in described.get("labels", ()))
+            if labels:
+                archive.writestr("labels.txt", labels)
+    return path
+
+
+def _check_arguments(
+    task: Any, sequence_length: int | None, quantize: str | None
+) -> None:
+    if quantize not in _QUANTIZATIONS:
+        msg = (
+            "`quantize` is None, 'dynamic_int8' or 'fp16'. Received: "
+            f"quantize={quantize!r}"
+        )
+        raise ValueError(msg)
+    if sequence_length is None:
+        return
+    check_positive(sequence_length=sequence_length)
+    longest = task.backbone.max_sequence_length
+    if sequence_length > longest:
+        msg = (
+            f"The model reads rows of at most {longest} tokens. Received: "
+            f"sequence_length={sequence_length}"
+        )
+        raise ValueError(msg)

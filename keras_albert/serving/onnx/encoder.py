@@ -1,0 +1,81 @@
+"""ALBERT's backbone as an ONNX graph, with unrolled layers and shared weights."""
+
+import math
+from typing import Any
+
+from keras_albert.layers.activations import get_activation
+from keras_albert.serving.onnx.builder import OnnxBuilder
+
+# The attention bias of padding; finite, so that a row of only padding gives no NaN.
+_HIDDEN = -1e9
+
+
+def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
+    """Run the backbone without its pooler.
+
+    Args:
+        builder: The graph.
+        backbone: An `AlbertBackbone`.
+        ids: `token_ids`, `segment_ids` and `padding_mask`, integers `(rows, length)`.
+
+    Returns:
+        The `sequence_output`, `(rows, length, hidden_dim)`.
+    """
+    x = _embed(builder, backbone.embedding, ids)
+    is_real = builder.cast(ids["padding_mask"], "bool")
+    bias = builder.op.Where(is_real, 0.0, _HIDDEN)
+    # For all heads and all queries: `(rows, 1, 1, length)`.
+    bias = builder.op.Unsqueeze(bias, [1, 2])
+    encoder = backbone.encoder
+    activation = get_activation(backbone.activation)
+    for layer in range(encoder.num_layers):
+        for block in encoder.group_blocks(encoder.group_of(layer)):
+            x = _run_block(builder, block, x, bias, activation)
+    return x
+
+
+def pool(builder: OnnxBuilder, backbone: Any, sequence: Any) -> Any:
+    """Run the pooler: return the `pooled_output` of a `sequence_output`."""
+    first = builder.op.Gather(sequence, backbone.cls_token_index, axis=1)
+    return builder.dense(backbone.pooler, first)
+
+
+def _embed(builder: OnnxBuilder, layer: Any, ids: dict[str, Any]) -> Any:
+    op = builder.op
+    tokens = builder.embed(layer.token_embedding, ids["token_ids"])
+    positions = builder.weight(layer.position_embedding.position_embeddings)
+    # For a row that is too long, the lookup of positions fails in the runtime.
+    length = op.Squeeze(builder.size(ids["token_ids"], 1))
+    positions = op.Gather(positions, op.Range(0, length, 1))
+    segments = builder.embed(layer.segment_embedding, ids["segment_ids"])
+    x = op.Add(op.Add(tokens, positions), segments)
+    x = builder.layer_norm(layer.layer_norm, x)
+    return x if layer.projection is None else builder.dense(layer.projection, x)
+
+
+def _run_block(
+    builder: OnnxBuilder, block: Any, x: Any, bias: Any, activation: Any
+) -> Any:
+    attended = builder.op.Add(x, _attend(builder, block, x, bias))
+    attended = builder.layer_norm(block.attention_layer_norm, attended)
+    inner = builder.dense(block.feedforward_intermediate, attended)
+    inner = builder.dense(block.feedforward_output, builder.activate(activation, inner))
+    inner = builder.op.Add(attended, inner)
+    return builder.layer_norm(block.feedforward_layer_norm, inner)
+
+
+def _attend(builder: OnnxBuilder, block: Any, x: Any, bias: Any) -> Any:
+    op = builder.op
+    width = block.query.units
+    head_dim = width // block.num_heads
+
+    def split(layer: Any, *order: int) -> Any:
+        heads = op.Reshape(builder.dense(layer, x), [0, 0, block.num_heads, head_dim])
+        return op.Transpose(heads, perm=order)
+
+    query, value = split(block.query, 0, 2, 1, 3), split(block.value, 0, 2, 1, 3)
+    key = split(block.key, 0, 2, 3, 1)
+    scores = op.MatMul(op.Mul(query, 1 / math.sqrt(head_dim)), key)
+    mixed = op.MatMul(op.Softmax(op.Add(scores, bias), axis=-1), value)
+    mixed = op.Reshape(op.Transpose(mixed, perm=[0, 2, 1, 3]), [0, 0, width])
+    return builder.dense(block.attention_output, mixed)

@@ -1,0 +1,106 @@
+"""The ONNX export, from any backend."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from keras_albert.serving.explain_os_errors import explained_errors
+from keras_albert.serving.exportable_tasks import check_is_served, check_tokenizer
+from keras_albert.serving.model_description import describe_model
+from keras_albert.tasks.classification.model import AlbertClassifier
+from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
+from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.utils.atomic_file import atomic_file, check_new_file
+from keras_albert.utils.packages import check_packages
+
+_KNOWS_PAIRS = (AlbertClassifier, AlbertMaskedLM, AlbertTextEmbedder)
+
+
+def export_onnx(
+    task: Any,
+    path: Path,
+    inputs: Literal["tokens", "text"] = "tokens",
+    pairs: bool = False,
+    quantize: Literal["int8"] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a model for ONNX Runtime, OpenVINO and others.
+
+    The graph is built from the weights, so that every backend writes the same one, for
+    any number of rows of any length, with unrolled layers and each weight stored once.
+    The metadata contains the task, the labels, the vocabulary size, the longest row and
+    versions.
+
+    Args:
+        task: A task.
+        path: Path. The file.
+        inputs: string. `"tokens"`: int32 ids from the preprocessor, with numeric
+            outputs, for any runtime. `"text"`: strings, tokenized in the graph; the
+            serving program needs onnxruntime-extensions, and must not load TensorFlow,
+            which contains another SentencePiece. Long documents are split into rows
+            that run in batches. Defaults to `"tokens"`.
+        pairs: bool. Whether the model takes a second text, `text_pair`, beside `text`:
+            for a classifier, a masked language model, or an embedder, which then
+            returns the similarity. Defaults to `False`.
+        quantize: `"int8"` stores matrices in int8 and multiplies in int8: a quarter of
+            the size, faster on CPUs. Activations are rounded by the range of the whole
+            batch (for documents, of a batch of windows), so that a row's result depends
+            slightly on the others. Defaults to `None`, float32.
+        overwrite: bool. Whether to replace an existing file. Defaults to `False`.
+
+    Returns:
+        The path.
+
+    Raises:
+        ImportError: If onnx or onnxscript is not installed.
+        FileExistsError: If the file exists and `overwrite` is `False`.
+        IsADirectoryError: If `path` is a directory.
+        OSError: If the file cannot be written.
+        ValueError: If an argument is invalid, or the task cannot be exported, has an
+            activation that ONNX lacks, or has no preprocessor for texts.
+    """
+    _check_arguments(task, inputs, pairs, quantize)
+    check_is_served(task)
+    check_new_file(path, overwrite)
+    check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
+    build = import_module("keras_albert.serving.onnx.build_model").build_onnx_model
+    # The path is tried first, so that errors appear before any work is done.
+    with explained_errors(path), atomic_file(path) as partial:
+        described = _describe(task, inputs)
+        partial.write_bytes(build(task, inputs, pairs, quantize == "int8", described))
+    return path
+
+
+def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) -> None:
+    if inputs not in ("tokens", "text"):
+        msg = f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}"
+        raise ValueError(msg)
+    if quantize not in (None, "int8"):
+        msg = f"`quantize` is None or 'int8'. Received: quantize={quantize!r}"
+        raise ValueError(msg)
+    if pairs and inputs != "text":
+        msg = 'Ids hold pairs as they are. Leave out `pairs`, or pass inputs="text".'
+        raise ValueError(msg)
+    if pairs and not isinstance(task, _KNOWS_PAIRS):
+        msg = (
+            f"{type(task).__name__} has its texts by other names, and no choice of "
+            "pairs. Leave out `pairs`."
+        )
+        raise ValueError(msg)
+    if inputs == "text" and task.preprocessor is None:
+        msg = (
+            "A model that takes texts has its preprocessor inside, and this one has "
+            'none. Build it with one, or export it with inputs="tokens".'
+        )
+        raise ValueError(msg)
+    if inputs == "text":
+        check_tokenizer(task)
+
+
+def _describe(task: Any, inputs: str) -> dict[str, str]:
+    """Return the description as strings, the only type of metadata in ONNX."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in describe_model(task, inputs).items()
+    }

@@ -1,0 +1,1 @@
+"""ONNX graphs from strings to predictions, one per task."""

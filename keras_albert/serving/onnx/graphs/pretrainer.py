@@ -1,0 +1,44 @@
+"""The ONNX graph of a pretraining model."""
+
+from typing import Any, ClassVar
+
+from keras_albert.serving.onnx.encoder import pool
+from keras_albert.serving.onnx.graphs.masked_lm import OnnxMaskedLM
+
+
+class OnnxPretrainer(OnnxMaskedLM):
+    """The graph of an `AlbertPretrainer`.
+
+    With ids and `mask_positions`, the outputs are the logits `masked_lm` and
+    `sentence_order`. With `text` and `text_pair`, the output is `score`, `(batch,)`,
+    the probability that the second text follows the first.
+    """
+
+    text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": (), "text_pair": ()}
+
+    def run(self, ids: dict[str, Any]) -> dict[str, Any]:
+        """Compute the outputs of `predict`."""
+        sequence = self.encode(ids)
+        return {
+            "masked_lm": self.score_positions(sequence, ids["mask_positions"]),
+            "sentence_order": self._score_order(sequence),
+        }
+
+    def _score_order(self, sequence: Any) -> Any:
+        pooled = pool(self.builder, self.task.backbone, sequence)
+        head = self.task.sentence_order_head
+        return self.builder.dense(head, pooled, keep_float=True)
+
+    def answer_tokens(self, outputs: dict[str, Any]) -> None:
+        """Add the outputs of logits."""
+        size = self.task.backbone.vocabulary_size
+        logits = outputs["masked_lm"]
+        self.builder.output("masked_lm", logits, "batch", "slots", size)
+        order = outputs["sentence_order"]
+        self.builder.output("sentence_order", order, "batch", 2)
+
+    def answer_texts(self, *columns: Any) -> None:
+        """Add the probability that the second text follows the first."""
+        logits = self._score_order(self.encode(self.pack(*columns)))
+        chances = self.op.Softmax(logits, axis=-1)
+        self.builder.output("score", self.op.Gather(chances, 0, axis=1), "batch")

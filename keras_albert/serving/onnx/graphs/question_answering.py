@@ -1,0 +1,185 @@
+"""The ONNX graph of a question answerer."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keras_albert.layers.span_mask import MASKED_LOGIT
+from keras_albert.serving.onnx.graphs.base import OnnxTask
+from keras_albert.serving.onnx.run_in_batches import run_in_parts
+from keras_albert.serving.onnx.span_search import IMPOSSIBLE, search_spans
+from keras_albert.serving.onnx.windows import OnnxWindows
+from keras_albert.serving.onnx.words import OnnxCharacters
+
+
+class OnnxQuestionAnswerer(OnnxTask):
+    """The graph of an `AlbertQuestionAnswerer`.
+
+    With ids, the outputs are `start_logits` and `end_logits`, `(batch, length)`. The
+    conditional head's `end_logits` are `(batch, starts, length)`, for the row's most
+    likely starts, and it also returns `answerability`, `(batch, 1)`. With `question`
+    and `context`, of any length, the outputs are `score`, a probability, `start` and
+    `end`, in characters of the context, each `(batch,)`, as in `answer`. "No answer" is
+    from 0 to 0, also for a blank context.
+    """
+
+    text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"question": (), "context": ()}
+
+    def run(self, ids: dict[str, Any]) -> dict[str, Any]:
+        """Compute the outputs of `predict`."""
+        op, task = self.op, self.task
+        sequence, mask = self.encode(ids), self._span_mask(ids)
+        if task.head == "conditional":
+            return self._run_conditional(task.span_head, sequence, mask)
+        logits = self.builder.dense(task.span_logits, sequence, keep_float=True)
+        return {
+            name: op.Where(mask, op.Gather(logits, column, axis=-1), MASKED_LOGIT)
+            for column, name in enumerate(("start_logits", "end_logits"))
+        }
+
+    def _span_mask(self, ids: dict[str, Any]) -> Any:
+        """Implement `span_mask`."""
+        op = self.op
+        mask, segments = ids["padding_mask"], ids["segment_ids"]
+        follows = op.Pad(op.Slice(mask, [1], [2**31], [1]), [0, 0, 0, 1], 0)
+        in_context = op.And(op.Equal(segments, 1), op.Equal(follows, 1))
+        length = op.Squeeze(self.builder.size(mask, 1))
+        return op.Or(in_context, op.Equal(op.Range(0, length, 1), 0))
+
+    def _run_conditional(self, head: Any, x: Any, mask: Any) -> dict[str, Any]:
+        """Run a `ConditionalSpanHead` for the most likely starts."""
+        op, builder = self.op, self.builder
+        start = op.Squeeze(builder.dense(head.start, x, keep_float=True), [-1])
+        start = op.Where(mask, start, MASKED_LOGIT)
+        starts = self.likeliest(start)
+        width = self.task.backbone.hidden_dim
+        where = op.Expand(op.Unsqueeze(starts, [-1]), [1, 1, width])
+        features = op.GatherElements(x, where, axis=1)
+        # Combine each token with each start.
+        tokens, features = op.Unsqueeze(x, [1]), op.Unsqueeze(features, [2])
+        of_tokens, of_starts = builder.dense_halves(head.end_dense, tokens, features)
+        hidden = builder.activate(
+            head.end_dense.activation, op.Add(of_tokens, of_starts)
+        )
+        hidden = builder.layer_norm(head.end_layer_norm, hidden)
+        end = op.Squeeze(builder.dense(head.end, hidden, keep_float=True), [-1])
+        weights = op.Unsqueeze(op.Softmax(start, axis=-1), [1])
+        expected = op.Squeeze(op.MatMul(weights, x), [1])
+        both = op.Concat(expected, op.Gather(x, 0, axis=1), axis=-1)
+        both = builder.dense(head.answerability_dense, both)
+        return {
+            "start_logits": start,
+            "end_logits": op.Where(op.Unsqueeze(mask, [1]), end, MASKED_LOGIT),
+            "answerability": builder.dense(head.answerability, both, keep_float=True),
+        }
+
+    def likeliest(self, start_logits: Any) -> Any:
+        """Return the most likely starts, as `fill_starts` does when none are passed."""
+        op = self.op
+        length = self.builder.size(start_logits, 1)
+        count = op.Min(length, [self.task.start_n_top])
+        _, order = op.TopK(start_logits, count, axis=1, _outputs=2)
+        # A row may have fewer positions than starts; the last start repeats.
+        rank = op.Min(list(range(self.task.start_n_top)), op.Sub(count, 1))
+        return op.Gather(order, rank, axis=1)
+
+    def answer_tokens(self, outputs: dict[str, Any]) -> None:
+        """Add the outputs of logits."""
+        is_conditional = self.task.head == "conditional"
+        starts = (self.task.start_n_top,) if is_conditional else ()
+        self.builder.output("start_logits", outputs["start_logits"], "batch", "length")
+        ends = outputs["end_logits"]
+        self.builder.output("end_logits", ends, "batch", *starts, "length")
+        if is_conditional:
+            logit = outputs["answerability"]
+            self.builder.output("answerability", logit, "batch", 1)
+
+    def answer_texts(self, *columns: Any) -> None:
+        """Find the answers, and add their outputs."""
+        op, builder, texts = self.op, self.builder, self.texts
+        questions, contexts = columns
+        # All texts in one column, so that the graph contains the vocabulary once.
+        both = builder.join(columns, 0)
+        (pieces,) = texts.tokenize(both)
+        characters = OnnxCharacters(texts, both)
+        first, last = characters.spans(pieces)
+        asked, read = texts.split(pieces, *columns)
+        windows, offsets, packed = self._windows(asked, read)
+        outputs = run_in_parts(self, packed)
+        length = op.Squeeze(builder.size(packed["token_ids"], 1))
+        token, is_owned = windows.places(offsets, length)
+        starts, scores, null = search_spans(self, outputs, is_owned)
+
+        # A piece that is a blank, or half a character, has no text. An extra token
+        # keeps the tensors non-empty if there are no texts.
+        first, last = (op.Concat(x, [0], axis=0) for x in (first, last))
+        token = op.GatherElements(token, starts, axis=1)
+        width = op.Shape(scores, start=2)
+        ends = op.Add(op.Unsqueeze(token, [2]), op.Range(0, op.Squeeze(width), 1))
+        ends = op.Min(ends, op.Sub(op.Size(last), 1))
+        has_text = op.Greater(
+            op.Gather(last, ends), op.Unsqueeze(op.Gather(first, token), [2])
+        )
+        scores = op.Where(has_text, scores, -np.inf)
+
+        # The best span of each window, then the best window of each question.
+        scores, begins, ends = (
+            op.Flatten(op.Expand(x, op.Shape(scores)), axis=1)
+            for x in (scores, op.Unsqueeze(token, [2]), ends)
+        )
+        found, place = op.TopK(scores, [1], _outputs=2)
+        begins, ends = (op.GatherElements(x, place, axis=1) for x in (begins, ends))
+        found, begins, ends = (op.Squeeze(x, [1]) for x in (found, begins, ends))
+        best = self._reduce(found, windows.documents, questions, "max", -np.inf)
+        number = texts.positions(found)
+        is_best = op.Equal(found, op.Gather(best, windows.documents))
+        most = op.Squeeze(builder.size(found, 0))
+        number = op.Where(is_best, number, most)
+        window = self._reduce(number, windows.documents, questions, "min", 2**31)
+        null = self._reduce(null, windows.documents, questions, "min", np.inf)
+        rows = op.Add(texts.positions(contexts), op.Size(questions))
+        start, end = (
+            characters.in_text(rows, op.Gather(spans, op.Gather(tokens, window)))
+            for spans, tokens in ((first, begins), (last, ends))
+        )
+        self._choose(start, end, best, null)
+
+    def _windows(self, asked: Any, read: Any) -> tuple[OnnxWindows, Any, Any]:
+        """Pack questions with windows of their contexts, as `SpanWindows` does."""
+        op, preprocessor = self.op, self.task.preprocessor
+        budget = preprocessor.max_length - 3
+        longest = min(preprocessor.max_query_length, budget // 2)
+        kept = op.Min(asked.lengths, longest)
+        room = op.Sub(budget, kept)
+        stride = op.Min(room, preprocessor.doc_stride)
+        windows = OnnxWindows(self.texts, read, room, stride)
+        begins, lengths = (
+            op.Gather(x, windows.documents) for x in (asked.begins, kept)
+        )
+        asked = replace(asked, begins=begins, lengths=lengths)
+        packed = self.texts.pack([asked, windows.pieces])
+        return windows, op.Add(lengths, 2), packed
+
+    def _reduce(
+        self, values: Any, documents: Any, column: Any, how: str, nothing: Any
+    ) -> Any:
+        """Return the largest or smallest value of each question's windows."""
+        op = self.op
+        nothing = op.CastLike(nothing, values)
+        start = op.Expand(nothing, self.builder.size(column, 0))
+        return op.ScatterElements(start, documents, values, reduction=how)
+
+    def _choose(self, start: Any, end: Any, best: Any, null: Any) -> None:
+        """Add the outputs; "no answer" above the threshold or without a span."""
+        op, task = self.op, self.task
+        is_found = op.Greater(best, IMPOSSIBLE)
+        is_conditional = task.head == "conditional"
+        chance = op.Sigmoid(null) if is_conditional else op.Exp(null)
+        if task.null_threshold is not None:
+            odds = null if is_conditional else op.Sub(null, best)
+            is_found = op.And(is_found, op.LessOrEqual(odds, task.null_threshold))
+        score = op.Where(is_found, op.Exp(best), chance)
+        self.builder.output("score", score, "batch")
+        for name, place in (("start", start), ("end", end)):
+            self.builder.output(name, op.Where(is_found, place, 0), "batch")

@@ -1,0 +1,54 @@
+"""The ONNX graph of a text embedder."""
+
+from typing import Any
+
+import keras
+
+from keras_albert.serving.onnx.graphs.base import OnnxTask
+
+
+class OnnxTextEmbedder(OnnxTask):
+    """The graph of an `AlbertTextEmbedder`: `embedding`, `(batch, width)`.
+
+    With `text` and `text_pair`, the output is `similarity`, `(batch,)`, the cosine.
+    """
+
+    def run(self, ids: dict[str, Any]) -> Any:
+        """Compute the outputs of `predict`."""
+        op = self.op
+        vectors = self._pool(self.encode(ids), ids["padding_mask"])
+        if not self.task.normalize:
+            return vectors
+        # As in Keras, the minimum prevents division by zero.
+        length = op.ReduceL2(vectors, [1])
+        return op.Div(vectors, op.Max(length, keras.config.epsilon()))
+
+    def _pool(self, sequence: Any, padding_mask: Any) -> Any:
+        op, mode = self.op, self.task.pooling_mode
+        if mode == "cls":
+            return op.Gather(sequence, 0, axis=1)
+        is_real = op.Unsqueeze(self.builder.cast(padding_mask, "bool"), [-1])
+        if mode == "max":
+            return op.ReduceMax(op.Where(is_real, sequence, -1e9), [1], keepdims=0)
+        total = op.ReduceSum(op.Where(is_real, sequence, 0.0), [1], keepdims=0)
+        count = op.ReduceSum(self.builder.cast(is_real, "float32"), [1], keepdims=0)
+        return op.Div(total, op.Max(count, 1.0))
+
+    def answer_tokens(self, outputs: Any) -> None:
+        """Add the output of vectors."""
+        width = self.task.backbone.hidden_dim
+        self.builder.output("embedding", outputs, "batch", width)
+
+    def answer_texts(self, *columns: Any) -> None:
+        """Add the vectors of texts, or the similarities of pairs."""
+        if len(columns) == 1:
+            self.answer_tokens(self.run(self.pack(*columns)))
+            return
+        op = self.op
+        # Each text is embedded independently, in a separate row.
+        vectors = self.run(self.pack(self.builder.join(columns, 0)))
+        vectors = op.Div(vectors, op.Max(op.ReduceL2(vectors, [1]), 1e-7))
+        sizes = op.Concat(*(op.Shape(column) for column in columns), axis=0)
+        first, second = op.Split(vectors, sizes, _outputs=2)
+        cosine = op.ReduceSum(op.Mul(first, second), [1], keepdims=0)
+        self.builder.output("similarity", cosine, "batch")

@@ -1,0 +1,132 @@
+"""The TensorFlow SavedModel export, from any backend."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_albert.serving.explain_os_errors import explained_errors
+from keras_albert.serving.exportable_tasks import check_is_served, check_tokenizer
+from keras_albert.serving.model_description import describe_model
+from keras_albert.serving.saved_model.options import saved_model_options
+from keras_albert.serving.saved_model.versions import served_versions
+from keras_albert.serving.tensorflow_process import run_in_tensorflow
+from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.packages import check_packages
+from keras_albert.utils.temporary import temporary_directory
+
+
+def export_saved_model(
+    task: Any,
+    path: Path,
+    version: int | None = None,
+    max_length: int | None = None,
+    top_k: int | None = None,
+) -> Path:
+    """Write a SavedModel that takes strings, as a version for TensorFlow Serving.
+
+    The export is the same for every backend: a separate process with the TensorFlow
+    backend loads the weights and writes the graph. The graph contains only core and
+    tensorflow-text operations, stores each weight once, and runs in programs without
+    Keras or this package.
+
+    A version is a directory whose name is a number. It appears in one step, when it is
+    complete, so that a server watching `path` can load it. Its `assets.extra` contains
+    the signatures and the origin of the model (`manifest.json`), the class names
+    (`labels.txt`), and the server's warm-up requests.
+
+    Args:
+        task: A task with a preprocessor.
+        path: Path. The directory of the model's versions.
+        version: int. The version to write, 0 or higher; it must be new. Defaults to
+            `None`, the highest existing version plus one.
+        max_length: int. Maximum number of tokens in a row: a batch is padded to its
+            longest text, up to this length. Defaults to `None`, the preprocessor's
+            value.
+        top_k: int. For a classifier: also return `top_k_labels` and `top_k_scores` of
+            this many classes. For a masked language model: the number of tokens for
+            each mask. Defaults to `None`: no such outputs, and 5 tokens.
+
+    Returns:
+        The directory of the version, `path/1` for the first.
+
+    Raises:
+        ImportError: If TensorFlow or tensorflow-text is not installed.
+        FileExistsError: If the version exists.
+        NotADirectoryError: If `path` is a file.
+        OSError: If the version cannot be written.
+        ValueError: If the task has no preprocessor or cannot be exported, an option
+            does not fit it, or the version is not valid for a server.
+        RuntimeError: If the other process failed; the message contains the end of its
+            error output.
+    """
+    check_is_served(task)
+    if task.preprocessor is None:
+        msg = (
+            "A served model takes strings, and this one has no preprocessor. Build it "
+            "with one before you export it."
+        )
+        raise ValueError(msg)
+    check_tokenizer(task)
+    options: dict[str, Any] = saved_model_options(task, max_length, top_k)
+    check_packages(
+        "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"
+    )
+    manifest = describe_model(task, "text") | options
+    manifest["trained"] = _describe_training(task)
+    options["manifest"] = manifest
+    target = path / str(_choose_version(path, version))
+    with (
+        explained_errors(target),
+        atomic_directory(target) as directory,
+        temporary_directory(target) as preset,
+    ):
+        task.save_to_preset(preset)
+        program = "keras_albert.serving.saved_model.write"
+        arguments = (str(preset), str(directory), json.dumps(options))
+        run_in_tensorflow("SavedModel", program, *arguments)
+        # Another process may have written this version; files of both must not mix.
+        _check_new_version(target)
+    return target
+
+
+def _describe_training(task: Any) -> dict[str, Any]:
+    """Describe a task's training; a loaded task has a different optimizer."""
+    described = {
+        "backend": keras.config.backend(),
+        "dtype": task.backbone.dtype_policy.name,
+        "from_loaded_weights": task.backbone.pretrained,
+    }
+    optimizer = getattr(task, "optimizer", None)
+    if optimizer is not None:
+        steps = int(keras.ops.convert_to_numpy(optimizer.iterations))
+        if steps:
+            described |= {"optimizer": optimizer.name, "steps": steps}
+    return described
+
+
+def _choose_version(path: Path, version: int | None) -> int:
+    if path.exists() and not path.is_dir():
+        msg = f"{path} is a file, and a directory is to be written. Name another path."
+        raise NotADirectoryError(msg)
+    versions = served_versions(path)
+    if version is None:
+        return max(versions, default=0) + 1
+    if type(version) is not int or not 0 <= version < 2**63:
+        msg = (
+            "`version` is a whole number, at least 0, that 64 bits hold, as a server "
+            f"reads it. Received: version={version!r}"
+        )
+        raise ValueError(msg)
+    _check_new_version(versions.get(version, path / str(version)))
+    return version
+
+
+def _check_new_version(target: Path) -> None:
+    if target.exists():
+        msg = (
+            f"{target} is there, and a server may be using it. Leave out `version` to "
+            "write the next one."
+        )
+        raise FileExistsError(msg)

@@ -1,0 +1,1 @@
+"""TensorFlow graphs from strings to predictions, one per task."""

@@ -1,0 +1,196 @@
+"""The base class of all served TensorFlow graphs."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
+from keras_albert.text.packing.pack_in_graph import pack_in_graph
+from keras_albert.text.tokenizer.graph_vocabulary import graph_vocabulary
+
+# A server pads strings with "", and numbers with zero.
+_NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
+
+
+class TaskGraph:
+    """A task as TensorFlow functions from strings to predictions.
+
+    Subclasses define the functions (`signatures`). Every output is an int32, float32 or
+    string tensor with the batch as its first axis, as required by servers that combine
+    requests into batches.
+
+    Args:
+        task: A task of the TensorFlow backend, with a preprocessor.
+        top_k: int or `None`. How many of the most likely results to return, for tasks
+            that return them. Defaults to `None`, the default of the subclass.
+    """
+
+    def __init__(self, task: Any, top_k: int | None = None) -> None:
+        self.task = task
+        self.top_k = top_k
+        self.preprocessor = task.preprocessor
+        self.special = task.preprocessor.special_ids
+        self.tokenizer = tf_text.SentencepieceTokenizer(
+            model=graph_vocabulary(task.preprocessor.tokenizer.proto),
+            out_type=tf.int32,
+        )
+        # Everything to save beside the functions. Saving the Keras model itself would
+        # write each weight twice.
+        self.module = tf.Module()
+        self.module.weights = [variable.value for variable in task.variables]
+        self.module.tokenizer = self.tokenizer
+
+    def signatures(self) -> dict[str, Any]:
+        """Return the served functions by name."""
+        raise NotImplementedError
+
+    def run(self, inputs: dict[str, Any]) -> Any:
+        """Run the model."""
+        return self.task(inputs, training=False)
+
+    def pack(self, *texts: Any) -> dict[str, Any]:
+        """Pack each text or pair into a row, padded to the longest."""
+        return pack_in_graph(
+            tuple(self.tokenizer.tokenize(text) for text in texts),
+            self.special,
+            self.preprocessor.max_length,
+            getattr(self.preprocessor, "truncate", "round_robin"),
+        )
+
+    def tokens_signature(
+        self, answer: Callable[[dict[str, Any]], dict[str, Any]], rank: int = 2
+    ) -> Any:
+        """Make the served function that takes ids instead of strings.
+
+        Args:
+            answer: A function from the model's inputs to the outputs.
+            rank: int. Rank of the ids, with tokens on the last axis. Defaults to `2`.
+
+        Returns:
+            A function of `token_ids`, `segment_ids` and `padding_mask`.
+        """
+        specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in ID_NAMES]
+
+        def serve_tokens(
+            token_ids: Any, segment_ids: Any, padding_mask: Any
+        ) -> dict[str, Any]:
+            token_ids, segment_ids, padding_mask = check_rows(
+                (token_ids, segment_ids, padding_mask), specs
+            )
+            fits = tf.debugging.assert_less_equal(
+                tf.shape(token_ids)[-1],
+                self.task.backbone.max_sequence_length,
+                "`token_ids` has more tokens than the model reads. Truncate its rows.",
+            )
+            known = [
+                check_ids(token_ids, "token_ids", self.task.backbone.vocabulary_size),
+                check_ids(segment_ids, "segment_ids", self.task.backbone.num_segments),
+            ]
+            # Otherwise an operation of the model may fail first, with a less clear
+            # message.
+            with tf.control_dependencies([fits, *known]):
+                token_ids = tf.identity(token_ids)
+            # A server pads a ragged batch with each row's first element, so that the
+            # padded part of the mask is 1.
+            is_real = tf.cast(token_ids != self.special.pad, tf.int32)
+            return answer(
+                {
+                    "token_ids": token_ids,
+                    "segment_ids": segment_ids,
+                    "padding_mask": is_real * padding_mask,
+                }
+            )
+
+        return tf.function(serve_tokens, input_signature=specs)
+
+
+def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any:
+    """Make a served function from a function of strings.
+
+    Args:
+        function: From string tensors to a dict of outputs.
+        **ranks: For each argument its rank, including the batch.
+
+    Returns:
+        The served function.
+    """
+    specs = [
+        tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
+    ]
+
+    @functools.wraps(function)
+    def serve(*texts: Any) -> dict[str, Any]:
+        return function(*check_rows(texts, specs))
+
+    return tf.function(serve, input_signature=specs)
+
+
+def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+    """Check at run time that tensors have the right rank and equal numbers of rows.
+
+    A server checks dtypes only, and some operations of tensorflow-text read beyond the
+    end of a shorter input, which crashes the process.
+
+    Args:
+        tensors: Sequence of tensors.
+        specs: Sequence of `tf.TensorSpec`, one for each.
+
+    Returns:
+        The checked tensors, to be used instead of the originals.
+    """
+    tensors = [
+        tf.ensure_shape(tensor, spec.shape)
+        for tensor, spec in zip(tensors, specs, strict=True)
+    ]
+    counts = [tf.shape(tensor)[0] for tensor in tensors]
+    names = ", ".join(f"`{spec.name}`" for spec in specs)
+    message = f"{names} have as many rows as each other."
+    alike = [
+        tf.debugging.assert_equal(count, counts[0], message) for count in counts[1:]
+    ]
+    # Otherwise later operations would not wait for the checks.
+    with tf.control_dependencies(alike):
+        return [tf.identity(tensor) for tensor in tensors]
+
+
+def check_ids(ids: Any, name: str, limit: int) -> Any:
+    """Refuse, when a request comes, ids that have no embedding: -1 reads the last one.
+
+    Args:
+        ids: int32 tensor, the batch as its first axis.
+        name: string. What the message calls it.
+        limit: int. How many ids there are.
+
+    Returns:
+        The operation that fails.
+    """
+    outside = (ids < 0) | (ids >= limit)
+    place = tf.where(outside)[:1]
+    message = f"`{name}` holds an id outside 0 to {limit - 1}. Its row and the id:"
+    found = [message, place[:, 0], tf.gather_nd(ids, place)]
+    return tf.debugging.Assert(~tf.reduce_any(outside), found)
+
+
+def rows_of(values: Any, rows: Any, count: Any) -> Any:
+    """Arrange values in rows, padded to the longest.
+
+    Args:
+        values: Tensor `(values,)`, row by row.
+        rows: Integer tensor `(values,)`. The row of each value, ascending.
+        count: Integer. The number of rows.
+
+    Returns:
+        Tensor `(count, most)`, padded with "" or 0.
+    """
+    ragged = tf.RaggedTensor.from_value_rowids(
+        values, tf.cast(rows, tf.int64), tf.cast(count, tf.int64), validate=False
+    )
+    return ragged.to_tensor(_NOTHING[values.dtype])
+
+
+def counts_of(rows: Any, count: Any) -> Any:
+    """Return the number of values in each row, int32 `(count,)`; see `rows_of`."""
+    return tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, count)

@@ -1,0 +1,82 @@
+"""The TensorFlow graph of a served masked language model."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.serving.saved_model.graphs.base import (
+    TaskGraph,
+    counts_of,
+    text_signature,
+)
+from keras_albert.serving.saved_model.graphs.masks import tokenize_masks_in_graph
+from keras_albert.text.masked_lm.word_starts import SPACE
+from keras_albert.text.packing.pack_in_graph import pack_in_graph
+
+# The default of `fill_mask`.
+_TOP_K = 5
+
+
+class MaskedLMGraph(TaskGraph):
+    """Serves an `AlbertMaskedLM`: `text` with `[MASK]` to the most likely tokens.
+
+    Outputs: `token`, `token_str` and `score`, each `(batch, masks, top_k)`, most likely
+    first, for the masks in order, padded with 0 and ""; and `count`, `(batch,)`, the
+    number of masks that the model read, which excludes masks in the truncated part of
+    a long text. `top_k` is 5 by default.
+    """
+
+    def signatures(self) -> dict[str, Any]:
+        """Return the served functions by name."""
+
+        def serve_text(text: Any) -> dict[str, Any]:
+            return self._fill(self._pack_masks(text))
+
+        def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
+            return self._fill(self._pack_masks(text, text_pair))
+
+        return {
+            "serving_default": text_signature(serve_text, text=1),
+            "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
+            "serve_tokens": self.tokens_signature(self._fill),
+        }
+
+    def _pack_masks(self, *texts: Any) -> dict[str, Any]:
+        tokenizer = self.preprocessor.tokenizer
+        return pack_in_graph(
+            tuple(
+                tokenize_masks_in_graph(self.tokenizer, tokenizer, text)
+                for text in texts
+            ),
+            self.special,
+            self.preprocessor.max_length,
+            self.preprocessor.truncate,
+        )
+
+    def _fill(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        ids = inputs["token_ids"]
+        is_mask = ids == self.preprocessor.tokenizer.mask_token_id
+        is_mask &= inputs["padding_mask"] != 0
+        at = tf.cast(tf.where(is_mask), tf.int32)
+        positions = tf.RaggedTensor.from_value_rowids(
+            at[:, 1], at[:, 0], tf.shape(ids)[0], validate=False
+        )
+        # The model needs at least one position; the extra one is removed below.
+        positions = tf.pad(positions.to_tensor(0), [[0, 0], [0, 1]])
+        outputs = self.run(inputs | {"mask_positions": positions})
+        logits = self.task.token_scores(outputs)[:, :-1]
+        count = min(self.top_k or _TOP_K, self.task.backbone.vocabulary_size)
+        scores, tokens = tf.math.top_k(tf.nn.softmax(logits), count)
+        counts = counts_of(at[:, 0], tf.shape(ids)[0])
+        is_one = tf.sequence_mask(counts, tf.shape(tokens)[1])[..., None]
+        tokenizer = self.preprocessor.tokenizer
+        names = [
+            tokenizer.id_to_token(token).replace(SPACE, " ").removeprefix(" ")
+            for token in range(tokenizer.vocabulary_size())
+        ]
+        return {
+            "token": tf.where(is_one, tokens, 0),
+            "token_str": tf.where(is_one, tf.gather(tf.constant(names), tokens), ""),
+            "score": tf.where(is_one, scores, 0.0),
+            "count": counts,
+        }

@@ -1,0 +1,47 @@
+"""The TensorFlow graph of a served text embedder."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.serving.saved_model.graphs.base import text_signature
+from keras_albert.serving.saved_model.graphs.documents import DocumentGraph
+
+
+class TextEmbedderGraph(DocumentGraph):
+    """Serves an `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`.
+
+    For `text` and `text_pair` it returns `similarity`, `(batch,)`, the cosine.
+    `serve_document` returns what `embed_documents` does with its defaults.
+    """
+
+    def signatures(self) -> dict[str, Any]:
+        """Return the served functions by name."""
+
+        def serve_text(text: Any) -> dict[str, Any]:
+            return self._embed(self.pack(text))
+
+        def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
+            # Each text is embedded independently, in a separate row.
+            both = self._embed(self.pack(tf.concat([text, text_pair], axis=0)))
+            vectors = tf.nn.l2_normalize(both["embedding"], axis=-1, epsilon=1e-14)
+            first, second = tf.split(
+                vectors, tf.stack([tf.size(text), tf.size(text_pair)])
+            )
+            return {"similarity": tf.reduce_sum(first * second, axis=-1)}
+
+        def serve_document(text: Any) -> dict[str, Any]:
+            vectors = self.run_documents(text)
+            if self.task.normalize:
+                vectors = self.task.unit_length(vectors)
+            return {"embedding": vectors}
+
+        return {
+            "serving_default": text_signature(serve_text, text=1),
+            "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
+            "serve_document": text_signature(serve_document, text=1),
+            "serve_tokens": self.tokens_signature(self._embed),
+        }
+
+    def _embed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return {"embedding": self.run(inputs)}

@@ -1,0 +1,216 @@
+"""The JSON of TensorFlow Serving's REST interface.
+
+Source: [RESTful API](https://www.tensorflow.org/tfx/serving/api_rest), "Predict API".
+A request contains its inputs in rows, `{"instances": [{"text": "a"}, ...]}`, or in
+columns, `{"inputs": {"text": ["a", ...]}}`; the response has the same form.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.serving.tensorflow_files.saved_model_file import Signature, TensorSpec
+
+_DEFAULT = "serving_default"
+
+
+class RestRequest(NamedTuple):
+    """A request.
+
+    Attributes:
+        signature: string. The name of the signature.
+        inputs: dict of names and arrays; strings are object arrays of bytes.
+        in_rows: bool. Whether the request, and so the response, is in rows.
+    """
+
+    signature: str
+    inputs: dict[str, npt.NDArray[Any]]
+    in_rows: bool
+
+
+def read_rest_request(
+    body: str | bytes,
+    signatures: Mapping[str, Signature],
+    max_rows: int | None = None,
+    max_characters: int | None = None,
+) -> RestRequest:
+    """Read the body of a request.
+
+    Args:
+        body: string or bytes. JSON.
+        signatures: The model's signatures by name.
+        max_rows: int or `None`. Maximum number of rows. Defaults to `None`, no limit.
+        max_characters: int or `None`. Maximum characters of a text, or bytes of a text
+            in base64. Defaults to `None`, no limit.
+
+    Returns:
+        `RestRequest`.
+
+    Raises:
+        ValueError: If the request is invalid or exceeds a limit; the message contains
+            the reason.
+
+    Example:
+        >>> from keras_albert.serving.verification.rest_json import read_rest_request
+        >>> from keras_albert.serving.tensorflow_files.saved_model_file import (
+        ...     Signature,
+        ...     TensorSpec,
+        ... )
+        >>> text = {"text": TensorSpec("string", (None,), "text:0")}
+        >>> signatures = {"serving_default": Signature(text, {})}
+        >>> read_rest_request('{"instances": ["a", "b"]}', signatures).inputs
+        {'text': array([b'a', b'b'], dtype=object)}
+    """
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The request is not JSON: {error}") from None
+    if (
+        not isinstance(request, dict)
+        or len({"instances", "inputs"} & set(request)) != 1
+    ):
+        msg = 'A request is an object with either "instances" or "inputs" in it.'
+        raise ValueError(msg)
+    name = request.get("signature_name") or _DEFAULT
+    if not isinstance(name, str) or name not in signatures:
+        known = ", ".join(signatures)
+        msg = f"There is no signature {name!r:.80}. The model has: {known}."
+        raise ValueError(msg)
+    specs = signatures[name].inputs
+    in_rows = "instances" in request
+    given = _columns(request["instances"], specs) if in_rows else request["inputs"]
+    if not in_rows and len(specs) == 1 and not isinstance(given, dict):
+        given = {next(iter(specs)): given}
+    if not isinstance(given, dict) or set(given) != set(specs):
+        found = ", ".join(map(str, given)) if isinstance(given, dict) else given
+        msg = f"Signature {name} takes: {', '.join(specs)}. Received: {found!s:.200}"
+        raise ValueError(msg)
+    for key, values in given.items():
+        rows = len(values) if isinstance(values, list) else 0
+        if max_rows is not None and rows > max_rows:
+            msg = f"`{key}` has {rows:,} rows, and a request has {max_rows:,} at most."
+            raise ValueError(msg)
+    inputs = {
+        key: _read_tensor(key, given[key], specs[key], max_characters) for key in specs
+    }
+    if len({len(array) for array in inputs.values()}) > 1:
+        sizes = {key: len(array) for key, array in inputs.items()}
+        raise ValueError(f"Inputs have as many rows as each other. Received: {sizes}")
+    return RestRequest(name, inputs, in_rows)
+
+
+def write_rest_response(outputs: Mapping[str, Any], in_rows: bool) -> str:
+    """Write the body of a response.
+
+    Args:
+        outputs: Arrays by name, with the batch as the first axis.
+        in_rows: bool. Whether the request was in rows.
+
+    Returns:
+        JSON. A single output has no name.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.serving.verification.rest_json import write_rest_response
+        >>> outputs = {"label": np.array([b"good"], object), "score": np.ones(1)}
+        >>> write_rest_response(outputs, in_rows=True)
+        '{"predictions": [{"label": "good", "score": 1.0}]}'
+    """
+    columns = {name: _to_plain(np.asarray(x).tolist()) for name, x in outputs.items()}
+    answer: Any = columns
+    if in_rows:
+        rows = zip(*columns.values(), strict=True)
+        answer = [dict(zip(columns, row, strict=True)) for row in rows]
+    if len(columns) == 1:
+        (answer,) = columns.values()
+    response = {"predictions" if in_rows else "outputs": answer}
+    return json.dumps(response, ensure_ascii=False)
+
+
+def _columns(rows: Any, specs: Mapping[str, TensorSpec]) -> dict[str, list[Any]]:
+    if not isinstance(rows, list) or not rows:
+        raise ValueError('"instances" is a list of at least one row.')
+    if len(specs) == 1:
+        (name,) = specs
+        rows = [
+            row if isinstance(row, dict) and name in row else {name: row}
+            for row in rows
+        ]
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict) or set(row) != set(specs):
+            found = ", ".join(map(str, row)) if isinstance(row, dict) else row
+            msg = f"Row {number} needs: {', '.join(specs)}. Received: {found!s:.200}"
+            raise ValueError(msg)
+    return {name: [row[name] for row in rows] for name in specs}
+
+
+def _read_tensor(
+    name: str, values: Any, spec: TensorSpec, max_characters: int | None
+) -> npt.NDArray[Any]:
+    flat: list[Any] = []
+    shape = _flatten(values, len(spec.shape), flat)
+    kind: Any = object if spec.dtype == "string" else spec.dtype
+    if shape is None:
+        msg = (
+            f"`{name}` has lists in lists, {len(spec.shape)} deep and alike in length. "
+            "Fill shorter ones up."
+        )
+        raise ValueError(msg)
+    array = np.empty(len(flat), kind)
+    for at, value in enumerate(flat):
+        read = _read_value(value, spec.dtype)
+        if max_characters is not None and isinstance(read, bytes):
+            size = len(value if isinstance(value, str) else read)
+            if size > max_characters:
+                msg = (
+                    f"`{name}` holds a text of {size:,} characters, and a text has "
+                    f"{max_characters:,} at most."
+                )
+                raise ValueError(msg)
+        if read is None:
+            msg = f"`{name}` holds values of {spec.dtype}. Received: {value!r:.80}"
+            raise ValueError(msg)
+        array[at] = read
+    return array.reshape(shape)
+
+
+def _flatten(values: Any, depth: int, flat: list[Any]) -> list[int] | None:
+    """Append all values to `flat`; return their shape, or `None` if ragged."""
+    if not depth:
+        flat.append(values)
+        return []
+    if not isinstance(values, list):
+        return None
+    shapes = [_flatten(value, depth - 1, flat) for value in values]
+    if any(shape is None or shape != shapes[0] for shape in shapes):
+        return None
+    return [len(values), *((shapes[0] or []) if shapes else [0] * (depth - 1))]
+
+
+def _read_value(value: Any, dtype: str) -> Any:
+    """Return the value for a tensor, or `None` if it does not fit the dtype."""
+    if dtype == "string":
+        if isinstance(value, dict) and set(value) == {"b64"}:
+            try:
+                return base64.b64decode(value["b64"], validate=True)
+            except (TypeError, ValueError, binascii.Error):
+                return None
+        # A lone surrogate cannot be encoded.
+        return value.encode(errors="replace") if isinstance(value, str) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if dtype == "int32":
+        fits = isinstance(value, int) and -(2**31) <= value < 2**31
+        return value if fits else None
+    return value
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_to_plain(item) for item in value]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,150 @@
+"""Checking that a server can load an export and reproduces its predictions."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_albert.serving.saved_model.versions import served_versions
+from keras_albert.serving.saved_model.warm_up import (
+    WARM_UP_FILE,
+    WarmUpRequest,
+    read_warm_up,
+)
+from keras_albert.serving.tensorflow_files.saved_model_file import (
+    SavedModelFile,
+    Signature,
+)
+from keras_albert.serving.verification.c_api import Arrays, run_saved_model
+from keras_albert.serving.verification.request_examples import (
+    grpc_example,
+    rest_example,
+)
+from keras_albert.serving.verification.stock_operations import unknown_operations
+
+# Between two versions of TensorFlow, float32 results differ by 1e-6, and int8 results
+# by 0.02 where a number is rounded differently.
+_TOLERANCE = 0.05
+
+
+class VerifiedModel(NamedTuple):
+    """A verified export.
+
+    Attributes:
+        directory: Path. The version that was loaded.
+        signatures: dict of names and `Signature`: inputs and outputs, each with dtype
+            and shape.
+        operations: frozenset of string. All operations of the graph.
+        requests: int. The number of replayed requests.
+        largest_difference: float. The largest difference between a returned number and
+            its value when the export was written.
+        rest: dict of string. A request to the REST interface for each signature.
+        grpc: dict of string. A request to the gRPC interface for each signature.
+    """
+
+    directory: Path
+    signatures: dict[str, Signature]
+    operations: frozenset[str]
+    requests: int
+    largest_difference: float
+    rest: dict[str, str]
+    grpc: dict[str, str]
+
+
+def verify(
+    directory: str | os.PathLike[str], python: str | os.PathLike[str] | None = None
+) -> VerifiedModel:
+    """Load an export as TensorFlow Serving does, and replay its warm-up requests.
+
+    TensorFlow's C++ library loads it in a separate process, without TensorFlow's Python
+    code. A stock server must have all operations of the graph, and the requests of the
+    warm-up file must return the same predictions as when it was written.
+
+    Args:
+        directory: string or path. The path that `export` returned, or the directory of
+            the versions; then the highest version is used, as in a server.
+        python: string or path. An interpreter whose TensorFlow loads the export, for
+            example one of another version. Defaults to `None`, the current one.
+
+    Returns:
+        `VerifiedModel`.
+
+    Raises:
+        ImportError: If TensorFlow or tensorflow-text is not installed.
+        ValueError: If the directory is not an export, or is damaged or cannot be
+            served.
+    """
+    version = _find_version(Path(directory))
+    model = SavedModelFile(version)
+    requests = _read_requests(version, model)
+    asked = [(model.signatures[r.signature], r.inputs) for r in requests]
+    served = run_saved_model(version, asked, python)
+    unknown = unknown_operations(model.operations, served.operations)
+    if unknown:
+        msg = (
+            f"{version} has operations that a stock TensorFlow Serving has not: "
+            f"{', '.join(unknown)}. Export it with this package from the task."
+        )
+        raise ValueError(msg)
+    differences = [0.0]
+    for request, answer in zip(requests, served.answers, strict=True):
+        if isinstance(answer, str):
+            msg = f"{version} cannot answer {request.signature}: {answer}"
+            raise ValueError(msg)
+        differences += _differences(request.outputs, answer)
+    largest = max(differences)
+    if not largest <= _TOLERANCE:
+        msg = (
+            f"{version} answers otherwise than when it was written, by {largest:.3g}. "
+            "Its files do not belong together; copy or export it again."
+        )
+        raise ValueError(msg)
+    name = version.parent.name
+    short: dict[str, WarmUpRequest] = {}
+    for request in requests:
+        # Short requests precede long ones.
+        short.setdefault(request.signature, request)
+    return VerifiedModel(
+        directory=version,
+        signatures=model.signatures,
+        operations=model.operations,
+        requests=len(requests),
+        largest_difference=largest,
+        rest={key: rest_example(key, r.inputs) for key, r in short.items()},
+        grpc={key: grpc_example(key, r.inputs, name) for key, r in short.items()},
+    )
+
+
+def _find_version(path: Path) -> Path:
+    if not path.is_dir():
+        msg = f"There is no directory {path}. Pass what `export` returned."
+        raise ValueError(msg)
+    path = path.absolute()
+    if (path / "saved_model.pb").exists():
+        return path
+    return [path, *served_versions(path).values()][-1]
+
+
+def _read_requests(version: Path, model: SavedModelFile) -> list[WarmUpRequest]:
+    path = version / "assets.extra" / WARM_UP_FILE
+    # The file is optional, and exports of other programs may lack it.
+    requests = read_warm_up(path) if path.exists() else []
+    for request in requests:
+        signature = model.signatures.get(request.signature)
+        if signature is None or set(signature.inputs) != set(request.inputs):
+            msg = (
+                f"{path} asks for {request.signature!r} with {sorted(request.inputs)}, "
+                "and the graph has no such signature. They are of two exports; export "
+                "it again."
+            )
+            raise ValueError(msg)
+    return requests
+
+
+def _differences(expected: Arrays, found: Arrays) -> list[float]:
+    return [
+        float(np.abs(array - found[name]).max(initial=0.0))
+        for name, array in expected.items()
+        if array.dtype.kind == "f" and array.shape == found[name].shape
+    ]

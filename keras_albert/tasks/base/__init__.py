@@ -1,0 +1,1 @@
+"""What all tasks share: compiling, presets, export."""

@@ -1,0 +1,63 @@
+"""How often the label has the highest score."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class TokenAccuracy(keras.metrics.Mean):
+    """The part of the labels that have the highest score, of all that have a weight.
+
+    The same as `keras.metrics.SparseCategoricalAccuracy`, whose search for the highest
+    place, not only for the highest value, takes ten times as long on PyTorch's CPUs: a
+    tenth of a training step of a small model. Scores that are equal count as right.
+
+    Args:
+        name: string. Defaults to `"accuracy"`.
+        **kwargs: As of `keras.metrics.Metric`.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert.tasks.base.token_accuracy import TokenAccuracy
+        >>> accuracy = TokenAccuracy()
+        >>> accuracy.update_state(np.array([1, 0]), np.array([[0.1, 0.9], [0.2, 0.8]]))
+        >>> float(accuracy.result())
+        0.5
+    """
+
+    def __init__(self, name: str = "accuracy", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def update_state(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Tensor:
+        """Count a batch.
+
+        Args:
+            y_true: Integers `(rows, ...)`.
+            y_pred: Scores `(rows, ..., classes)`.
+            sample_weight: Numbers `(rows, ...)`, or `(rows,)`. Defaults to `None`.
+        """
+        right = _is_right(ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred))
+        if sample_weight is not None:
+            weight = ops.cast(sample_weight, "float32")
+            while len(weight.shape) < len(right.shape):
+                weight = ops.expand_dims(weight, -1)
+            sample_weight = ops.reshape(weight * ops.ones_like(right), (-1,))
+        # Keras takes the mean of each row first, so that a token would count for more
+        # in a batch of fewer slots.
+        return super().update_state(ops.reshape(right, (-1,)), sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        return {"name": self.name, "dtype": self.dtype}
+
+
+def _is_right(y_true: Tensor, y_pred: Tensor) -> Tensor:
+    labels = ops.expand_dims(ops.cast(y_true, "int32"), -1)
+    scores = ops.squeeze(ops.take_along_axis(y_pred, labels, axis=-1), -1)
+    return ops.cast(scores >= ops.max(y_pred, axis=-1), "float32")

@@ -1,0 +1,324 @@
+"""A step of training, evaluation or prediction, shared out by `tf.distribute`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.distribution.summed_update import SummedUpdate
+
+_BY_WEIGHT = "mean_with_sample_weight"
+
+
+class ReplicaSteps:
+    """The functions that Keras' `fit`, `evaluate` and `predict` run for each batch.
+
+    Every replica gets the whole batch and takes its rows: contiguous ones, as many as
+    each other replica. What belongs to the batch, the sum of its weights for one, is
+    known to all without communication, and the losses of the replicas add up to that
+    of one device. So does the clipped gradient; see `SummedUpdate`. Where rows cannot
+    be shared out evenly, or the loss compares them with each other, each replica
+    computes all of them, and the first one alone counts them.
+
+    Keras' own step under a strategy takes the mean of the replicas' losses, whatever
+    their weights are, and clips before it adds up; XLA would have to compile all
+    replicas as one program. Here it compiles each replica's.
+
+    A batch is taken out of the data set before the step is traced, so that its shapes
+    are known: a program is compiled for each.
+
+    Args:
+        model: A compiled `AlbertTask`.
+        strategy: A `tf.distribute.Strategy`, the default one among them.
+    """
+
+    def __init__(self, model: Any, strategy: Any) -> None:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        self.model = model
+        self.strategy = strategy
+        self._is_built = False
+        # Losses that add up, while a step is traced.
+        self._summed: list[Any] = []
+        self.num_processes = 1
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            cluster = strategy.cluster_resolver.cluster_spec()
+            self.num_processes = max(1, cluster.num_tasks("worker"))
+        # Of this process, whose batch is shared out.
+        self.num_replicas = strategy.num_replicas_in_sync // self.num_processes
+        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        # A TPU compiles in any case, together with what replicas say to each other.
+        self.compiles = (model.jit_compile is True and not is_tpu) or None
+
+    def train_function(self) -> Callable[[Any], Any]:
+        """Make what `fit` runs for a batch.
+
+        Returns:
+            Callable of an iterator, which gives the metrics.
+
+        Raises:
+            ValueError: If the optimizer scales losses, or was made outside of the
+                strategy's scope.
+        """
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        model = self.model
+        self._check_optimizer()
+        update = SummedUpdate(model, self.strategy)
+
+        @self._compiled
+        def learn(rows: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss, outputs = self._forward(rows, training=True)
+            gradients = tape.gradient(loss, model.trainable_weights)
+            return _map(tf.convert_to_tensor, gradients), loss, outputs
+
+        def step(batch: Any, applies: bool) -> Any:
+            def replica(batch: Any) -> None:
+                rows = self._rows(batch)
+                gradients, loss, outputs = learn(rows)
+                self._update_metrics(rows, loss, outputs)
+                update(gradients, applies)
+
+            with update.scope(), self._summed_losses(batch):
+                self.strategy.run(replica, args=(batch,))
+            with self.strategy.scope():
+                return model.get_metrics_result()
+
+        # One program for batches that are added up, one for those that end an update:
+        # TensorFlow cannot decide within one, where replicas talk to each other.
+        accumulate, apply = (
+            self._function()(lambda batch, applies=applies: step(batch, applies))
+            for applies in (False, True)
+        )
+
+        def update_or_wait(batch: Any) -> Any:
+            return (apply if update.is_due() else accumulate)(batch)
+
+        return self._runner(update_or_wait)
+
+    def test_function(self) -> Callable[[Any], Any]:
+        """Make what `evaluate` runs for a batch; see `train_function`."""
+
+        @self._compiled
+        def judge(rows: Any) -> Any:
+            return self._forward(rows, training=False)
+
+        def replica(batch: Any) -> None:
+            rows = self._rows(batch)
+            self._update_metrics(rows, *judge(rows))
+
+        @self._function()
+        def step(batch: Any) -> Any:
+            with self._summed_losses(batch):
+                self.strategy.run(replica, args=(batch,))
+            with self.strategy.scope():
+                return self.model.get_metrics_result()
+
+        return self._runner(step)
+
+    def predict_function(self) -> Callable[[Any], Any]:
+        """Make what `predict` runs for a list of batches."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        @self._compiled
+        def answer(x: Any) -> Any:
+            return self.model(x, training=False)
+
+        def replica(x: Any) -> Any:
+            return answer(_map(self._part, x))
+
+        @self._function()
+        def step(x: Any) -> Any:
+            count = _count(x)
+            missing = -count % self.num_replicas
+            # Rows that fill up are answered, and dropped.
+            numbers = [*range(count), *[count - 1] * missing]
+            filled = _map(lambda tensor: tf.gather(tensor, numbers), x)
+            outputs = self.strategy.run(replica, args=(filled if missing else x,))
+
+            def join(values: Any) -> Any:
+                parts = self.strategy.experimental_local_results(values)
+                return tf.concat(parts, axis=0)[:count]
+
+            return keras.tree.map_structure(join, outputs)
+
+        def run(batches: list[Any]) -> Any:
+            parts = [step(_as_tensors(batch)[0]) for batch in batches]
+            return keras.tree.map_structure(lambda *each: tf.concat(each, 0), *parts)
+
+        return run
+
+    def _compiled(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Make a program for each replica, whose variables XLA must find there."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        programs: dict[Any, Callable[[Any], Any]] = {}
+
+        def run(rows: Any) -> Any:
+            context = tf.distribute.get_replica_context()
+            # Unknown on a TPU, where all replicas run one program.
+            place = tf.get_static_value(context.replica_id_in_sync_group)
+            place = None if place is None else int(place)
+            if place not in programs:
+                programs[place] = self._function(jit_compile=self.compiles)(function)
+            return programs[place](rows)
+
+        return run
+
+    def _function(self, **kwargs: Any) -> Callable[[Any], Any]:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        if self.model.run_eagerly:
+            return lambda function: function
+        decorate: Callable[[Any], Any] = tf.function(autograph=False, **kwargs)
+        return decorate
+
+    def _runner(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Take as many batches as Keras runs at a time."""
+
+        def run(iterator: Any) -> Any:
+            logs = None
+            for number in range(self.model.steps_per_execution):
+                try:
+                    batch = _as_tensors(next(iterator))
+                except StopIteration:
+                    if not number:
+                        raise
+                    break
+                if not self._is_built:
+                    with self.strategy.scope():
+                        build_metrics(self.model, batch)
+                    self._is_built = True
+                logs = step(batch)
+            return logs
+
+        return run
+
+    def _check_optimizer(self) -> None:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        optimizer = self.model.optimizer
+        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+            msg = (
+                "Keras cannot scale losses under `tf.distribute`. Train in "
+                "'mixed_bfloat16' instead of 'mixed_float16'."
+            )
+            raise ValueError(msg)
+        is_shared = isinstance(
+            optimizer.iterations.value, tf.distribute.DistributedValues
+        )
+        if self.strategy.num_replicas_in_sync > 1 and not is_shared:
+            msg = (
+                "The model was made in the scope of a `tf.distribute` strategy and its "
+                f"optimizer outside of it: {type(optimizer).__name__}. Make the "
+                "optimizer in `with strategy.scope():`, too, or pass its name."
+            )
+            raise ValueError(msg)
+
+    def _shares(self, batch: Any) -> bool:
+        """Whether each replica takes some of the rows, not all of them."""
+        return not (self.model.compares_rows or _count(batch) % self.num_replicas)
+
+    def _rows(self, batch: Any) -> Any:
+        """Pick a replica's rows, the weights of their losses, and who counts them."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        x, y, weights = batch
+        scaled = weights
+        if not self._shares(batch):
+            place = tf.distribute.get_replica_context().replica_id_in_sync_group
+            counts = tf.equal(tf.cast(place, tf.int32) % self.num_replicas, 0)
+            return x, y, weights, scaled, counts
+        if self._summed:
+            scaled = self._normalize(weights)
+        return (*_map(self._part, (x, y, weights, scaled)), None)
+
+    def _part(self, tensor: Any) -> Any:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        context = tf.distribute.get_replica_context()
+        place = context.replica_id_in_sync_group % self.num_replicas
+        rows, others = tensor.shape[0] // self.num_replicas, tensor.shape.rank - 1
+        return tf.slice(tensor, [place * rows] + [0] * others, [rows] + [-1] * others)
+
+    def _forward(self, rows: Any, training: bool) -> Any:
+        """Compute a replica's part of the loss, and its outputs."""
+        x, y, _, scaled, _ = rows
+        outputs = self.model(x, training=training)
+        loss = self.model.compute_loss(x, y, outputs, scaled, training=training)
+        return loss, outputs
+
+    def _update_metrics(self, rows: Any, loss: Any, outputs: Any) -> None:
+        """Count a replica's rows: outside of XLA, which knows no other device."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        model = self.model
+        x, y, weights, _, counts = rows
+        variables = [] if counts is None else model.metrics_variables
+        before = [tf.convert_to_tensor(variable.value) for variable in variables]
+        # Keras divides by the number of replicas, so that their losses add up.
+        whole = loss * self.strategy.num_replicas_in_sync
+        for metric in model.metrics:
+            if metric.name == "loss":
+                metric.update_state(whole, sample_weight=_count(x))
+        model.compute_metrics(x, y, outputs, weights)
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(tf.where(counts, variable.value, value))
+
+    def _weighted_losses(self, weights: Any) -> list[Any]:
+        """Find the losses that divide by the sum of the weights, if there are any."""
+        loss = None if weights is None else self.model.loss
+        losses = loss.values() if isinstance(loss, dict) else [loss]
+        return [each for each in losses if getattr(each, "reduction", "") == _BY_WEIGHT]
+
+    def _normalize(self, weights: Any) -> Any:
+        """Divide weights by their sums over all rows, where the loss would do it."""
+        loss, processes = self.model.loss, self.num_processes
+
+        def divide(weight: Any, loss: Any) -> Any:
+            if weight is None or all(loss is not each for each in self._summed):
+                return weight
+            total = keras.ops.sum(weight) * processes
+            return keras.ops.divide_no_nan(weight, total)
+
+        if isinstance(loss, dict):
+            named = (
+                weights if isinstance(weights, dict) else dict.fromkeys(loss, weights)
+            )
+            return {name: divide(named[name], loss[name]) for name in named}
+        return divide(weights, loss)
+
+    @contextmanager
+    def _summed_losses(self, batch: Any) -> Iterator[None]:
+        """Let losses add up what is divided already, while replicas are traced."""
+        self._summed = self._weighted_losses(batch[2]) if self._shares(batch) else []
+        for loss in self._summed:
+            loss.reduction = "sum"
+        try:
+            yield
+        finally:
+            for loss in self._summed:
+                loss.reduction = _BY_WEIGHT
+            self._summed = []
+
+
+def _as_tensors(batch: Any) -> Any:
+    """Read a batch into `x`, `y` and `sample_weight`, of known shapes."""
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    parts = keras.utils.unpack_x_y_sample_weight(batch)
+    return _map(tf.convert_to_tensor, parts)
+
+
+def _map(function: Callable[[Any], Any], values: Any) -> Any:
+    """Map all tensors; what is `None` stays."""
+    return keras.tree.map_structure(
+        lambda value: None if value is None else function(value), values
+    )
+
+
+def _count(batch: Any) -> int:
+    return int(keras.tree.flatten(batch)[0].shape[0])

@@ -1,0 +1,1 @@
+"""From arguments of `fit` and `predict` to batches."""

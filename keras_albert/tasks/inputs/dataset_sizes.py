@@ -1,0 +1,134 @@
+"""Checks for empty and infinite data sets."""
+
+import math
+import sys
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any, TypeVar
+
+import keras
+
+from keras_albert.tasks.inputs.datasets import is_tf_dataset
+
+_Result = TypeVar("_Result")
+
+# Errors of Keras without a batch, depending on the backend and the method.
+_NO_BATCH = (StopIteration, TypeError, UnboundLocalError)
+
+
+def dataset_size(dataset: Any) -> float | None:
+    """Count the batches of a data set without reading any.
+
+    Args:
+        dataset: A data set, as `fit` takes it.
+
+    Returns:
+        The number; `math.inf` if it is infinite, `None` if it is unknown.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> numbers = tf.data.Dataset.range(3)
+        >>> dataset_size(numbers), dataset_size(numbers.repeat())
+        (3, inf)
+    """
+    if is_tf_dataset(dataset):
+        size = int(dataset.cardinality())
+        # `tf.data.INFINITE_CARDINALITY` is -1, `tf.data.UNKNOWN_CARDINALITY` -2.
+        return size if size >= 0 else {-1: math.inf}.get(size)
+    if isinstance(dataset, keras.utils.PyDataset) and dataset.num_batches is None:
+        return math.inf
+    try:
+        size = len(dataset)
+    except (NotImplementedError, TypeError):
+        return None
+    # The length of an infinite data set of grain.
+    return size if size < sys.maxsize else math.inf
+
+
+def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> None:
+    """Check that a data set is not known to be empty or infinite.
+
+    Args:
+        dataset: A data set, as `fit` takes it.
+        argument: string. Name of the argument that it was passed as.
+        steps: int or `None`. Number of batches to read; `None` for all.
+        option: string. Name of the argument for `steps`.
+
+    Raises:
+        ValueError: If it is empty, or infinite and `steps` is `None`.
+    """
+    size = dataset_size(dataset)
+    if size == 0:
+        raise _empty(argument)
+    if size == math.inf and steps is None:
+        msg = (
+            f"`{argument}` is an infinite data set, and `{option}` is None. Pass "
+            f"`{option}`, or limit the data set with `.take(n)`."
+        )
+        raise ValueError(msg)
+
+
+def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
+    """Check that there is a first batch.
+
+    Args:
+        batches: Iterable of batches.
+        argument: string. Name of the argument that it was passed as.
+
+    Returns:
+        The batches, including the first, to be iterated once.
+
+    Raises:
+        ValueError: If there is no batch.
+    """
+    remaining = iter(batches)
+    for first in remaining:
+        return chain([first], remaining)
+    raise _empty(argument)
+
+
+def run_on(call: Callable[[], _Result], datasets: dict[str, Any]) -> _Result:
+    """Call a method of Keras, and check that no data set of unknown size was empty.
+
+    Reading a batch beforehand would fill shuffle buffers twice, and lose a batch of a
+    generator that can be iterated only once.
+
+    Args:
+        call: Callable without arguments, which calls a method of `keras.Model`.
+        datasets: dict. The data sets by the names of their arguments.
+
+    Returns:
+        What `call` returns.
+
+    Raises:
+        ValueError: If one of the data sets is empty.
+    """
+    unsized = {
+        argument: dataset
+        for argument, dataset in datasets.items()
+        if is_tf_dataset(dataset) and dataset_size(dataset) is None
+    }
+    try:
+        result = call()
+    except _NO_BATCH:
+        _check_unsized(unsized)
+        raise
+    metrics = getattr(result, "history", result)
+    if isinstance(metrics, dict | list) and not metrics:
+        _check_unsized(unsized)
+    elif isinstance(metrics, dict) and not any(x.startswith("val_") for x in metrics):
+        unsized.pop("x", None)
+        _check_unsized(unsized)
+    return result
+
+
+def _check_unsized(datasets: dict[str, Any]) -> None:
+    for argument, dataset in datasets.items():
+        check_first(dataset.take(1), argument)
+
+
+def _empty(argument: str) -> ValueError:
+    return ValueError(
+        f"`{argument}` is an empty data set: it has no batch. Check the files that it "
+        "reads, and its calls of `filter`, `skip` and `take`."
+    )

@@ -1,0 +1,173 @@
+"""Batches of any size on the devices of `keras.distribution`."""
+
+from itertools import chain
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.inputs.datasets import is_tf_dataset, map_dataset, numpy_batches
+from keras_albert.types import Batch, Int64Array
+
+# An input that no model reads: it has a column more than there are rows to leave out.
+_FILLED = "filled_up_rows"
+
+
+def num_parts() -> int:
+    """Count the parts that `keras.distribution` cuts a batch of this process into.
+
+    Returns:
+        A number that must divide the rows of a batch; 1 where nothing is cut.
+
+    Example:
+        >>> num_parts()
+        1
+    """
+    if keras.config.backend() != "jax":
+        return 1
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return 1
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    mesh = distribution.device_mesh
+    parts = mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
+    processes: int = jax.process_count()
+    return max(1, int(parts) // processes)
+
+
+def fill_up(batch: Batch, parts: int) -> Batch:
+    """Repeat the last row until devices can share a batch, and say how often.
+
+    Args:
+        batch: `(x,)`, `(x, y)` or `(x, y, sample_weight)`; `x` is a dict.
+        parts: int. What must divide the rows.
+
+    Returns:
+        The same with an input more; `real_rows` reads it.
+
+    Example:
+        >>> x = {"token_ids": np.array([[2, 3], [2, 4], [2, 5]])}
+        >>> filled = fill_up((x,), 2)
+        >>> filled[0]["token_ids"].tolist(), real_rows(filled)[0]["token_ids"].tolist()
+        ([[2, 3], [2, 4], [2, 5], [2, 5]], [[2, 3], [2, 4], [2, 5]])
+    """
+    rows = len(keras.tree.flatten(batch)[0])
+    missing = -rows % parts
+    numbers = np.minimum(np.arange(rows + missing), rows - 1)
+    x, *rest = keras.tree.map_structure(
+        lambda array: None if array is None else np.asarray(array)[numbers], batch
+    )
+    return ({**x, _FILLED: np.zeros((rows + missing, missing + 1), "int8")}, *rest)
+
+
+def real_rows(batch: Any) -> Any:
+    """Leave out the rows that `fill_up` added, within a step.
+
+    Args:
+        batch: What a data set gave.
+
+    Returns:
+        The same as before it was filled up.
+    """
+    x = batch[0] if isinstance(batch, tuple) else batch
+    if not isinstance(x, dict) or _FILLED not in x:
+        return batch
+    rows, columns = x[_FILLED].shape
+    x = {name: ids for name, ids in x.items() if name != _FILLED}
+    batch = (x, *batch[1:]) if isinstance(batch, tuple) else x
+    if columns == 1:
+        return batch
+    count = rows - columns + 1
+    return keras.tree.map_structure(
+        lambda array: None if array is None else array[:count], batch
+    )
+
+
+def even_dataset(dataset: Any) -> Any:
+    """Fill up each batch of a data set, if devices share batches.
+
+    Args:
+        dataset: What Keras takes.
+
+    Returns:
+        The same, or another.
+    """
+    parts = num_parts()
+    if parts == 1:
+        return dataset
+    if is_tf_dataset(dataset):
+        dataset = numpy_batches(dataset)
+
+    def fill(batch: Any) -> Batch:
+        return fill_up(batch if isinstance(batch, tuple) else (batch,), parts)
+
+    return map_dataset(dataset, fill)
+
+
+def build_before(task: Any, dataset: Any) -> Any:
+    """Create a task's metrics by the first batch, if devices share batches.
+
+    Keras would build the model by what `fill_up` made.
+
+    Args:
+        task: A compiled `AlbertTask`.
+        dataset: What `even_dataset` returned.
+
+    Returns:
+        The same batches.
+    """
+    if num_parts() == 1:
+        return dataset
+    if isinstance(dataset, keras.utils.PyDataset):
+        build_metrics(task, real_rows(dataset[0]))
+        return dataset
+    batches = iter(dataset)
+    first = next(batches, None)
+    if first is None:
+        return iter(())
+    build_metrics(task, real_rows(first))
+    # A generator, since Keras takes no other iterator.
+    return (batch for batch in chain([first], batches))
+
+
+def even_batch(task: Any, batch: Batch) -> Batch:
+    """Fill up a batch that a method of `keras.Model` takes, if devices share it.
+
+    Args:
+        task: A compiled `AlbertTask`.
+        batch: See `fill_up`.
+
+    Returns:
+        The same, or what `fill_up` makes of it.
+    """
+    parts = num_parts()
+    if parts == 1:
+        return batch
+    build_metrics(task, batch)
+    return fill_up(batch, parts)
+
+
+class IdRows:
+    """Rows of ids with their targets and weights, as `Examples`.
+
+    Args:
+        batch: `(x,)`, `(x, y)` or `(x, y, sample_weight)`, of arrays.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        count, *_, width = keras.tree.flatten(batch[0]["token_ids"])[0].shape
+        self.lengths: Int64Array = np.full(count, width, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pick some rows; see `Examples`."""
+        del length
+        picked: Batch = keras.tree.map_structure(
+            lambda array: None if array is None else array[rows], self.batch
+        )
+        return picked

@@ -1,0 +1,100 @@
+"""Encoded examples as the batches that Keras trains on."""
+
+import copy
+import math
+from typing import Any, Self
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.packing.examples import Examples
+from keras_albert.text.packing.length_buckets import plan_batches
+from keras_albert.types import Batch, Int64Array
+
+
+class LengthBatches(keras.utils.PyDataset):
+    """Batches of similar length, packed when they are asked for.
+
+    Args:
+        examples: `Examples`.
+        padded_length: Callable of a batch's longest length; the width to pad to.
+        batch_size: int. Defaults to `32`.
+        shuffle: bool. Whether to plan other batches for each epoch, in random
+            order; `keras.utils.set_random_seed` makes them reproducible. Defaults to
+            `False`.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        padded_length: Any,
+        batch_size: int = 32,
+        shuffle: bool = False,
+    ) -> None:
+        super().__init__()
+        self.examples = examples
+        self.padded_length = padded_length
+        self.batch_size = batch_size
+        # From NumPy's global generator, which `keras.utils.set_random_seed` sets.
+        self.seed = np.random.randint(2**31) if shuffle else None
+        self.epoch = 0
+        self.plan = self._make_plan()
+
+    def _make_plan(self) -> list[Int64Array]:
+        generator = None
+        if self.seed is not None:
+            generator = np.random.default_rng([self.seed, self.epoch])
+        return plan_batches(self.examples.lengths, self.batch_size, generator)
+
+    def of_epoch(self, epoch: int) -> Self:
+        """Make the batches of one epoch, which follow from the seed and its number.
+
+        Args:
+            epoch: int. Counts from 0.
+
+        Returns:
+            Batches that are the same whenever they are asked for.
+        """
+        batches = copy.copy(self)
+        batches.epoch = epoch
+        batches.plan = batches._make_plan()
+        seeds = getattr(self.examples, "seeds", None)
+        if seeds is not None:
+            # They are masked anew in each epoch.
+            examples: Any = copy.copy(self.examples)
+            examples.seeds = seeds.of_epoch(epoch)
+            batches.examples = examples
+        return batches
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.examples) / self.batch_size)
+
+    def __getitem__(self, index: int) -> Batch:
+        rows = self.plan[index]
+        longest = int(self.examples.lengths[rows].max())
+        return self.examples.pack(rows, self.padded_length(longest))
+
+    def on_epoch_end(self) -> None:
+        """Plan the next epoch's batches."""
+        if self.seed is not None:
+            self.epoch += 1
+            self.plan = self._make_plan()
+
+    def restore_order(self, outputs: Any) -> Any:
+        """Put what was predicted batch by batch into the order of the examples.
+
+        Args:
+            outputs: Array `(rows, ...)` in the order of the plan, or a tree of them.
+
+        Returns:
+            The same in the order of the examples.
+        """
+        order = np.concatenate(self.plan)
+
+        def restore(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            restored = np.empty_like(array)
+            restored[order] = array
+            return restored
+
+        return keras.tree.map_structure(restore, outputs)

@@ -1,0 +1,319 @@
+"""What users pass to a task, as what `keras.Model.fit` takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from keras_albert.tasks.inputs.dataset_sizes import (
+    check_first,
+    check_size,
+    dataset_size,
+)
+from keras_albert.tasks.inputs.datasets import (
+    backend_dataset,
+    is_dataset,
+    is_tf_dataset,
+    map_dataset,
+    numpy_batches,
+    without_autotune,
+)
+from keras_albert.tasks.inputs.even_rows import IdRows, even_dataset, num_parts
+from keras_albert.tasks.inputs.length_batches import LengthBatches
+from keras_albert.text.packing.examples import (
+    check_counts,
+    pack_all,
+    read_weights,
+    weights_by_target,
+)
+from keras_albert.types import Purpose
+
+_BATCH_SIZE = 32
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """Arguments for a method of `keras.Model`.
+
+    Args:
+        x: A data set of batches, or a dict of arrays.
+        y: Targets, where `x` is a dict. Defaults to `None`.
+        sample_weight: Weights, where `x` is a dict. Defaults to `None`.
+        batch_size: int, where `x` is a dict. Defaults to `None`.
+        batches: The `LengthBatches` behind `x`, if there are any.
+        given: The data set that `x` was made from, if any.
+    """
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+    batch_size: int | None = None
+    batches: LengthBatches | None = None
+    given: Any = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Give the keyword arguments of `fit` or `evaluate`."""
+        if self.batch_size is None:
+            return {"x": self.x}
+        return {
+            "x": self.x,
+            "y": self.y,
+            "sample_weight": self.sample_weight,
+            "batch_size": self.batch_size,
+        }
+
+    def validation_data(self) -> Any:
+        """Give what `fit` takes as `validation_data`."""
+        if self.batch_size is None:
+            return self.x
+        return keras.utils.pack_x_y_sample_weight(self.x, self.y, self.sample_weight)
+
+    def is_empty(self) -> bool:
+        """Whether there are no examples, as far as one can know."""
+        if self.batch_size is not None:
+            return not len(self.x["token_ids"])
+        return self.batches is not None and not len(self.batches)
+
+    def num_steps(self) -> int | None:
+        """Count the batches of an epoch; `None` where nobody knows."""
+        if self.batch_size is not None:
+            return -(-len(self.x["token_ids"]) // self.batch_size)
+        try:
+            return len(self.x)
+        except (TypeError, NotImplementedError):
+            return None
+
+
+def read_model_input(
+    task: Any,
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    batch_size: int | None = None,
+    shuffle: bool = False,
+    purpose: Purpose = "evaluation",
+    argument: str = "x",
+    steps: int | None = None,
+) -> ModelInput:
+    """Read texts, arrays of ids or a data set.
+
+    Args:
+        task: An `AlbertTask`.
+        x: Texts, a dict of ids, or a data set.
+        y: Targets, unless `x` is a data set.
+        sample_weight: One weight an example. Defaults to `None`.
+        batch_size: int. Defaults to `None`, 32.
+        shuffle: bool. Whether each epoch has another order. Defaults to `False`.
+        purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
+            Defaults to `"evaluation"`.
+        argument: string. Name of the argument that `x` was passed as. Defaults to
+            `"x"`.
+        steps: int or `None`. Number of batches to read from a data set. Defaults to
+            `None`, all.
+
+    Returns:
+        The arguments for Keras.
+
+    Raises:
+        TypeError: If `x` is none of these.
+        ValueError: If there are no examples, something is wrong with one, or a data
+            set is infinite and `steps` is `None`.
+    """
+    if is_dataset(x):
+        if y is not None or sample_weight is not None:
+            msg = (
+                "A data set gives its own targets and weights, as (x, y) or "
+                "(x, y, sample_weight). Leave out `y` and `sample_weight`."
+            )
+            raise ValueError(msg)
+        option = "steps_per_epoch" if purpose == "training" else "steps"
+        if argument != "x":
+            option = "validation_steps"
+        check_size(x, argument, steps, option)
+        return ModelInput(
+            even_dataset(_read_dataset(task, x, shuffle, purpose, argument)), given=x
+        )
+    needs_targets = purpose != "prediction"
+    _check_targets(task, x, y, purpose)
+    weights = None if sample_weight is None else read_weights(sample_weight)
+    if holds_ids(task, x):
+        ids = task.read_ids(x)
+        targets = None if y is None else task.encode_id_targets(y)
+        check_counts(len(ids["token_ids"]), targets, weights, needs_targets)
+        task.check_id_targets(ids, targets)
+        weights = weights_by_target(targets, weights)
+        if num_parts() == 1:
+            return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
+        packed = keras.utils.pack_x_y_sample_weight(ids, targets, weights)
+        rows = IdRows(packed if isinstance(packed, tuple) else (packed,))
+        batches = LengthBatches(rows, int, batch_size or _BATCH_SIZE, shuffle)
+        return ModelInput(even_dataset(batches), batches=batches)
+    preprocessor = task.preprocessor
+    targets = None if y is None else task.encode_targets(y)
+    if hasattr(x, "pack"):
+        # A task that reads its own predictions keeps the examples behind them.
+        examples, batched = x, True
+    else:
+        examples, batched = preprocessor.encode_for(purpose, x, targets, weights)
+    if not batched:
+        msg = f"Pass a list of examples. Received a single one: {str(x)[:80]!r}"
+        raise ValueError(msg)
+    check_counts(len(examples), None, None, needs_targets)
+    batches = LengthBatches(
+        task.adapt_examples(examples),
+        preprocessor.padded_length,
+        batch_size or _BATCH_SIZE,
+        shuffle,
+    )
+    return ModelInput(even_dataset(backend_dataset(batches)), batches=batches)
+
+
+def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
+    """Split what a user holds out.
+
+    Args:
+        task: An `AlbertTask`.
+        data: A data set, `(x, y)` or `(x, y, sample_weight)`; texts or pairs alone
+            for a task that makes its targets from them.
+
+    Returns:
+        `x`, `y` and `sample_weight`; `None` for what there is not.
+    """
+    is_tuple = isinstance(data, tuple) and len(data) > 1
+    is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
+    if is_dataset(data) or (task.is_self_supervised and not is_split):
+        return data, None, None
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(tuple(data))
+    return x, y, sample_weight
+
+
+def holds_ids(task: Any, x: Any) -> bool:
+    """Whether `x` is preprocessed already."""
+    return task.preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
+
+
+def _check_targets(task: Any, x: Any, y: Any, purpose: Purpose) -> None:
+    if y is not None or purpose == "prediction":
+        return
+    if task.is_self_supervised and (task.ids_have_targets or not holds_ids(task, x)):
+        return
+    msg = (
+        "A loss needs targets, and `y` is None. Pass them as the second argument, or "
+        "in a data set of batches (x, y); a pair of texts is one argument, "
+        "`x=(first, second)`."
+    )
+    raise ValueError(msg)
+
+
+def preprocess_batch(
+    task: Any, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[Any, ...]:
+    """Preprocess one batch of texts, or check one of ids.
+
+    Args:
+        task: An `AlbertTask`.
+        purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
+        x: Texts, or a dict of ids.
+        y: Targets. Defaults to `None`.
+        sample_weight: One weight an example. Defaults to `None`.
+
+    Returns:
+        `(x,)`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
+
+    Raises:
+        TypeError: If `x` is none of these.
+        ValueError: If it is no batch, or something is wrong with a row.
+    """
+    _check_targets(task, x, y, purpose)
+    weights = None if sample_weight is None else read_weights(sample_weight)
+    if holds_ids(task, x):
+        x = task.read_ids(x)
+        y = None if y is None else task.encode_id_targets(y)
+        check_counts(len(x["token_ids"]), y, weights)
+        task.check_id_targets(x, y)
+        weights = weights_by_target(y, weights)
+    else:
+        targets = None if y is None else task.encode_targets(y)
+        examples, batched = task.preprocessor.encode_for(purpose, x, targets, weights)
+        if not batched:
+            msg = (
+                f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make "
+                "a list of it, or batch the data set."
+            )
+            raise ValueError(msg)
+        examples = task.adapt_examples(examples)
+        x, y, weights = pack_all(examples, task.preprocessor.padded_length, True)
+    batch = keras.utils.pack_x_y_sample_weight(x, y, weights)
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def _read_dataset(
+    task: Any, dataset: Any, shuffle: bool, purpose: Purpose, argument: str
+) -> Any:
+    if is_tf_dataset(dataset):
+        dataset = without_autotune(dataset)
+        if task.preprocessor is None or task.preprocessor.runs_in_graph:
+            return _map_tf_dataset(task, dataset, purpose)
+        dataset = numpy_batches(dataset)
+    if not dataset_size(dataset):
+        # Empty, or of unknown size.
+        dataset = check_first(dataset, argument)
+
+    def preprocess(element: Any) -> tuple[Any, ...]:
+        return preprocess_batch(task, purpose, *_unpack(task, element, purpose))
+
+    return map_dataset(dataset, preprocess, shuffle)
+
+
+def _unpack(task: Any, element: Any, purpose: Purpose) -> tuple[Any, Any, Any]:
+    """Split an element; two texts are a pair unless one must be the label."""
+    if isinstance(element, list):
+        element = _read_collated(element)
+    x = element if isinstance(element, tuple) else (element,)
+    if task.is_self_supervised and not holds_ids(task, x[0]):
+        return x if len(x) > 1 else x[0], None, None
+    reads_raw = task.preprocessor is not None
+    if purpose == "prediction" and reads_raw and isinstance(element, tuple):
+        parts: tuple[Any, Any, Any] = task.preprocessor.split_element(element)
+        return parts
+    parts = keras.utils.unpack_x_y_sample_weight(element)
+    _check_targets(task, parts[0], parts[1], purpose)
+    return parts
+
+
+def _read_collated(batch: list[Any]) -> Any:
+    """Read what PyTorch's `DataLoader` makes of a batch: texts, or a list of columns.
+
+    A column of texts is a tuple there, and a column of pairs a list of two.
+    """
+    if not batch or isinstance(batch[0], str | bytes):
+        return (batch,)
+    x, *rest = batch
+    if isinstance(x, tuple):
+        x = list(x)
+    elif isinstance(x, list) and all(isinstance(column, tuple) for column in x):
+        x = tuple(map(list, x))
+    return (x, *rest)
+
+
+def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose) -> Any:
+    """Preprocess in the graph; rows of ids pass as they are."""
+    import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
+
+    def preprocess(*element: Any) -> Any:
+        x, y, sample_weight = _unpack(
+            task, element if len(element) > 1 else element[0], purpose
+        )
+        if not holds_ids(task, x):
+            x = task.preprocessor(x)
+        # Targets that come with ids are ids as well.
+        if y is not None and not task.is_self_supervised:
+            # In Python, which finds a wrong label and names its row.
+            dtype = tf.as_dtype(task.target_dtype)
+            y = tf.numpy_function(task.encode_targets, [y], dtype)
+            y = tf.ensure_shape(y, (None, *task.target_shape))
+        return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+
+    mapped = dataset.map(preprocess, num_parallel_calls=tf.data.AUTOTUNE)
+    return mapped.prefetch(tf.data.AUTOTUNE)

@@ -1,0 +1,78 @@
+"""Holding out the end of the training data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_albert.tasks.inputs.datasets import is_dataset
+from keras_albert.text.inputs.read_text_columns import text_columns
+from keras_albert.text.packing.examples import check_counts
+
+Examples = tuple[Any, Any, Any]
+
+
+def split_validation(
+    x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
+) -> tuple[Examples, Examples]:
+    """Split examples in memory, the last ones being held out, as Keras does.
+
+    Args:
+        x: Raw input, or a dict of arrays of ids.
+        y: Targets, or `None`.
+        sample_weight: Weights, or `None`.
+        fraction: float. The part to hold out, between 0 and 1.
+        columns_of: Callable of `x` that gives its columns, and whether it was a
+            batch. Defaults to `text_columns`.
+
+    Returns:
+        `(x, y, sample_weight)` to train on, and the same held out.
+
+    Raises:
+        ValueError: If `x` is a data set, one side would be empty, or there are not as
+            many targets or weights as examples.
+
+    Example:
+        >>> split_validation(["a", "b", "c", "d"], [0, 1, 0, 1], None, 0.25)[1][0]
+        ['d']
+    """
+    if not 0 < fraction < 1 or is_dataset(x):
+        msg = (
+            "`validation_split` is a fraction between 0 and 1 of data in memory. "
+            f"Received: validation_split={fraction}, x={type(x).__name__}. Pass "
+            "`validation_data` instead."
+        )
+        raise ValueError(msg)
+    if isinstance(x, Mapping) and "token_ids" in x:
+        columns: Any = {name: np.asarray(column) for name, column in x.items()}
+        count = len(columns["token_ids"])
+    else:
+        columns, _ = columns_of(x)
+        count = len(columns[0])
+    check_counts(count, y, sample_weight)
+    cut = int(count * (1 - fraction))
+    if cut in (0, count):
+        msg = (
+            f"`validation_split={fraction}` of {count} examples leaves one side empty. "
+            "Use more data, or another fraction."
+        )
+        raise ValueError(msg)
+
+    def part(rows: slice) -> Examples:
+        inputs = _slice(columns, rows)
+        if isinstance(inputs, tuple) and len(inputs) == 1:
+            inputs = inputs[0]
+        return inputs, _slice(y, rows), _slice(sample_weight, rows)
+
+    return part(slice(0, cut)), part(slice(cut, count))
+
+
+def _slice(values: Any, rows: slice) -> Any:
+    """Take some rows of a list or an array, or of all in a tuple or a dict."""
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        return {name: _slice(part, rows) for name, part in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_slice(part, rows) for part in values)
+    return values[rows] if isinstance(values, list) else np.asarray(values)[rows]

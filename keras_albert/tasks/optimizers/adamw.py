@@ -1,0 +1,106 @@
+"""AdamW, on PyTorch in one pass over the weights."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from keras_albert.types import Tensor
+
+# So many steps that their bias corrections, 1 - beta ** steps, are exactly 1.
+_MANY_STEPS = 1e9
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AdamW(keras.optimizers.AdamW):
+    """`keras.optimizers.AdamW`, which PyTorch's fused kernel computes on PyTorch.
+
+    Keras' own makes new memory there for each product and root of every variable: a
+    quarter of a training step of a small model. The numbers, the arguments and what is
+    saved are Keras', so a run goes on with either and on any backend.
+
+    Source: [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101).
+
+    Args:
+        *args: As `keras.optimizers.AdamW` takes them.
+        **kwargs: As `keras.optimizers.AdamW` takes them.
+
+    Example:
+        >>> import keras
+        >>> from keras_albert.tasks.optimizers.adamw import AdamW
+        >>> kernel = keras.Variable([3.0, 4.0], name="kernel")
+        >>> AdamW(0.1, weight_decay=0.0).apply([keras.ops.array([1.0, -2.0])], [kernel])
+        >>> [round(float(x), 4) for x in kernel.numpy()]
+        [2.9, 4.1]
+    """
+
+    def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
+        """Update variables; see `keras.optimizers.Optimizer.apply`.
+
+        Args:
+            grads: Tensors. On TensorFlow those of embeddings have a row for each
+                occurrence of a token, whose norm is not that of their sum.
+            trainable_variables: The variables. Defaults to `None`, those that it was
+                built with.
+        """
+        if keras.config.backend() == "tensorflow":
+            import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+            grads = [
+                tf.convert_to_tensor(gradient)
+                if isinstance(gradient, tf.IndexedSlices)
+                else gradient
+                for gradient in grads
+            ]
+        super().apply(grads, trainable_variables)
+
+    def _backend_update_step(
+        self,
+        grads: Sequence[Tensor],
+        trainable_variables: Sequence[Any],
+        learning_rate: Any,
+    ) -> None:
+        # The kernel reads memory as it lies, whatever the strides say.
+        if keras.config.backend() == "torch" and all(
+            variable.value.is_contiguous() for variable in trainable_variables
+        ):
+            self._fused_update_step(grads, trainable_variables, learning_rate)
+        else:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+
+    def _fused_update_step(
+        self, grads: Sequence[Tensor], variables: Sequence[Any], learning_rate: Any
+    ) -> None:
+        import torch  # noqa: PLC0415  (it is the backend)
+        from torch.optim.adam import adam  # noqa: PLC0415
+
+        def values(of: Sequence[Any]) -> list[Any]:
+            return [of[self._get_variable_index(each)].value for each in variables]
+
+        weights = [variable.value for variable in variables]
+        with torch.no_grad():
+            # A variable, or what is left of one where gradients are accumulated.
+            steps = keras.ops.convert_to_tensor(self.iterations) + 1
+            # Keras corrects the rate and leaves epsilon as it is, PyTorch corrects the
+            # means: so it gets the corrected rate, and steps that correct nothing.
+            rate = learning_rate * torch.sqrt(1 - self.beta_2**steps)
+            many = torch.full((), _MANY_STEPS, device=steps.device)
+            adam(
+                weights,
+                [
+                    gradient.to(weight.dtype).contiguous()
+                    for gradient, weight in zip(grads, weights, strict=True)
+                ],
+                values(self._momentums),
+                values(self._velocities),
+                values(self._velocity_hats) if self.amsgrad else [],
+                [many] * len(weights),
+                fused=True,
+                amsgrad=self.amsgrad,
+                lr=rate / (1 - self.beta_1**steps),
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                eps=self.epsilon,
+                weight_decay=0.0,  # Keras has applied it.
+                maximize=False,
+            )

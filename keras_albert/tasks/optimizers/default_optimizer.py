@@ -1,0 +1,105 @@
+"""The optimizer that `compile()` chooses when nobody else does."""
+
+import math
+from typing import Any
+
+import keras
+
+from keras_albert.tasks.optimizers.adamw import AdamW
+
+# The names of variables without weight decay: biases, and LayerNorms.
+NOT_DECAYED = ("bias", "gamma", "beta")
+
+# The width of ALBERT base.
+_BASE = 768
+
+
+def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
+    """Choose a peak learning rate by the model's width.
+
+    For pretrained weights 0.03 / width: 4e-5 for base, 7e-6 for xxlarge, in the range
+    of the recipes of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14.
+    Models narrower than base need more, 6e-4 at a width of 256: there 1e-4 left a
+    pretrained model behind random weights after 150 steps, and 6e-4 put it ahead
+    (`benchmarks/few_labels.py`). Random weights take 0.064 / width.
+
+    Args:
+        hidden_dim: int. Width of the encoder.
+        pretrained: bool. Whether the weights were loaded.
+
+    Returns:
+        The rate, at most 1e-3.
+    """
+    if not pretrained:
+        return min(0.064 / hidden_dim, 1e-3)
+    narrower = max(1.0, _BASE / hidden_dim)
+    return min(0.03 / hidden_dim * math.pow(narrower, 1.5), 1e-3)
+
+
+def default_optimizer(
+    learning_rate: float, total_steps: int | None
+) -> keras.optimizers.Optimizer:
+    """Make an AdamW with warm-up and decay.
+
+    Args:
+        learning_rate: float. The highest rate.
+        total_steps: int or `None`. Steps until the rate is zero, a tenth of which are
+            the warm-up: step `k` of `w` has `(k + 1) / w` of the highest rate, so that
+            the first step, which may be the only one, has an effect. `None` keeps the
+            rate constant.
+
+    Returns:
+        The optimizer; see `adamw`.
+    """
+    rate: Any = learning_rate
+    if total_steps is not None:
+        warmup_steps = max(1, total_steps // 10)
+        # Keras reaches the target after `warmup_steps`; here the last one has it.
+        rate = keras.optimizers.schedules.CosineDecay(
+            learning_rate / warmup_steps,
+            decay_steps=max(1, total_steps - warmup_steps + 1),
+            warmup_target=learning_rate,
+            warmup_steps=warmup_steps - 1,
+        )
+    return adamw(rate)
+
+
+def adamw(
+    learning_rate: Any,
+    weight_decay: float = 0.01,
+    global_clipnorm: float | None = 1.0,
+    **kwargs: Any,
+) -> keras.optimizers.Optimizer:
+    """Make an `AdamW` with the reference's epsilon, weight decay and clipping.
+
+    Moments are corrected for their bias, as Keras has it and the reference has not.
+
+    Args:
+        learning_rate: float or a schedule.
+        weight_decay: float. Not of biases and LayerNorms. Defaults to `0.01`.
+        global_clipnorm: float or `None`. The largest norm of all gradients together.
+            Defaults to `1.0`.
+        **kwargs: What else `keras.optimizers.AdamW` takes.
+
+    Returns:
+        The optimizer.
+    """
+    optimizer = AdamW(
+        learning_rate,
+        weight_decay=weight_decay,
+        epsilon=1e-6,
+        global_clipnorm=global_clipnorm,
+        **kwargs,
+    )
+    optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
+    return optimizer
+
+
+def default_jit_compile() -> bool | str:
+    """Choose whether to compile with XLA.
+
+    TensorFlow's own graph takes every batch length as it comes. XLA compiles anew for
+    each, and is no faster on a CPU (`benchmarks/equal_shapes.py`). With one length it
+    may be asked for. On the other backends Keras decides; a TPU always compiles.
+    """
+    return False if keras.config.backend() == "tensorflow" else "auto"

@@ -1,0 +1,70 @@
+"""The learning rate's way up and down."""
+
+import keras
+from keras import ops
+
+from keras_albert.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate that rises linearly and then falls to zero as a polynomial.
+
+    Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, so that the first one
+    has an effect; the reference's has a rate of 0. From the peak it falls over the
+    steps that remain. The reference's falls from the first step of all, is overridden
+    during the warm-up, and so jumps to 0.975 of its peak behind it; otherwise the two
+    differ by less than that.
+
+    Args:
+        peak: float. The highest rate.
+        total_steps: int. Updates until the rate is zero.
+        warmup_steps: int. Updates of the warm-up, the last of which has the peak.
+        power: float. The polynomial's exponent: 1 falls linearly, 0 keeps the peak.
+            Defaults to `1.0`.
+        accumulation_steps: int. Batches an update. Keras' optimizers tell a schedule
+            batches and not updates, where they accumulate gradients. Defaults to `1`.
+
+    Example:
+        >>> from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
+        >>> schedule = WarmUpAndDecay(1.0, total_steps=10, warmup_steps=2)
+        >>> [round(float(schedule(step)), 2) for step in (0, 1, 2, 6, 10)]
+        [0.5, 1.0, 0.89, 0.44, 0.0]
+    """
+
+    def __init__(
+        self,
+        peak: float,
+        total_steps: int,
+        warmup_steps: int,
+        power: float = 1.0,
+        accumulation_steps: int = 1,
+    ) -> None:
+        super().__init__()
+        self.peak = peak
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
+        self.power = power
+        self.accumulation_steps = accumulation_steps
+
+    def __call__(self, step: Tensor) -> Tensor:
+        """Give the rate of a step."""
+        step = ops.floor_divide(step, self.accumulation_steps)
+        step = ops.cast(step, "float32")
+        warmup_steps = max(1, self.warmup_steps)
+        rising = (step + 1) / warmup_steps
+        decay_steps = max(1, self.total_steps - warmup_steps + 1)
+        falling = (self.total_steps - step) / decay_steps
+        if self.power != 1:
+            falling = ops.maximum(falling, 0.0) ** self.power
+        return self.peak * ops.maximum(0.0, ops.minimum(rising, falling))
+
+    def get_config(self) -> dict[str, float]:
+        """Give the constructor's arguments."""
+        return {
+            "peak": self.peak,
+            "total_steps": self.total_steps,
+            "warmup_steps": self.warmup_steps,
+            "power": self.power,
+            "accumulation_steps": self.accumulation_steps,
+        }

@@ -1,0 +1,157 @@
+"""From the logits of windows to the likeliest answers of questions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.question_answering.examples import SpanWindows
+from keras_albert.types import FloatArray, Int64Array
+
+# Windows that are searched at once, to bound the memory.
+_WINDOWS_AT_ONCE = 64
+
+# No log-probability, but that of a position that the model masks, is as low.
+_IMPOSSIBLE = -1e20
+
+
+@dataclass(frozen=True)
+class SpanCandidates:
+    """The likeliest answers of each question, and how likely there is none.
+
+    Args:
+        starts: For each question an array `(candidates,)`, the likeliest first: the
+            first character in the context.
+        ends: Likewise, the character behind the last.
+        scores: Likewise, the log-probability.
+        null_scores: Array `(questions,)`. How sure it is that there is no answer, by
+            the window that is least sure: the logit of the answerability classifier,
+            or, without one, the log of the ratio of the probabilities of no answer
+            and of the best candidate.
+        null_probabilities: Array `(questions,)`. The same as a probability.
+    """
+
+    starts: list[Int64Array]
+    ends: list[Int64Array]
+    scores: list[npt.NDArray[Any]]
+    null_scores: npt.NDArray[Any]
+    null_probabilities: npt.NDArray[Any]
+
+
+def span_candidates(
+    outputs: Mapping[str, FloatArray],
+    windows: SpanWindows,
+    max_answer_length: int,
+    n_best: int,
+    end_n_top: int,
+) -> SpanCandidates:
+    """Search the windows of each question for answers.
+
+    A start counts in the one window that has most context around it, as in the
+    reference.
+
+    Args:
+        outputs: What the model predicts; `answerability` tells the conditional head.
+        windows: `SpanWindows`, the rows of `outputs`.
+        max_answer_length: int. The most tokens in an answer.
+        n_best: int. Candidates to keep of each window.
+        end_n_top: int. Ends to follow for each start under the conditional head.
+
+    Returns:
+        `SpanCandidates`.
+    """
+    start_scores = _log_softmax(outputs["start_logits"])
+    is_conditional = "answerability" in outputs
+    found = []
+    for begin in range(0, len(windows), _WINDOWS_AT_ONCE):
+        part = slice(begin, begin + _WINDOWS_AT_ONCE)
+        rows = np.arange(len(windows))[part]
+        owned = windows.owned_positions(rows, start_scores.shape[1])
+        masked = np.where(owned, start_scores[part], -np.inf)
+        end_scores = _log_softmax(outputs["end_logits"][part])
+        if is_conditional:
+            # The starts that the model followed, put in order as it does.
+            order = np.argsort(-outputs["start_logits"][part], axis=1, kind="stable")
+            starts = order[:, : end_scores.shape[1]]
+            bands = _bands(end_scores[:, : starts.shape[1]], max_answer_length)
+            bands = np.take_along_axis(bands, starts[..., None, None], axis=2)[:, :, 0]
+            bands = _keep_largest(bands, end_n_top)
+        else:
+            starts = np.broadcast_to(np.arange(masked.shape[1]), masked.shape)
+            bands = _bands(end_scores, max_answer_length)
+        scores = np.take_along_axis(masked, starts, axis=1)[..., None] + bands
+        found.append((rows, *_largest(scores, starts, n_best)))
+    if is_conditional:
+        null = outputs["answerability"][:, 0].astype(np.float64)
+    else:
+        null = start_scores[:, 0] + _log_softmax(outputs["end_logits"])[:, 0]
+    return _collect(windows, found, null, is_conditional)
+
+
+def _log_softmax(logits: FloatArray) -> npt.NDArray[Any]:
+    shifted = logits.astype(np.float64)
+    shifted -= shifted.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+def _bands(end_scores: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Give each position the scores of the ends from it on: `(..., length, width)`."""
+    padding = [(0, 0)] * (end_scores.ndim - 1) + [(0, width - 1)]
+    padded = np.pad(end_scores, padding, constant_values=-np.inf)
+    return np.lib.stride_tricks.sliding_window_view(padded, width, axis=-1)
+
+
+def _keep_largest(scores: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    if count >= scores.shape[-1]:
+        return scores
+    least = np.partition(scores, -count, axis=-1)[..., -count, None]
+    return np.where(scores >= least, scores, -np.inf)
+
+
+def _largest(
+    scores: npt.NDArray[Any], starts: Int64Array, count: int
+) -> tuple[Int64Array, Int64Array, npt.NDArray[Any]]:
+    """Give each window's best starts, ends and their scores, `(windows, count)`."""
+    width = scores.shape[-1]
+    flat = scores.reshape(len(scores), -1)
+    best = np.argpartition(-flat, min(count, flat.shape[1]) - 1, axis=1)[:, :count]
+    first = np.take_along_axis(starts, best // width, axis=1)
+    return first, first + best % width, np.take_along_axis(flat, best, axis=1)
+
+
+def _collect(
+    windows: SpanWindows, found: list[Any], null: npt.NDArray[Any], is_logit: bool
+) -> SpanCandidates:
+    """Put the windows' candidates together, question by question."""
+    count = len(windows.contexts.lengths)
+    parts = zip(*found, strict=True)
+    rows, first, last, scores = (np.concatenate(part) for part in parts)
+    shift = (windows.begins - windows.offsets)[rows, None]
+    questions = np.repeat(windows.questions[rows], first.shape[1])
+    scores = scores.ravel()
+    possible = scores > _IMPOSSIBLE
+    questions, scores = questions[possible], scores[possible]
+    starts, ends = windows.contexts.characters(
+        questions, (first + shift).ravel()[possible], (last + shift).ravel()[possible]
+    )
+    # A piece of a blank, or half a character, stands for no text of its own.
+    kept = np.flatnonzero(ends > starts)
+    order = kept[np.lexsort((-scores[kept], questions[kept]))]
+    cuts = np.searchsorted(questions[order], np.arange(1, count))
+    least = np.full(count, np.inf)
+    np.minimum.at(least, windows.questions, null)
+    by_question = np.split(scores[order], cuts)
+    if is_logit:
+        null_scores, probabilities = least, 1 / (1 + np.exp(-least))
+    else:
+        best = np.array([part.max(initial=-np.inf) for part in by_question])
+        null_scores, probabilities = least - best, np.exp(least)
+    return SpanCandidates(
+        np.split(starts[order], cuts),
+        np.split(ends[order], cuts),
+        by_question,
+        null_scores,
+        probabilities,
+    )

@@ -1,0 +1,68 @@
+"""Precision, recall and F1 of whole entities, by the library seqeval."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from keras_albert.text.token_classification.tag_schemes import Span, spans_to_tags
+from keras_albert.utils.packages import check_packages
+
+
+def score_entities(
+    expected: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Span]]
+) -> dict[str, Any]:
+    """Score entities as CoNLL's shared tasks do: bounds and label must both be right.
+
+    Source: [Nakayama, 2018](https://github.com/chakki-works/seqeval), which agrees
+    with `conlleval`.
+
+    Args:
+        expected: The true entities of each text.
+        predicted: Those of the model, in the same unit, words or characters.
+
+    Returns:
+        A dict of `precision`, `recall` and `f1` over all entities, their number
+        `support`, and `labels`: for each label a dict of the same four.
+
+    Raises:
+        ImportError: If seqeval is not installed.
+
+    Example:
+        >>> from keras_albert.text.token_classification.tag_schemes import Span
+        >>> truth = [[Span(0, 2, "person"), Span(3, 4, "place")]]
+        >>> scores = score_entities(truth, [[Span(0, 2, "person")]])
+        >>> scores["precision"], scores["recall"], scores["labels"]["place"]["f1"]
+        (1.0, 0.5, 0.0)
+    """
+    pairs = list(zip(expected, predicted, strict=True))
+    ends = [
+        max((span.end for row in pair for span in row), default=0) for pair in pairs
+    ]
+    rows = [
+        [spans_to_tags(spans, end) for spans, end in zip(side, ends, strict=True)]
+        for side in (expected, predicted)
+    ]
+    metrics = _seqeval()
+    if not any(ends):
+        # seqeval takes the mean over no label.
+        nothing = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
+        return nothing | {"labels": {}}
+    report = metrics.classification_report(*rows, output_dict=True, zero_division=0)
+    scores = {name: _plain(row) for name, row in report.items()}
+    averages = ("micro avg", "macro avg", "weighted avg")
+    labels = {name: row for name, row in scores.items() if name not in averages}
+    return scores["micro avg"] | {"labels": labels}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "precision": float(row["precision"]),
+        "recall": float(row["recall"]),
+        "f1": float(row["f1-score"]),
+        "support": int(row["support"]),
+    }
+
+
+def _seqeval() -> Any:
+    check_packages("Scoring entities", "seqeval", "seqeval")
+    return import_module("seqeval.metrics")

@@ -1,0 +1,246 @@
+"""Tags of words, or entities of texts, as the numbers that a loss takes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.tasks.inputs.labels import encode_classes
+from keras_albert.text.token_classification.align_tags import SpanTags
+from keras_albert.text.token_classification.tag_schemes import (
+    OUTSIDE,
+    Scheme,
+    Span,
+    check_tags,
+    detect_scheme,
+    spans_to_tags,
+    tag_names,
+)
+
+
+def read_tag_rows(y: Any) -> list[Any]:
+    """Read targets, one entry a text, into plain lists.
+
+    Args:
+        y: For each text the tags of its words, names or numbers, or its entities,
+            dicts of `start`, `end` and `label`; or what `encode_tags` and
+            `encode_spans` gave.
+
+    Returns:
+        Lists of str, of int or of dicts; arrays and `SpanTags` as they are.
+
+    Raises:
+        ValueError: If a row is no list; the message names it.
+    """
+    if hasattr(y, "to_list"):  # a ragged tensor, a pandas column
+        y = y.to_list()
+    if not isinstance(y, list | tuple | np.ndarray):
+        msg = (
+            "Targets are a list of tags, or of entities, for each text. Received: "
+            f"{type(y).__name__}"
+        )
+        raise ValueError(msg)
+    return [_read_row(tags, row) for row, tags in enumerate(y)]
+
+
+def _read_row(tags: Any, row: int) -> Any:
+    if isinstance(tags, SpanTags):
+        return tags
+    if isinstance(tags, np.ndarray) and tags.ndim == 1 and tags.dtype.kind in "iu":
+        return tags
+    if isinstance(tags, np.ndarray | tuple):
+        tags = list(tags)
+    if not isinstance(tags, list):
+        msg = (
+            f"Row {row} of the targets is {tags!r:.60}. Each text needs a list: a tag "
+            'for each word, or entities like {"start": 0, "end": 3, "label": "person"}.'
+        )
+        raise ValueError(msg)
+    return [tag.decode() if isinstance(tag, bytes) else tag for tag in tags]
+
+
+def holds_spans(rows: Sequence[Any]) -> bool:
+    """Whether targets are entities in characters, by their first entry."""
+    first = next((row for row in rows if len(row)), None)
+    if first is None:
+        return all(not isinstance(row, np.ndarray) for row in rows)
+    return isinstance(first, SpanTags) or isinstance(first[0], Mapping)
+
+
+def read_spans(rows: Sequence[Any]) -> list[list[Span]]:
+    """Read and check entities in characters.
+
+    Args:
+        rows: For each text a list of dicts.
+
+    Returns:
+        For each text its entities, in order.
+
+    Raises:
+        ValueError: If one lacks a key, or is no span; the message names its row.
+    """
+    return [
+        sorted(_read_span(span, row, at) for at, span in enumerate(spans))
+        for row, spans in enumerate(rows)
+    ]
+
+
+def _read_span(span: Any, row: int, at: int) -> Span:
+    try:
+        start, end, label = span["start"], span["end"], span["label"]
+        is_span = isinstance(label, str) and label and 0 <= int(start) < int(end)
+    except (KeyError, TypeError, ValueError, IndexError):
+        is_span = False
+    if not is_span:
+        msg = (
+            f"Row {row}, entity {at}, is {span!r:.80}. An entity is a dict of `start` "
+            "and `end`, in characters, the end above the start, and `label`."
+        )
+        raise ValueError(msg)
+    return Span(int(start), int(end), label)
+
+
+def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Scheme]:
+    """Find the names of the tags, sorted, and their scheme.
+
+    Args:
+        rows: What `read_tag_rows` gave.
+        scheme: string. "auto" to find it.
+
+    Returns:
+        The names, none if tags are numbers, and the scheme.
+
+    Raises:
+        ValueError: If tags follow no scheme.
+    """
+    if holds_spans(rows):
+        spans = [] if _is_encoded(rows) else read_spans(rows)
+        chosen: Any = "BIO" if scheme == "auto" else scheme
+        labels = {span.label for row in spans for span in row}
+        return (tag_names(labels, chosen) if labels else ()), chosen
+    tags = {tag for row in rows for tag in row if isinstance(tag, str)}
+    if not tags:
+        return (), "IO"
+    chosen = _detect(rows) if scheme == "auto" else scheme
+    return tuple(sorted(tags)), chosen
+
+
+def _detect(rows: Sequence[Any]) -> Scheme:
+    """Find the scheme; a row that is no list of names is found later."""
+    return detect_scheme([[str(tag) for tag in row] for row in rows])
+
+
+def _is_encoded(rows: Sequence[Any]) -> bool:
+    return any(isinstance(row, SpanTags) for row in rows)
+
+
+def encode_tags(
+    rows: Sequence[Any], num_classes: int, labels: Sequence[str] | None, scheme: Scheme
+) -> list[Any]:
+    """Turn the tags of words into numbers, and check them.
+
+    Args:
+        rows: What `read_tag_rows` gave.
+        num_classes: int. How many tags there are.
+        labels: Their names, or `None`.
+        scheme: string. What they must follow.
+
+    Returns:
+        int32 arrays, one a text.
+
+    Raises:
+        ValueError: If a tag is unknown or impossible; the message names row and word.
+    """
+    encoded = []
+    for row, tags in enumerate(rows):
+        try:
+            encoded.append(
+                encode_classes(tags, num_classes, labels)
+                if len(tags)
+                else np.empty(0, np.int32)
+            )
+        except ValueError as error:
+            what = str(error).replace("Row ", "Word ", 1)
+            raise ValueError(f"Row {row} of the targets: {what}") from None
+    if labels is not None and scheme != "IO":
+        check_tags([[labels[tag] for tag in tags] for tags in encoded], scheme)
+    return encoded
+
+
+def encode_spans(
+    rows: Sequence[Any], labels: Sequence[str], scheme: Scheme
+) -> list[SpanTags]:
+    """Turn entities in characters into the numbers of the tags that they give.
+
+    Args:
+        rows: What `read_tag_rows` gave.
+        labels: The names of the tags.
+        scheme: string. How words within an entity are told apart.
+
+    Returns:
+        `SpanTags`, one a text.
+
+    Raises:
+        ValueError: If an entity is wrong, or the model has no tag for it; the message
+            names its row.
+    """
+    if _is_encoded(rows):
+        return list(rows)
+    numbers = {name: number for number, name in enumerate(labels)}
+    if rows and OUTSIDE not in numbers:
+        msg = (
+            f"Entities need the tag {OUTSIDE!r} for words outside, and the model's are "
+            f"{', '.join(labels)}. Pass `labels=tag_names(...)` to the model."
+        )
+        raise ValueError(msg)
+    encoded = []
+    for row, spans in enumerate(read_spans(rows)):
+        tags = np.empty((len(spans), 4), np.int32)
+        for at, span in enumerate(spans):
+            lone = spans_to_tags([Span(0, 1, span.label)], 1, scheme)
+            whole = spans_to_tags([Span(0, 3, span.label)], 3, scheme)
+            tags[at] = [numbers.get(tag, -1) for tag in (*lone, *whole)]
+            if tags[at, 0] < 0:
+                msg = (
+                    f"Row {row}, entity {at}, is labelled {span.label!r}, which needs "
+                    f"the tag {lone[0]!r}, and the model has none. Its tags are: "
+                    f"{', '.join(labels)}. Correct it, or pass `labels=tag_names(...)` "
+                    "to the model."
+                )
+                raise ValueError(msg)
+        bounds = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
+        encoded.append(SpanTags(bounds, tags, numbers[OUTSIDE]))
+    return encoded
+
+
+def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
+    """Read the tags of ids, and check them.
+
+    Args:
+        y: Integers `(examples, tokens)`.
+        num_classes: int. How many tags there are.
+
+    Returns:
+        int32 array.
+
+    Raises:
+        ValueError: If it has another rank or type, or a number is out of range.
+    """
+    tags = np.asarray(keras.ops.convert_to_numpy(y))
+    if tags.ndim != 2 or tags.dtype.kind not in "iu":
+        msg = (
+            "The targets of ids are integers (examples, tokens), with the sample "
+            "weight 0 where there is no tag, as the preprocessor gives them. "
+            f"Received: {tags.dtype} {tags.shape}"
+        )
+        raise ValueError(msg)
+    wrong = ((tags < 0) | (tags >= num_classes)).any(axis=1)
+    if wrong.any():
+        msg = (
+            f"Row {int(wrong.argmax())} of the targets holds a tag outside 0 to "
+            f"{num_classes - 1}. Where there is none, put 0 and the sample weight 0."
+        )
+        raise ValueError(msg)
+    return tags.astype(np.int32)

@@ -1,0 +1,1 @@
+"""Preprocessing for classification and regression."""

@@ -1,0 +1,164 @@
+"""Texts or pairs of texts, as the classifier reads them."""
+
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_albert.text.inputs.read_text_columns import (
+    COLUMN_NAMES,
+    check_graph_text,
+    holds_text,
+    is_graph_text,
+)
+from keras_albert.text.packing.examples import LabelledTexts
+from keras_albert.text.packing.pack import EncodedTexts, check_truncation
+from keras_albert.text.packing.pack_in_graph import pack_in_graph
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.types import Lengths, Tensor, Texts, Truncation
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertClassifierPreprocessor(
+    AlbertPreprocessor, keras_hub.models.TextClassifierPreprocessor
+):
+    """Tokenize texts and pack them as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
+
+    In Python it needs no TensorFlow; mapped over a `tf.data.Dataset` it runs inside
+    the graph and gives the same ids. A tuple of two texts is always a pair, never
+    `(x, y)`.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. Pads every batch to this one length, as
+            TPUs like it. Defaults to `None`: to the smallest of `length_buckets`
+            that holds the batch's longest row.
+        max_sequence_length: int. Rows are truncated to this many tokens where
+            `sequence_length` is `None`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. The lengths that batches are
+            padded to. Defaults to `None`, see `default_length_buckets`.
+        truncate: string. How a pair that is too long is cut: `"round_robin"`, one
+            token at a time from the longer text, or `"waterfall"`, the second text
+            first. Defaults to `"round_robin"`. `[CLS]` and `[SEP]` always stay.
+        **kwargs: `name`, as on any Keras layer.
+
+    Raises:
+        ValueError: If a length leaves no room for a token of each text, a bucket is
+            no length, or `truncate` is none of the two.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> preprocessor = AlbertClassifierPreprocessor(tokenizer, sequence_length=16)
+        >>> sorted(preprocessor("the fox"))
+        ['padding_mask', 'segment_ids', 'token_ids']
+        >>> preprocessor(["the fox", "the lazy dog"])["token_ids"].shape
+        (2, 16)
+        >>> preprocessor(("the fox", "jumped"))["segment_ids"].max()  # a pair
+        np.int32(1)
+    """
+
+    runs_in_graph = True
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        truncate: Truncation = "round_robin",
+        **kwargs: Any,
+    ) -> None:
+        check_truncation(truncate)
+        super().__init__(tokenizer, truncate=truncate, **kwargs)
+        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
+
+    def encode(
+        self, x: Texts, y: Any = None, sample_weight: Any = None
+    ) -> tuple[LabelledTexts, bool]:
+        """Tokenize texts, to be packed batch by batch later.
+
+        Args:
+            x: Texts or pairs, in any form that `text_columns` reads.
+            y: Targets, one for each. Defaults to `None`.
+            sample_weight: Weights, one for each. Defaults to `None`.
+
+        Returns:
+            The encoded texts, and whether `x` was a batch.
+
+        Raises:
+            TypeError: If `x` holds something else.
+            ValueError: If a row is no text; the message names it.
+        """
+        columns, batched = self.columns(x)
+        rows = tuple(self.tokenizer.tokenize_rows(column) for column in columns)
+        texts = EncodedTexts(rows, self.special_ids, self.max_length, self.truncate)
+        return LabelledTexts(texts, y, sample_weight), batched
+
+    def call(self, x: Texts, y: Any = None, sample_weight: Any = None) -> Any:
+        """Preprocess texts.
+
+        Args:
+            x: One text, many, or pairs of either.
+            y: Labels, which pass as they are. Defaults to `None`.
+            sample_weight: Weights, likewise. Defaults to `None`.
+
+        Returns:
+            A dict of `token_ids`, `segment_ids` and `padding_mask`, int32
+            `(batch, length)`, or `(length,)` for one example; with labels and
+            weights `(x, y, sample_weight)`.
+        """
+        if y is not None and holds_text(y):
+            msg = (
+                "The labels are texts. If they are the second texts of pairs, pass "
+                "one tuple: `preprocessor((first, second))`, in a `tf.data.Dataset` "
+                "`map(lambda first, second: preprocessor((first, second)))`. If they "
+                "are names of classes, pass their numbers, or pass lists to the "
+                "classifier, which knows the names."
+            )
+            raise ValueError(msg)
+        if is_graph_text(x):
+            packed = self.call_in_graph(x, self.sequence_length or self._buckets())
+        else:
+            packed = super().call(x)
+        return keras.utils.pack_x_y_sample_weight(packed, y, sample_weight)
+
+    def call_in_graph(
+        self, texts: Tensor | tuple[Tensor, ...], pad_to: int | Lengths | None = None
+    ) -> dict[str, Tensor]:
+        """Preprocess TensorFlow string tensors inside a graph.
+
+        Args:
+            texts: String tensor `(batch,)` or `()`, or a tuple of two.
+            pad_to: See `pack_in_graph`. Defaults to `None`, the longest row.
+
+        Returns:
+            The dict that `call` gives, of TensorFlow tensors. A text that is not
+            UTF-8 raises an error with its row.
+        """
+        import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
+
+        columns = texts if isinstance(texts, tuple) else (texts,)
+        single = columns[0].shape.rank == 0
+        if single:
+            columns = tuple(tf.expand_dims(column, 0) for column in columns)
+        names = COLUMN_NAMES[len(columns)]
+        columns = tuple(map(check_graph_text, columns, names))
+        packed = pack_in_graph(
+            tuple(self.tokenizer.tokenize_rows(column) for column in columns),
+            self.special_ids,
+            self.max_length,
+            self.truncate,
+            pad_to,
+        )
+        if single:
+            packed = {name: rows[0] for name, rows in packed.items()}
+        return packed
+
+
+# KerasHub's name for the same thing.
+AlbertTextClassifierPreprocessor = AlbertClassifierPreprocessor

@@ -1,0 +1,1 @@
+"""Readers of the texts that users pass."""

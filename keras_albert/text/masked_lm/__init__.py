@@ -1,0 +1,1 @@
+"""Preprocessing for masked language modeling and pretraining."""

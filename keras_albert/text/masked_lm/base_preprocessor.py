@@ -1,0 +1,162 @@
+"""What the preprocessors of masked language models share."""
+
+from typing import Any
+
+import numpy as np
+
+from keras_albert.text.masked_lm.batch_seeds import BatchSeeds, Seeds, TextSeeds
+from keras_albert.text.masked_lm.examples import WrittenMasks
+from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
+from keras_albert.text.masked_lm.whole_word_masking import (
+    MaskingRates,
+    WholeWordMasking,
+)
+from keras_albert.text.packing.examples import Examples
+from keras_albert.text.packing.pack import EncodedTexts, check_truncation
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.types import FloatArray, Purpose, Texts, Truncation
+
+
+class MaskingPreprocessor(AlbertPreprocessor):
+    """The part of a preprocessor that masks.
+
+    The constructor calls `_set_lengths`, then `_set_masking`.
+
+    A subclass says what its examples are (`_mask_examples`).
+    """
+
+    truncate: Truncation
+
+    def _set_masking(
+        self,
+        truncate: Truncation,
+        rates: MaskingRates,
+        seed: int | None,
+    ) -> None:
+        check_truncation(truncate)
+        if seed is not None and seed < 0:
+            msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
+            raise ValueError(msg)
+        if (rates.max_selected or 0) > self.max_length:
+            msg = (
+                f"`mask_selection_length` is at most {self.max_length}, the tokens in "
+                f"a row. Received: mask_selection_length={rates.max_selected}"
+            )
+            raise ValueError(msg)
+        self.truncate = truncate
+        # KerasHub's names.
+        self.mask_selection_rate = rates.selection
+        self.mask_selection_length = rates.max_selected
+        self.mask_token_rate = rates.mask_token
+        self.random_token_rate = rates.random_token
+        self.max_ngram = rates.max_ngram
+        self.seed = seed
+        self._calls = 0
+        self._masking: tuple[Any, WholeWordMasking] | None = None
+
+    @property
+    def masking(self) -> WholeWordMasking:
+        """What draws the masks, made once for a vocabulary."""
+        rates = MaskingRates(
+            selection=self.mask_selection_rate,
+            mask_token=self.mask_token_rate,
+            random_token=self.random_token_rate,
+            max_ngram=self.max_ngram,
+            max_selected=self.mask_selection_length,
+        )
+        key = (self.tokenizer.proto, rates)
+        if self._masking is None or self._masking[0] != key:
+            self._masking = key, WholeWordMasking(self.tokenizer, rates)
+        return self._masking[1]
+
+    def mask_slots(self, width: int) -> int:
+        """Give the number of `mask_positions` in rows of some width.
+
+        Args:
+            width: int. The length of the rows, padding counted.
+
+        Returns:
+            A number that depends on nothing else, so that shapes stay few.
+        """
+        return self.masking.rates.slots(width)
+
+    def encode(
+        self, x: Texts, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Examples, bool]:
+        """Tokenize texts, to be masked and packed batch by batch later.
+
+        Args:
+            x: Texts or pairs, in any form that `text_columns` reads.
+            y: Nothing: targets come from the texts. Defaults to `None`.
+            sample_weight: Weights, one for each. Defaults to `None`.
+
+        Returns:
+            The examples, whose masks differ each time, and whether `x` was a batch.
+
+        Raises:
+            TypeError: If `x` holds something else.
+            ValueError: If a row is no text, or there are targets.
+        """
+        return self.encode_for("training", x, y, sample_weight)
+
+    def encode_for(
+        self, purpose: Purpose, x: Texts, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Examples, bool]:
+        """Tokenize texts, by what the model will do with them.
+
+        Args:
+            purpose: For `"training"` masks differ each time. For `"evaluation"` they
+                follow from the text, and so do not depend on its batch either. For
+                `"prediction"` nothing is masked but the `[MASK]` that texts hold.
+            x: See `encode`.
+            y: See `encode`. Defaults to `None`.
+            sample_weight: See `encode`. Defaults to `None`.
+
+        Returns:
+            The examples, and whether `x` was a batch.
+        """
+        if y is not None:
+            msg = (
+                "A masked language model makes its targets from the texts, and there "
+                f"are others: {str(y)[:80]!r}. Leave them out; a pair of texts is one "
+                "argument, `x=(first, second)`."
+            )
+            raise ValueError(msg)
+        columns, batched = self.columns(x)
+        if purpose == "prediction":
+            rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
+            mask_id = self.tokenizer.mask_token_id
+            return WrittenMasks(self._texts(rows), mask_id), batched
+        rows = tuple(self.tokenizer.tokenize_rows(column) for column in columns)
+        seeds: Seeds
+        if purpose == "evaluation":
+            seeds = TextSeeds(self.seed or 0, rows)
+        else:
+            self._calls += 1
+            # `keras.utils.set_random_seed` sets NumPy's global generator.
+            seed = np.random.randint(2**31) if self.seed is None else self.seed
+            seeds = BatchSeeds([seed, self._calls], len(rows[0]))
+        return self._mask_examples(rows, seeds, sample_weight), batched
+
+    def _mask_examples(
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+    ) -> Examples:
+        """Say how tokenized columns become examples."""
+        raise NotImplementedError
+
+    def _texts(self, columns: Any) -> EncodedTexts:
+        return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config = super().get_config()
+        config.update(
+            truncate=self.truncate,
+            mask_selection_rate=self.mask_selection_rate,
+            mask_selection_length=self.mask_selection_length,
+            mask_token_rate=self.mask_token_rate,
+            random_token_rate=self.random_token_rate,
+            max_ngram=self.max_ngram,
+            seed=self.seed,
+        )
+        return config

@@ -1,0 +1,91 @@
+"""Texts or pairs of texts, masked as the masked language model reads them."""
+
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_albert.text.masked_lm.base_preprocessor import MaskingPreprocessor
+from keras_albert.text.masked_lm.batch_seeds import Seeds
+from keras_albert.text.masked_lm.examples import MaskedTexts
+from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.types import FloatArray, Lengths, Truncation
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertMaskedLMPreprocessor(
+    MaskingPreprocessor, keras_hub.models.MaskedLMPreprocessor
+):
+    """Tokenize texts, pack them, and mask whole words of them.
+
+    Gives `(x, y, sample_weight)`: `x` has `token_ids`, `segment_ids`, `padding_mask`
+    and `mask_positions`, `y` the ids that stood there, and the weights are 0 where
+    `mask_positions` is filled up. Masks differ with each call and each epoch. How
+    masks are drawn: see `WholeWordMasking`.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`.
+        max_sequence_length: int. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+        truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
+            `"round_robin"`.
+        mask_selection_rate: float. The part of a row's tokens to predict; 0 masks
+            nothing. Defaults to `0.15`.
+        mask_selection_length: int or `None`. Predictions in each row. Defaults to
+            `None`: what the rate asks for at the padded width, and a few more.
+        mask_token_rate: float. The part of them that `[MASK]` replaces. Defaults to
+            `0.8`.
+        random_token_rate: float. The part of them that a random token replaces; the
+            rest stays as it is. Defaults to `0.1`.
+        max_ngram: int. The most words masked in one piece. Defaults to `3`.
+        seed: int or `None`. Makes the masks reproducible. Defaults to `None`, which
+            leaves this to `keras.utils.set_random_seed`.
+        **kwargs: `name`, as on any Keras layer.
+
+    Raises:
+        ValueError: If a length, a rate or a count is out of range.
+
+    Example:
+        >>> from keras_albert import AlbertMaskedLMPreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> preprocessor = AlbertMaskedLMPreprocessor(
+        ...     tokenizer, sequence_length=16, seed=1)
+        >>> x, y, sample_weight = preprocessor(["the quick fox", "the lazy dog"])
+        >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
+        ((2, 16), (2, 6), (2, 6))
+    """
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        truncate: Truncation = "round_robin",
+        mask_selection_rate: float = 0.15,
+        mask_selection_length: int | None = None,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        max_ngram: int = 3,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        rates = MaskingRates(
+            selection=mask_selection_rate,
+            mask_token=mask_token_rate,
+            random_token=random_token_rate,
+            max_ngram=max_ngram,
+            max_selected=mask_selection_length,
+        )
+        super().__init__(tokenizer, **kwargs)
+        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
+        self._set_masking(truncate, rates, seed)
+
+    def _mask_examples(
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+    ) -> MaskedTexts:
+        return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)

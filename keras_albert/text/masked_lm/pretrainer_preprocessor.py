@@ -1,0 +1,104 @@
+"""Pairs of consecutive segments, as ALBERT is pretrained on them."""
+
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_albert.text.inputs.read_text_columns import MAX_COLUMNS
+from keras_albert.text.masked_lm.base_preprocessor import MaskingPreprocessor
+from keras_albert.text.masked_lm.batch_seeds import Seeds
+from keras_albert.text.masked_lm.pretrainer_examples import SegmentPairs
+from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.types import FloatArray, Lengths, Texts, Truncation
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preprocessor):
+    """Tokenize pairs of consecutive segments, swap half of them, and mask words.
+
+    Gives `(x, y, sample_weight)`: `x` as `AlbertMaskedLMPreprocessor` does, `y` and
+    `sample_weight` dicts of `masked_lm` and `sentence_order`, which is 0 for a pair
+    in order and 1 for a swapped one. Which pairs are swapped differs with each call
+    and each epoch, as the masks do.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`.
+        max_sequence_length: int. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+        truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
+            `"round_robin"`.
+        mask_selection_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to
+            `0.15`.
+        mask_selection_length: int or `None`. Defaults to `None`.
+        mask_token_rate: float. Defaults to `0.8`.
+        random_token_rate: float. Defaults to `0.1`.
+        max_ngram: int. Defaults to `3`.
+        seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
+            which leaves this to `keras.utils.set_random_seed`.
+        **kwargs: `name`, as on any Keras layer.
+
+    Raises:
+        ValueError: If a length, a rate or a count is out of range.
+
+    Example:
+        >>> from keras_albert import AlbertPretrainerPreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> preprocessor = AlbertPretrainerPreprocessor(tokenizer, seed=1)
+        >>> x, y, _ = preprocessor([("the fox", "jumped"), ("the dog", "the fox")])
+        >>> x["mask_positions"].shape == y["masked_lm"].shape
+        True
+        >>> y["sentence_order"].shape
+        (2,)
+    """
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        truncate: Truncation = "round_robin",
+        mask_selection_rate: float = 0.15,
+        mask_selection_length: int | None = None,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        max_ngram: int = 3,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        rates = MaskingRates(
+            selection=mask_selection_rate,
+            mask_token=mask_token_rate,
+            random_token=random_token_rate,
+            max_ngram=max_ngram,
+            max_selected=mask_selection_length,
+        )
+        super().__init__(**kwargs)
+        self.tokenizer = tokenizer
+        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
+        self._set_masking(truncate, rates, seed)
+
+    def columns(self, x: Texts) -> tuple[tuple[Any, ...], bool]:
+        """Read pairs into columns; see `AlbertPreprocessor.columns`."""
+        columns, batched = super().columns(x)
+        if len(columns) != MAX_COLUMNS:
+            msg = (
+                "The order of segments is learned from pairs, and these are single "
+                f"texts: {str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of "
+                "segments that follow each other, or a list of pairs."
+            )
+            raise ValueError(msg)
+        return columns, batched
+
+    def _mask_examples(
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+    ) -> SegmentPairs:
+        in_order, swapped = self._texts(columns), self._texts(columns[::-1])
+        return SegmentPairs(in_order, swapped, self.masking, seeds, sample_weight)

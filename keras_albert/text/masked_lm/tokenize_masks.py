@@ -1,0 +1,73 @@
+"""`[MASK]` as a user writes it, as the token that a model fills."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_albert.text.masked_lm.word_starts import SPACE
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import IntArray
+
+
+def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
+    """Cut texts into ids, where `[MASK]` is the mask token and not five letters.
+
+    What stands directly behind a `[MASK]` goes on with its word: "[MASK]." ends in
+    ".", as "word." does in training.
+
+    Args:
+        tokenizer: An `AlbertTokenizer` with a vocabulary.
+        texts: List of str.
+
+    Returns:
+        The ids.
+
+    Example:
+        >>> from keras_albert import AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> (row,) = tokenize_masks(tokenizer, ["dog [MASK]."]).to_lists()
+        >>> [tokenizer.id_to_token(token_id) for token_id in row]
+        ['▁dog', '[MASK]', '.']
+    """
+    mask = tokenizer.mask_token
+    parts = [text.split(mask) for text in texts]
+    # All parts of all texts at once: one call of SentencePiece, in threads.
+    flat = [part for row in parts for part in row]
+    tokens: TokenRows = tokenizer.tokenize_rows(flat)
+    if len(flat) == len(texts):
+        return tokens
+    mask_id = np.array([tokenizer.mask_token_id], np.int32)
+    cut = iter(np.split(tokens.values, tokens.starts[1:]))
+    rows = []
+    for row in parts:
+        ids = [next(cut)]
+        for part in row[1:]:
+            ids += [mask_id, without_space(tokenizer, part, next(cut))]
+        rows.append(np.concatenate(ids))
+    return TokenRows.from_arrays(rows)
+
+
+def without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
+    """Take back the space that SentencePiece puts before a text that has none.
+
+    Args:
+        tokenizer: An `AlbertTokenizer` with a vocabulary.
+        text: string. The text.
+        ids: int32 array `(tokens,)`. Its ids.
+
+    Returns:
+        The ids, the first one of the same piece without a space before it.
+    """
+    if not len(ids) or text[0].isspace():
+        return ids
+    piece = tokenizer.id_to_token(int(ids[0]))
+    if piece == SPACE:
+        return ids[1:]
+    inner = tokenizer.token_to_id(piece.removeprefix(SPACE))
+    if inner in tokenizer.special_token_ids:
+        return ids
+    return np.concatenate([[np.int32(inner)], ids[1:]])

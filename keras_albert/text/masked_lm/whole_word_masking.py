@@ -1,0 +1,293 @@
+"""Masks over whole words, drawn for many rows at once."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.masked_lm.word_starts import WordStarts
+from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
+from keras_albert.types import FloatArray, Int64Array, IntArray
+
+# How much of a run is masked.
+_NOT, _FIRST_WORD, _WHOLE = 0, 1, 2
+
+_PIECE_TYPES = sentencepiece_messages.SentencePiece
+
+
+class MaskedRows(NamedTuple):
+    """What a masked language model learns from.
+
+    Args:
+        token_ids: int32 array `(rows, length)`. The ids, some of them masked.
+        positions: int32 array `(rows, slots)`. Where, rising; 0 in empty slots.
+        labels: int32 array `(rows, slots)`. The ids that stood there; 0 in empty
+            slots.
+        weights: float32 array `(rows, slots)`. 1, or 0 in empty slots.
+    """
+
+    token_ids: IntArray
+    positions: IntArray
+    labels: IntArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class MaskingRates:
+    """How much is masked, and by what.
+
+    Args:
+        selection: float. The part of a row's tokens to predict, special ones not
+            counted; 0 masks nothing, 1 every word for which there is room. Defaults to
+            `0.15`.
+        mask_token: float. The part of those that `[MASK]` replaces. Defaults to
+            `0.8`.
+        random_token: float. The part that a random token replaces; the rest stays.
+            Defaults to `0.1`.
+        max_ngram: int. The most words masked in one piece; runs of n words are drawn
+            in proportion to 1/n. Defaults to `3`.
+        max_selected: int or `None`. The most tokens of a row to predict. Defaults to
+            `None`, which follows from the row's width.
+
+    Raises:
+        ValueError: If a rate is outside 0 to 1, or a count below 1.
+    """
+
+    selection: float = 0.15
+    mask_token: float = 0.8
+    random_token: float = 0.1
+    max_ngram: int = 3
+    max_selected: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.selection <= 1:
+            msg = (
+                "`mask_selection_rate` is a part of the tokens, from 0 to 1. "
+                f"Received: mask_selection_rate={self.selection}"
+            )
+            raise ValueError(msg)
+        rates = (self.mask_token, self.random_token)
+        # A hair above 1 is rounding: 0.7 + 0.2 + 0.1 is.
+        if not (min(rates) >= 0 and sum(rates) <= 1 + 1e-9):
+            msg = (
+                "`mask_token_rate` and `random_token_rate` are parts of the selected "
+                "tokens, together at most 1. Received: "
+                f"mask_token_rate={self.mask_token}, "
+                f"random_token_rate={self.random_token}"
+            )
+            raise ValueError(msg)
+        selected = 1 if self.max_selected is None else self.max_selected
+        if self.max_ngram < 1 or selected < 1:
+            msg = (
+                "`max_ngram` and `mask_selection_length` count from 1. Received: "
+                f"max_ngram={self.max_ngram}, "
+                f"mask_selection_length={self.max_selected}"
+            )
+            raise ValueError(msg)
+
+    def slots(self, width: int) -> int:
+        """Give the number of predictions for rows of some width.
+
+        Args:
+            width: int. The length of the rows, padding counted.
+
+        Returns:
+            `max_selected`; or what the rate asks for and room for the last n-gram, at
+            most the width.
+        """
+        if self.max_selected is not None:
+            return self.max_selected
+        return min(width, math.ceil(self.selection * width) + self.max_ngram)
+
+
+class WholeWordMasking:
+    """Draws whole words to mask, n words in a run, for many rows at once.
+
+    The words of a row (see `WordStarts`) are cut at random into runs of n, drawn in
+    proportion to 1/n, and so many runs are taken that they have `rates.selection` of
+    the row's tokens, a few more or fewer; each run is as likely as any other. A row
+    in which nothing was taken gives one word. Special tokens are never selected and
+    never drawn.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
+    [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
+
+    Args:
+        tokenizer: An `AlbertTokenizer` with a vocabulary.
+        rates: `MaskingRates`. Defaults to the paper's.
+
+    Raises:
+        ValueError: If the vocabulary has nothing but special tokens.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_albert import AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> from keras_albert.text.masked_lm.whole_word_masking import WholeWordMasking
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> masking = WholeWordMasking(tokenizer)
+        >>> rows = np.array([[2, *tokenizer("the quick brown fox"), 3, 0]])
+        >>> masked = masking(rows, np.random.default_rng(0))
+        >>> masked.labels[0, 0] == rows[0, masked.positions[0, 0]]
+        np.True_
+    """
+
+    def __init__(self, tokenizer: Any, rates: MaskingRates | None = None) -> None:
+        self.rates = rates or MaskingRates()
+        self.word_starts = WordStarts(tokenizer)
+        self.mask_token_id = int(tokenizer.mask_token_id)
+        self.pad_token_id = int(tokenizer.pad_token_id)
+        self._drawable = _drawable_ids(tokenizer)
+        weights = 1 / np.arange(1, self.rates.max_ngram + 1)
+        self._ngram_steps = np.cumsum(weights / weights.sum())
+
+    def __call__(
+        self, token_ids: IntArray, generator: np.random.Generator
+    ) -> MaskedRows:
+        """Mask rows.
+
+        Args:
+            token_ids: int32 array `(rows, length)`. Packed: special tokens stand
+                between and around texts, and fill rows up.
+            generator: `np.random.Generator`. The same state gives the same masks.
+
+        Returns:
+            The masked rows.
+        """
+        num_rows, width = token_ids.shape
+        slots = self.rates.slots(width)
+        chosen = self._choose(token_ids, generator)
+        rows = chosen // width
+        slot = number_in_row(rows)
+        shape = (num_rows, slots)
+        positions, labels = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        weights = np.zeros(shape, np.float32)
+        flat = token_ids.reshape(-1)
+        positions[rows, slot] = chosen % width
+        labels[rows, slot] = flat[chosen]
+        weights[rows, slot] = 1.0
+        masked = flat.astype(np.int32)
+        masked[chosen] = self._replace(flat[chosen], generator)
+        return MaskedRows(masked.reshape(token_ids.shape), positions, labels, weights)
+
+    def _replace(self, kept: IntArray, generator: np.random.Generator) -> IntArray:
+        """Draw what stands in place of the selected tokens."""
+        draw = generator.random(len(kept))
+        random_ids = generator.choice(self._drawable, len(kept))
+        swapped = draw < self.rates.mask_token + self.rates.random_token
+        ids = np.where(swapped, random_ids, kept)
+        ids[draw < self.rates.mask_token] = self.mask_token_id
+        return ids
+
+    def _choose(
+        self, token_ids: IntArray, generator: np.random.Generator
+    ) -> Int64Array:
+        """Choose the tokens to predict, as rising places in the flattened rows."""
+        if not self.rates.selection:
+            return np.empty(0, np.int64)
+        num_rows, width = token_ids.shape
+        # As many as if there were no padding, which so changes no mask.
+        lengths = (token_ids != self.pad_token_id).sum(axis=1).tolist()
+        slots = np.array([self.rates.slots(length) for length in lengths], np.int64)
+        places = np.flatnonzero(self.word_starts.in_words(token_ids))
+        if not len(places):
+            return places
+        starts = self.word_starts(token_ids).reshape(-1)[places]
+        first = self.word_starts.segment_starts(token_ids).reshape(-1)[places]
+        # Words: where each begins among the places, and how many tokens it has.
+        begins = np.flatnonzero(starts)
+        sizes = np.diff(begins, append=len(places))
+        run_begins = self._cut_runs(first[begins], generator)
+        run_sizes = np.add.reduceat(sizes, run_begins)
+        run_rows = places[begins[run_begins]] // width
+        in_row = np.bincount(places // width, minlength=num_rows)
+        taken = self._take_runs(run_rows, run_sizes, in_row, slots, generator)
+        # Down to words, then to tokens.
+        lengths = np.diff(run_begins, append=len(begins))
+        words = np.repeat(taken == _WHOLE, lengths)
+        first_only = run_begins[taken == _FIRST_WORD]
+        words[first_only] = sizes[first_only] <= slots[run_rows[taken == _FIRST_WORD]]
+        chosen: Int64Array = places[np.repeat(words, sizes)]
+        return chosen
+
+    def _cut_runs(
+        self, opens_segment: npt.NDArray[np.bool_], generator: np.random.Generator
+    ) -> Int64Array:
+        """Cut the words of all rows into runs; none reaches into another segment."""
+        count = len(opens_segment)
+        lengths = np.searchsorted(self._ngram_steps, generator.random(count)) + 1
+        ends = np.cumsum(np.minimum(lengths, self.rates.max_ngram))
+        cuts = opens_segment.copy()
+        cuts[0] = True
+        cuts[ends[ends < count]] = True
+        return np.flatnonzero(cuts)
+
+    def _take_runs(
+        self,
+        run_rows: Int64Array,
+        run_sizes: Int64Array,
+        in_row: Int64Array,
+        slots: Int64Array,
+        generator: np.random.Generator,
+    ) -> npt.NDArray[np.int8]:
+        """Take runs by chance, up to the rate and the slots of their row."""
+        # In random order within each row, the rows in theirs.
+        order = np.argsort(run_rows + generator.random(len(run_rows)))
+        sizes, rows = run_sizes[order], run_rows[order]
+        opening = np.flatnonzero(np.diff(rows, prepend=-1))
+        begins = np.cumsum(sizes) - sizes
+        begins -= np.repeat(begins[opening], np.diff(opening, append=len(rows)))
+        # Laid around a circle, those are taken that begin within a window: each run
+        # is as likely, whatever its size.
+        turn = generator.random(len(in_row)) * in_row
+        distance = (begins - turn[rows]) % in_row[rows]
+        window = np.minimum(self.rates.selection * in_row, slots)
+        inside = np.flatnonzero(distance < window[rows])
+        inside = inside[np.lexsort((distance[inside], rows[inside]))]
+        # The last one may reach beyond its row's slots.
+        total = np.cumsum(sizes[inside])
+        before = np.concatenate([[0], total])[
+            np.searchsorted(rows[inside], rows[inside])
+        ]
+        taken = np.full(len(rows), _NOT, np.int8)
+        taken[inside[total - before <= slots[rows[inside]]]] = _WHOLE
+        none = ~np.logical_or.reduceat(taken == _WHOLE, opening)
+        taken[opening[none]] = _FIRST_WORD
+        result = np.empty_like(taken)
+        result[order] = taken
+        return result
+
+
+def number_in_row(rows: Int64Array) -> Int64Array:
+    """Number entries within their rows.
+
+    Args:
+        rows: int64 array `(entries,)`, rising. The row of each entry.
+
+    Returns:
+        int64 array `(entries,)`: 0 for the first entry of a row, and so on.
+
+    Example:
+        >>> number_in_row(np.array([3, 3, 5])).tolist()
+        [0, 1, 0]
+    """
+    return np.arange(len(rows)) - np.searchsorted(rows, rows)
+
+
+def _drawable_ids(tokenizer: Any) -> IntArray:
+    """List the ids of pieces that stand for text, no control or byte pieces."""
+    pieces = parse_vocabulary(tokenizer.proto).pieces
+    text_types = (_PIECE_TYPES.NORMAL, _PIECE_TYPES.USER_DEFINED)
+    ids = [i for i, piece in enumerate(pieces) if piece.type in text_types]
+    ids = sorted(set(ids) - set(tokenizer.special_token_ids))
+    if not ids:
+        msg = (
+            f"The vocabulary's {len(pieces)} pieces are all special, and masking draws "
+            "from the others. Train one with `keras_albert.text.train_vocabulary`."
+        )
+        raise ValueError(msg)
+    return np.array(ids, np.int32)

@@ -1,0 +1,118 @@
+"""Where words begin in rows of token ids, told by the vocabulary's pieces."""
+
+import re
+import unicodedata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.tokenizer.unspaced_scripts import UNSPACED
+from keras_albert.types import IntArray
+
+# What SentencePiece writes for a space.
+SPACE = "\u2581"
+
+_LETTERS = re.compile(f"[{UNSPACED}]")
+
+# They stand inside words: don't, l'eau.
+_APOSTROPHES = "'\u2019"
+
+
+class WordStarts:
+    """Finds words by looking pieces up in tables; made once for a vocabulary.
+
+    A piece begins a word if
+
+    - it begins with U+2581, the mark of a space, or stands first in its segment;
+    - it, or the piece before it, is punctuation or a symbol where they meet: "-" and
+      "known" in "well-known" are words of their own. An apostrophe joins instead;
+    - it, or the piece before it, is of a script without spaces where they meet
+      (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan): each piece is then a
+      word, since a whole sentence could not be one.
+
+    All other pieces continue a word, letters of any script and digits alike. A lone
+    U+2581 belongs to what follows it, a combining mark to what stands before it.
+
+    Args:
+        tokenizer: An `AlbertTokenizer` with a vocabulary.
+
+    Example:
+        >>> from keras_albert import AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> from keras_albert.text.masked_lm.word_starts import WordStarts
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> token_ids = tokenizer("the dog-fox")
+        >>> [tokenizer.id_to_token(i) for i in token_ids.tolist()]
+        ['▁', 't', 'h', 'e', '▁dog', '-', 'f', 'o', 'x']
+        >>> WordStarts(tokenizer)(token_ids[None]).astype(int)
+        array([[1, 0, 0, 0, 1, 1, 1, 0, 0]])
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        size = tokenizer.vocabulary_size()
+        pieces = [tokenizer.id_to_token(token_id) for token_id in range(size)]
+        self._is_special = np.zeros(size, bool)
+        self._is_special[tokenizer.special_token_ids] = True
+        self._opens = np.array([piece.startswith(SPACE) for piece in pieces])
+        self._is_space = np.array([piece == SPACE for piece in pieces])
+        self._parts_before = np.array([_stands_alone(piece[:1]) for piece in pieces])
+        self._is_mark = np.array([_category(piece[:1]) == "M" for piece in pieces])
+        self._parts_after = np.array([_stands_alone(piece[-1:]) for piece in pieces])
+
+    def in_words(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
+        """Tell tokens that belong to a word from special ones, `<unk>` among these.
+
+        Args:
+            token_ids: int32 array `(rows, length)`.
+
+        Returns:
+            bool array `(rows, length)`.
+        """
+        return ~self._is_special[token_ids]
+
+    def __call__(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
+        """Find the first token of each word.
+
+        Args:
+            token_ids: int32 array `(rows, length)`.
+
+        Returns:
+            bool array `(rows, length)`; false for special tokens.
+        """
+        before = token_ids[:, :-1]
+        starts = self._opens[token_ids]
+        parts = self._parts_before[token_ids[:, 1:]] | self._parts_after[before]
+        joined = self._is_space[before] | self._is_mark[token_ids[:, 1:]]
+        starts[:, 1:] |= parts & ~joined
+        starts |= self.segment_starts(token_ids)
+        return starts & self.in_words(token_ids)
+
+    def segment_starts(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
+        """Find the tokens that have no word before them in their segment.
+
+        Args:
+            token_ids: int32 array `(rows, length)`.
+
+        Returns:
+            bool array `(rows, length)`: first in a row, or behind a special token.
+        """
+        first = np.ones(token_ids.shape, bool)
+        first[:, 1:] = self._is_special[token_ids[:, :-1]]
+        return first
+
+
+def _stands_alone(character: str) -> bool:
+    """Whether a character is no part of a longer word."""
+    if character == SPACE or character in _APOSTROPHES:
+        return False
+    category = _category(character)
+    if category in ("L", "N"):
+        return _LETTERS.match(character) is not None
+    return category in ("P", "S")
+
+
+def _category(character: str) -> str:
+    """Give the first letter of a character's category: letter, mark, number, ..."""
+    return unicodedata.category(character)[0] if character else ""

@@ -1,0 +1,78 @@
+"""Texts of any length, as rows that a model can read."""
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+from keras_albert.text.packing.windows import OverlappingWindows, window_stride
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import Batch, FloatArray, Int64Array
+
+
+class TextWindows:
+    """Tokenized texts, cut into windows where they are too long; `Examples`.
+
+    A row is `[CLS] window [SEP]`.
+
+    Args:
+        texts: `TokenRows`.
+        special: `SpecialIds`.
+        max_length: int. The most tokens in a row, the specials counted.
+        stride: int or `None`. Tokens from one window to the next. Defaults to `None`,
+            half a window.
+
+    Raises:
+        ValueError: If `stride` is below 1, or above a window's length.
+
+    Example:
+        >>> from keras_albert.text.packing.pack import SpecialIds
+        >>> texts = TokenRows.from_lists([[6, 7, 8, 9], []])
+        >>> windows = TextWindows(texts, SpecialIds(2, 3, 0), max_length=5, stride=3)
+        >>> (x,) = windows.pack(np.arange(3), 5)
+        >>> x["token_ids"].tolist()
+        [[2, 6, 7, 8, 3], [2, 7, 8, 9, 3], [2, 3, 0, 0, 0]]
+        >>> windows.mean(np.array([[4.0], [8.0], [1.0]])).tolist()
+        [[6.0], [1.0]]
+    """
+
+    def __init__(
+        self,
+        texts: TokenRows,
+        special: SpecialIds,
+        max_length: int,
+        stride: int | None = None,
+    ) -> None:
+        room = max_length - 2
+        windows = OverlappingWindows(texts.lengths, room, window_stride(stride, room))
+        tokens = windows.tokens
+        ids = TokenRows(texts.values[tokens.values], tokens.lengths)
+        self._rows = EncodedTexts((ids,), special, max_length)
+        self.lengths = self._rows.lengths
+        self._texts = windows.documents
+        # How many windows each text has.
+        self.counts: Int64Array = np.bincount(self._texts, minlength=len(texts))
+        # What the only window of an empty text owns counts as well.
+        owned = np.maximum(1, windows.owned_counts)
+        self._shares = owned / np.bincount(self._texts, owned)[self._texts]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`."""
+        return (self._rows.pack(rows, length),)
+
+    def mean(self, outputs: npt.NDArray[np.floating]) -> FloatArray:
+        """Put together what a model says of texts.
+
+        Args:
+            outputs: Float array `(rows, width)`.
+
+        Returns:
+            float32 array `(texts, width)`: the means over each text's windows, by the
+            tokens that they own. No token counts twice, and the outputs of a text in
+            one row stay as they are.
+        """
+        sums = np.zeros((len(self.counts), outputs.shape[1]))
+        np.add.at(sums, self._texts, outputs * self._shares[:, None])
+        return sums.astype(np.float32)

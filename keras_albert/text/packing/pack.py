@@ -1,0 +1,146 @@
+"""From token ids to rows of `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import Int64Array, IntArray, Truncation
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The ids that packing adds.
+
+    Args:
+        cls: int. Opens every row.
+        sep: int. Closes each text.
+        pad: int. Fills a row up.
+    """
+
+    cls: int
+    sep: int
+    pad: int
+
+
+def check_truncation(truncate: str) -> None:
+    """Refuse a word that is none of KerasHub's two."""
+    if truncate not in ("round_robin", "waterfall"):
+        msg = (
+            "`truncate` is 'round_robin' or 'waterfall'. Received: "
+            f"truncate={truncate!r}"
+        )
+        raise ValueError(msg)
+
+
+def truncated_lengths(
+    lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
+) -> tuple[Int64Array, ...]:
+    """Decide how many tokens of each text stay.
+
+    Both ways are KerasHub's, in closed form. "round_robin" deals out the room one
+    token at a time, the first text first, so `A = min(a, max(ceil(M / 2), M - b))`
+    and `B = min(b, M - A)`; "waterfall" serves the first text before the second.
+
+    Args:
+        lengths: One int64 array `(rows,)` a column.
+        budget: int. Tokens that a row has room for, the specials not counted.
+        truncate: "round_robin" or "waterfall".
+
+    Returns:
+        As many arrays: the tokens that stay.
+
+    Example:
+        >>> first, second = truncated_lengths(
+        ...     (np.array([9, 9, 2]), np.array([9, 1, 9])), 7, "round_robin")
+        >>> first.tolist(), second.tolist()
+        ([4, 6, 2], [3, 1, 5])
+    """
+    if len(lengths) == 1:
+        return (np.minimum(lengths[0], budget),)
+    first, second = lengths
+    if truncate == "waterfall":
+        first = np.minimum(first, budget)
+    else:
+        share = np.maximum((budget + 1) // 2, budget - second)
+        first = np.minimum(first, share)
+    return first, np.minimum(second, budget - first)
+
+
+class EncodedTexts:
+    """Tokenized texts or pairs, truncated, ready to be packed batch by batch.
+
+    Args:
+        columns: One or two `TokenRows` of equal length.
+        special: `SpecialIds`.
+        max_length: int. The most tokens in a row, the specials counted.
+        truncate: "round_robin" or "waterfall". Defaults to `"round_robin"`.
+
+    Example:
+        >>> texts = EncodedTexts(
+        ...     (TokenRows.from_lists([[7, 8], [9]]),), SpecialIds(2, 3, 0), 8)
+        >>> texts.lengths.tolist()
+        [4, 3]
+        >>> texts.pack(np.array([1, 0]), 4)["token_ids"].tolist()
+        [[2, 9, 3, 0], [2, 7, 8, 3]]
+    """
+
+    def __init__(
+        self,
+        columns: tuple[TokenRows, ...],
+        special: SpecialIds,
+        max_length: int,
+        truncate: Truncation = "round_robin",
+    ) -> None:
+        self.columns = columns
+        self.special = special
+        budget = max_length - self.num_specials
+        lengths = tuple(column.lengths for column in columns)
+        self._kept = truncated_lengths(lengths, budget, truncate)
+        self._starts = tuple(column.starts for column in columns)
+        self.lengths: Int64Array = np.sum(self._kept, axis=0) + self.num_specials
+
+    @property
+    def num_specials(self) -> int:
+        """How many special tokens a row has."""
+        return len(self.columns) + 1
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
+        """Pack some rows into rectangles.
+
+        Args:
+            indices: int64 array `(batch,)`. Which rows, in which order.
+            length: int. The width of the result, at least the longest row's length.
+
+        Returns:
+            `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
+        """
+        position = np.arange(length)
+        rows = np.arange(len(indices))
+        special = self.special
+        token_ids = np.full((len(indices), length), special.pad, np.int32)
+        segment_ids = np.zeros((len(indices), length), np.int32)
+        token_ids[:, 0] = special.cls
+        begin = np.ones(len(indices), np.int64)
+        for segment, column in enumerate(self.columns):
+            kept = self._kept[segment][indices]
+            end = begin + kept
+            inside = (position >= begin[:, None]) & (position < end[:, None])
+            # Row by row, left to right: the order in which the ids lie in `column`.
+            shift = self._starts[segment][indices] - (np.cumsum(kept) - kept)
+            source = np.arange(kept.sum()) + np.repeat(shift, kept)
+            token_ids[inside] = column.values[source]
+            token_ids[rows, end] = special.sep
+            if segment:
+                segment_ids[inside] = segment
+                segment_ids[rows, end] = segment
+            begin = end + 1
+        padding_mask = (position < begin[:, None]).astype(np.int32)
+        return {
+            "token_ids": token_ids,
+            "segment_ids": segment_ids,
+            "padding_mask": padding_mask,
+        }

@@ -1,0 +1,1 @@
+"""Preprocessing for extractive question answering."""

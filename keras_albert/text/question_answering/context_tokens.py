@@ -1,0 +1,96 @@
+"""Tokenized contexts that remember where each token stands in its text."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import Int64Array, IntArray
+
+
+class ContextTokens:
+    """The tokens of contexts, many of which may be the same text.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        contexts: Sequence of string. Each different text is tokenized once.
+
+    Example:
+        >>> from keras_albert.text import train_vocabulary
+        >>> proto = train_vocabulary(["ten small ducks"] * 9, vocabulary_size=26)
+        >>> tokens = ContextTokens(AlbertTokenizer(proto), ["Ten ducks", "small"])
+        >>> first, last = tokens.find(np.array([0]), np.array([4]), np.array([9]))
+        >>> start, end = tokens.characters(np.array([0]), first, last)
+        >>> "Ten ducks"[start[0]:end[0]]
+        'ducks'
+    """
+
+    def __init__(self, tokenizer: AlbertTokenizer, contexts: Sequence[str]) -> None:
+        numbers: dict[str, int] = {}
+        # Which of the different texts each context is.
+        self.text_of: Int64Array = np.fromiter(
+            (numbers.setdefault(context, len(numbers)) for context in contexts),
+            np.int64,
+            len(contexts),
+        )
+        ids, starts, ends = tokenizer.tokenize_with_offsets(list(numbers))
+        self.rows = TokenRows.from_arrays(ids)
+        self._starts = _flat(starts)
+        self._ends = _flat(ends)
+        # Texts laid end to end, so that one sorted search finds places in all.
+        self._room = 1 + max(map(len, numbers), default=0)
+        shift = np.repeat(np.arange(len(numbers)) * self._room, self.rows.lengths)
+        self._global_starts = self._starts + shift
+        self._global_ends = self._ends + shift
+
+    @property
+    def lengths(self) -> Int64Array:
+        """Tokens of each context."""
+        return self.rows.lengths[self.text_of]
+
+    @property
+    def begins(self) -> Int64Array:
+        """Where the tokens of each context begin in `rows.values`."""
+        return self.rows.starts[self.text_of]
+
+    def find(
+        self, contexts: Int64Array, starts: Int64Array, ends: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Find the tokens that cover characters.
+
+        Args:
+            contexts: int64 array `(spans,)`. Which context each span is of.
+            starts: int64 array `(spans,)`. The first character.
+            ends: int64 array `(spans,)`. The character behind the last.
+
+        Returns:
+            The first and the last token, from 0 on in each context. The last is
+            before the first where no token covers any of it.
+        """
+        shift = self.text_of[contexts] * self._room
+        begins = self.begins[contexts]
+        first = np.searchsorted(self._global_ends, starts + shift, side="right")
+        last = np.searchsorted(self._global_starts, ends + shift, side="left") - 1
+        return first - begins, last - begins
+
+    def characters(
+        self, contexts: Int64Array, first: Int64Array, last: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Find the characters that tokens stand for; the inverse of `find`.
+
+        Args:
+            contexts: int64 array `(spans,)`.
+            first: int64 array `(spans,)`. The first token.
+            last: int64 array `(spans,)`. The last token.
+
+        Returns:
+            The first character, and the one behind the last.
+        """
+        begins = self.begins[contexts]
+        return self._starts[begins + first], self._ends[begins + last]
+
+
+def _flat(parts: Sequence[IntArray]) -> Int64Array:
+    flat = np.concatenate(parts) if len(parts) else np.empty(0)
+    return flat.astype(np.int64)

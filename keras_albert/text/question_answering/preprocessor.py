@@ -1,0 +1,199 @@
+"""Questions and contexts, as the question answerer reads them."""
+
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_albert.text.packing.examples import check_counts, pack_all, read_weights
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.question_answering.context_tokens import ContextTokens
+from keras_albert.text.question_answering.examples import SpanWindows
+from keras_albert.text.question_answering.read_input import question_contexts
+from keras_albert.text.question_answering.read_targets import answer_spans, read_answers
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.types import Int64Array, Lengths
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertQuestionAnswererPreprocessor(
+    AlbertPreprocessor, keras_hub.models.Preprocessor
+):
+    """Tokenize questions and contexts, and find the answers' tokens.
+
+    A row is `[CLS] question [SEP] window [SEP]`. A context that does not fit in one
+    gives several windows, which together hold all its tokens; the last one ends with
+    the context. A window that does not hold the whole answer is trained to point to
+    `[CLS]`.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. Pads every batch to this one length. Defaults
+            to `None`: to the smallest of `length_buckets` that holds the batch.
+        max_sequence_length: int. The most tokens in a row where `sequence_length` is
+            `None`. Defaults to `512`; the reference's SQuAD recipes also use 384.
+        length_buckets: Sequence of int or `None`. The lengths that batches are
+            padded to. Defaults to `None`, see `default_length_buckets`.
+        doc_stride: int. Tokens from one window to the next, at most a window's
+            length. Defaults to `128`.
+        max_query_length: int. Tokens of a question that are kept; never more than
+            half of a row. Defaults to `64`.
+        misaligned: string. What happens to an answer that its context does not have
+            at `answer_start`: `"error"`; `"repair"`, which takes the nearest place
+            that has it; or `"drop"`. Defaults to `"error"`.
+
+    Raises:
+        ValueError: If a number is too small, or `misaligned` none of the three.
+
+    Example:
+        >>> from keras_albert import (
+        ...     AlbertQuestionAnswererPreprocessor, AlbertTokenizer)
+        >>> from keras_albert.text import train_vocabulary
+        >>> context = "It was found in Rome, in 1848."
+        >>> proto = train_vocabulary([context] * 9, vocabulary_size=32)
+        >>> preprocessor = AlbertQuestionAnswererPreprocessor(AlbertTokenizer(proto))
+        >>> x, y = preprocessor(("found in?", context), (16, "Rome"))
+        >>> start, end = int(y["start_logits"][0]), int(y["end_logits"][0])
+        >>> preprocessor.tokenizer.detokenize(x["token_ids"][0, start : end + 1])
+        'rome'
+    """
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        doc_stride: int = 128,
+        max_query_length: int = 64,
+        misaligned: str = "error",
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (
+            ("doc_stride", doc_stride),
+            ("max_query_length", max_query_length),
+        ):
+            if value < 1:
+                msg = f"`{name}` must be at least 1. Received: {name}={value}"
+                raise ValueError(msg)
+        if misaligned not in ("error", "repair", "drop"):
+            msg = (
+                "`misaligned` is 'error', 'repair' or 'drop'. Received: "
+                f"misaligned={misaligned!r}"
+            )
+            raise ValueError(msg)
+        super().__init__(**kwargs)
+        self.tokenizer = tokenizer
+        self.doc_stride = doc_stride
+        self.max_query_length = max_query_length
+        self.misaligned = misaligned
+        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
+
+    def columns(self, x: Any) -> tuple[tuple[list[str], ...], bool]:
+        """Read questions and contexts; see `question_contexts`."""
+        return question_contexts(x)
+
+    def encode(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[SpanWindows, bool]:
+        """Tokenize questions and contexts, to be packed batch by batch later.
+
+        Args:
+            x: As `question_contexts` reads them.
+            y: Answers, as `read_answers` reads them. Defaults to `None`.
+            sample_weight: One weight a question. Defaults to `None`.
+
+        Returns:
+            The windows, and whether `x` was a batch.
+
+        Raises:
+            TypeError: If `x` or `y` is something else.
+            ValueError: If a row is wrong; the message names it.
+        """
+        (questions, contexts), batched = self.columns(x)
+        weights = None if sample_weight is None else read_weights(sample_weight)
+        spans, rows = None, np.arange(len(questions))
+        if y is not None:
+            answers = read_answers(y if batched else [y])
+            check_counts(len(questions), answers, weights)
+            spans, dropped = answer_spans(answers, contexts, self.misaligned)
+            if dropped:
+                rows = np.setdiff1d(rows, dropped)
+                questions = [questions[row] for row in rows]
+                contexts = [contexts[row] for row in rows]
+                spans = spans[rows]
+                weights = None if weights is None else weights[rows]
+        question_rows = self.tokenizer.tokenize_rows(questions)
+        context_tokens = ContextTokens(self.tokenizer, contexts)
+        _refuse_blank(question_rows.lengths, "question", rows)
+        _refuse_blank(context_tokens.lengths, "context", rows)
+        if spans is not None:
+            spans = _token_spans(spans, context_tokens, rows)
+        windows = SpanWindows(
+            question_rows,
+            context_tokens,
+            self.special_ids,
+            self.max_length,
+            self.doc_stride,
+            self.max_query_length,
+            spans,
+            weights,
+        )
+        return windows, batched
+
+    def call(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Preprocess questions and contexts.
+
+        Args:
+            x: One question with its context, or many.
+            y: Answers. Defaults to `None`.
+            sample_weight: Weights. Defaults to `None`.
+
+        Returns:
+            `x`, `(x, y)` or `(x, y, sample_weight)`; see `SpanWindows.pack`. Always
+            a batch: one question may give several rows.
+        """
+        windows, _ = self.encode(x, y, sample_weight)
+        return keras.utils.pack_x_y_sample_weight(
+            *pack_all(windows, self.padded_length, True)
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            doc_stride=self.doc_stride,
+            max_query_length=self.max_query_length,
+            misaligned=self.misaligned,
+        )
+        return config
+
+
+def _refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
+    blank = lengths == 0
+    if blank.any():
+        msg = (
+            f"The {what} of row {rows[blank.argmax()]} is empty. An answer is looked "
+            "for with a question in a context: fill it in, or leave the row out."
+        )
+        raise ValueError(msg)
+
+
+def _token_spans(
+    spans: Int64Array, contexts: ContextTokens, rows: Int64Array
+) -> Int64Array:
+    """Turn characters into tokens, -1 staying where there is no answer."""
+    answered = np.flatnonzero(spans[:, 0] >= 0)
+    first, last = contexts.find(answered, *spans[answered].T)
+    lost = last < first
+    if lost.any():
+        msg = (
+            f"The answer of row {rows[answered[lost.argmax()]]} has nothing that the "
+            "vocabulary sees (it is a mark or a joiner without width). Choose one with "
+            "a letter, a digit or a symbol."
+        )
+        raise ValueError(msg)
+    tokens = np.full_like(spans, -1)
+    tokens[answered] = np.stack([first, last], axis=1)
+    return tokens

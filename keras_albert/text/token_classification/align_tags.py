@@ -1,0 +1,101 @@
+"""What the words of a text are to be tagged as, from tags or from entities."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_albert.text.token_classification.words import WordRow
+from keras_albert.types import Int64Array, IntArray
+
+
+@dataclass(frozen=True)
+class SpanTags:
+    """The entities of one raw text, and the numbers of the tags they give its words.
+
+    Args:
+        spans: int64 array `(entities, 2)`. The first character, and the one behind the
+            last, in order.
+        tags: int32 array `(entities, 4)`. The tags of a word that is all of the
+            entity, its first word, a word inside and its last word; -1 for a tag
+            that there is not.
+        outside: int. The tag of other words.
+    """
+
+    spans: Int64Array
+    tags: IntArray
+    outside: int
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+
+def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
+    """Give each word of a text its tag.
+
+    An entity that begins or ends within a word takes the whole word.
+
+    Args:
+        target: int32 array, a tag for each word; or `SpanTags`, of a raw text.
+        words: The words.
+        row: int. The number of the text, for errors.
+
+    Returns:
+        int32 array `(words,)`.
+
+    Raises:
+        ValueError: If there are not as many tags as words, or an entity lies outside
+            the text, has no word, or shares one with another.
+    """
+    count = len(words.starts)
+    if isinstance(target, SpanTags) and (words.is_raw or not (count or len(target))):
+        return _tags_of_spans(target, words, row)
+    if isinstance(target, SpanTags) or words.is_raw:
+        what, needs = "words", "a tag for each word"
+        if words.is_raw:
+            what = "a raw text"
+            needs = 'its entities, each {"start": 0, "end": 3, "label": "person"}'
+        msg = f"Row {row} is {what}, whose target is {needs}. Received: {target!r:.80}"
+        raise ValueError(msg)
+    if len(target) != count:
+        msg = (
+            f"Row {row} has {count} words, but {len(target)} tags. Each word needs one."
+        )
+        raise ValueError(msg)
+    return np.asarray(target, np.int32)
+
+
+def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
+    starts, ends = target.spans[:, 0], target.spans[:, 1]
+    first = np.searchsorted(words.ends, starts, side="right")
+    last = np.searchsorted(words.starts, ends, side="left") - 1
+    shared = first[1:] <= last[:-1]
+    parts = last - first + 1
+    others_untagged = (target.tags[:, 1:] < 0).any(axis=1)
+    for wrong, why in (
+        (ends > len(words.text), f"ends outside the text, of {len(words.text)}"),
+        (parts < 1, "holds no word"),
+        (np.append(False, shared), "shares a word with the one before"),
+        (
+            others_untagged & (parts > 1),
+            "has more than one word, and the model no tag for the others",
+        ),
+    ):
+        if wrong.any():
+            start, end = target.spans[int(np.argmax(wrong))].tolist()
+            msg = (
+                f"Row {row}: the entity from {start} to {end} "
+                f"({words.text[start:end]!r:.60}) {why}. Count in characters of the "
+                "text as given, join or drop entities that overlap, and pass "
+                "`labels=tag_names(...)` to the model."
+            )
+            raise ValueError(msg)
+    tags = np.full(len(words.starts), target.outside, np.int32)
+    for begin, end, numbers in zip(
+        first.tolist(), last.tolist(), target.tags.tolist(), strict=True
+    ):
+        tags[begin : end + 1] = numbers[2]
+        tags[begin], tags[end] = numbers[1], numbers[3]
+        if begin == end:
+            tags[begin] = numbers[0]
+    return tags

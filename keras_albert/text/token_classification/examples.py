@@ -1,0 +1,127 @@
+"""Words that are cut into pieces, laid out in windows, and put together again."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+from keras_albert.text.packing.windows import OverlappingWindows, window_stride
+from keras_albert.text.token_classification.words import WordRow
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
+
+
+class TaggedDocuments:
+    """Documents of words as rows of pieces, with the tags of their words if known.
+
+    A document that is too long gives several rows, overlapping windows. Each piece is
+    trained on once, in the window in which it has most context; there too it is
+    predicted.
+
+    Args:
+        words: One `WordRow` a document.
+        pieces: `TokenRows`. The pieces of each word of all documents.
+        special: `SpecialIds`.
+        max_length: int. The most tokens in a row, the specials counted.
+        stride: int or `None`. Pieces from one window to the next. Defaults to `None`,
+            half a window.
+        label_all_pieces: bool. Whether a word is tagged at all its pieces instead of
+            the first. Defaults to `False`.
+        tags: int32 array, one for each word of all documents, or `None`. Defaults to
+            `None`.
+        sample_weight: float32 array `(documents,)`, or `None`. Defaults to `None`.
+    """
+
+    def __init__(
+        self,
+        words: list[WordRow],
+        pieces: TokenRows,
+        special: SpecialIds,
+        max_length: int,
+        stride: int | None = None,
+        label_all_pieces: bool = False,
+        tags: IntArray | None = None,
+        sample_weight: FloatArray | None = None,
+    ) -> None:
+        self.words = words
+        self._counts = np.fromiter((len(row.starts) for row in words), np.int64)
+        # Whether the model sees something of a word; of U+200B, say, it does not.
+        self._is_seen = pieces.lengths > 0
+        word_of_piece = np.repeat(np.arange(len(pieces)), pieces.lengths)
+        room = max_length - 2
+        documents = np.repeat(np.arange(len(words)), self._counts)
+        lengths = np.bincount(documents, pieces.lengths, minlength=len(words))
+        windows = OverlappingWindows(
+            lengths.astype(np.int64), room, window_stride(stride, room)
+        )
+        at = windows.tokens.values
+        ids = TokenRows(pieces.values[at], windows.tokens.lengths)
+        self._texts = EncodedTexts((ids,), special, max_length)
+        self.lengths = self._texts.lengths
+        self._word = word_of_piece[at]
+        # Where a tag is learned and read.
+        self._answers = windows.owned
+        if not label_all_pieces:
+            is_first = np.zeros(len(pieces.values), bool)
+            is_first[pieces.starts[self._is_seen]] = True
+            self._answers = self._answers & is_first[at]
+        self._places = TokenRows(np.arange(len(at), dtype=np.int32), ids.lengths)
+        self._targets = None
+        if tags is not None:
+            weights = self._answers.astype(np.float32)
+            if sample_weight is not None:
+                weights *= sample_weight[documents][self._word]
+            learned = np.where(self._answers, tags[self._word], 0).astype(np.int32)
+            self._targets = learned, weights
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`."""
+        x = self._texts.pack(rows, length)
+        if self._targets is None:
+            return (x,)
+        # Behind `[CLS]`.
+        inside = np.zeros((len(rows), length), bool)
+        inside[:, 1:] = np.arange(length - 1) < self._places.lengths[rows][:, None]
+        places = self._places.take(rows).values
+        targets = []
+        for values in self._targets:
+            target = np.zeros((len(rows), length), values.dtype)
+            target[inside] = values[places]
+            targets.append(target)
+        return x, *targets
+
+    def merge(self, outputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """Put together what the model says of words, from the rows of documents.
+
+        Args:
+            outputs: Array `(rows, length, ...)`, as `predict` gives it.
+
+        Returns:
+            For each document an array `(words, ...)`: the mean over the pieces that
+            answer for a word. Zeros for a word that has none.
+        """
+        sizes = self._places.lengths
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        column = 1 + self._places.values - np.repeat(self._places.starts, sizes)
+        word = self._word[self._answers]
+        answers = outputs[row[self._answers], column[self._answers]]
+        merged = np.zeros((len(self._is_seen), *outputs.shape[2:]), outputs.dtype)
+        np.add.at(merged, word, answers)
+        shares = np.maximum(1, np.bincount(word, minlength=len(merged)))
+        merged /= shares.reshape(-1, *[1] * (merged.ndim - 1)).astype(outputs.dtype)
+        return self._by_document(merged)
+
+    def seen_words(self) -> list[npt.NDArray[np.bool_]]:
+        """Say of each word whether the model saw a piece of it.
+
+        Returns:
+            For each document a bool array `(words,)`.
+        """
+        return self._by_document(self._is_seen)
+
+    def _by_document(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        return np.split(values, np.cumsum(self._counts))[: len(self.words)]

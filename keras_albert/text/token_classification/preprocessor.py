@@ -1,0 +1,147 @@
+"""Words or raw texts, as the token classifier reads them."""
+
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_albert.text.packing.examples import check_counts
+from keras_albert.text.packing.windows import window_stride
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.token_classification.align_tags import word_tags
+from keras_albert.text.token_classification.examples import TaggedDocuments
+from keras_albert.text.token_classification.words import (
+    WordRow,
+    read_word_rows,
+    word_columns,
+)
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import Lengths
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertTokenClassifierPreprocessor(
+    AlbertPreprocessor, keras_hub.models.Preprocessor
+):
+    """Tokenize words and pack them as `[CLS] words [SEP]`, with a tag for each.
+
+    Each word is tokenized by itself, so that it keeps its pieces; raw texts are cut
+    into words first (see `split_words`), and so go the same way. Words have exact
+    places in the text as given. A document of more than `max_sequence_length` tokens
+    becomes several rows, overlapping windows; each piece is trained on once, in the
+    window in which it has most context.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`, cased or uncased.
+        sequence_length: int or `None`. Pads every batch to this one length. Defaults
+            to `None`: to the smallest of `length_buckets` that holds it.
+        max_sequence_length: int. The longest window, where `sequence_length` is
+            `None`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. The lengths that batches are
+            padded to. Defaults to `None`, see `default_length_buckets`.
+        stride: int or `None`. How many pieces a window begins behind the one before.
+            Defaults to `None`, half a window.
+        label_all_pieces: bool. Whether each piece of a word learns the word's tag, and
+            the word's answer is their mean. Defaults to `False`, the first piece
+            alone.
+        **kwargs: `name`, as on any Keras layer.
+
+    Raises:
+        ValueError: If a length leaves no room for a piece, or `stride` is below 1 or
+            above a window's length, so that pieces would be lost.
+
+    Example:
+        >>> from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> texts = ["Ada lived in London"] * 9
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=22))
+        >>> preprocessor = AlbertTokenClassifierPreprocessor(
+        ...     tokenizer, sequence_length=16)
+        >>> x, y, weights = preprocessor([["Ada", "lived"]], [[1, 0]])
+        >>> x["token_ids"].shape, y[weights > 0]
+        ((1, 16), array([1, 0], dtype=int32))
+    """
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        stride: int | None = None,
+        label_all_pieces: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.tokenizer = tokenizer
+        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
+        window_stride(stride, self.max_length - 2)
+        self.stride = stride
+        self.label_all_pieces = label_all_pieces
+
+    def columns(self, x: Any) -> tuple[tuple[list[Any], ...], bool]:
+        """Tell lists of words from raw texts; see `word_columns`."""
+        return word_columns(x)
+
+    def encode(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[TaggedDocuments, bool]:
+        """Tokenize documents, to be packed batch by batch later.
+
+        Args:
+            x: Words or raw texts, in any form that `word_columns` reads.
+            y: For each document an array of tag numbers, one a word, or `SpanTags`.
+                Defaults to `None`.
+            sample_weight: Weights, one for each document. Defaults to `None`.
+
+        Returns:
+            The documents; and `True`, as one document may give many rows.
+
+        Raises:
+            TypeError: If `x` holds something else.
+            ValueError: If a document is wrong or does not match its tags; the message
+                names its row.
+        """
+        (column,), _ = self.columns(x)
+        words = read_word_rows(column)
+        check_counts(len(words), y, sample_weight)
+        tags = None
+        if y is not None:
+            parts = [
+                word_tags(target, row, number)
+                for number, (target, row) in enumerate(zip(y, words, strict=True))
+            ]
+            tags = np.concatenate(parts) if parts else np.empty(0, np.int32)
+        documents = TaggedDocuments(
+            words,
+            self._tokenize_words(words),
+            self.special_ids,
+            self.max_length,
+            self.stride,
+            self.label_all_pieces,
+            tags,
+            sample_weight,
+        )
+        return documents, True
+
+    def _tokenize_words(self, rows: list[WordRow]) -> TokenRows:
+        """Tokenize each word of all documents, and a word that comes again once."""
+        numbers: dict[str, int] = {}
+        places = [
+            numbers.setdefault(word, len(numbers)) for row in rows for word in row.words
+        ]
+        words: TokenRows = self.tokenizer.tokenize_rows(list(numbers))
+        return words.take(places)
+
+    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Split one element of a data set; there are no pairs here."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
+        return x, y, sample_weight
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the constructor's arguments."""
+        config = super().get_config()
+        config.update(stride=self.stride, label_all_pieces=self.label_all_pieces)
+        return config

@@ -1,0 +1,1 @@
+"""The tokenizer, its vocabulary and its text rules."""

@@ -1,0 +1,300 @@
+"""ALBERT's tokenizer: SentencePiece, with the text rules inside the vocabulary."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.text.inputs.read_texts import to_text_rows
+from keras_albert.text.tokenizer.character_offsets import (
+    graph_tokens_with_offsets,
+    trim_blanks,
+)
+from keras_albert.text.tokenizer.graph_vocabulary import graph_vocabulary
+from keras_albert.text.tokenizer.read_token_ids import to_id_rows
+from keras_albert.text.tokenizer.text_rules import (
+    TextRules,
+    add_text_rules,
+    default_text_rules,
+    read_text_rules,
+)
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.transformers_methods import TransformersCalls
+from keras_albert.text.tokenizer.vocabulary_file import (
+    check_vocabulary,
+    read_vocabulary,
+)
+from keras_albert.utils.arguments import refuse_unknown
+
+__all__ = ["AlbertTokenizer"]
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertTokenizer(
+    PresetMixin, TransformersCalls, keras_hub.tokenizers.SentencePieceTokenizer
+):
+    """Texts to ALBERT's token ids and back.
+
+    The same ids come out of Python, where TensorFlow is not needed, and of a
+    `tf.data` pipeline or any TensorFlow graph. Raw text goes in: the vocabulary
+    carries the text rules (see `TextRules`), so do not lower or clean it first.
+    A special token that a user types, such as `[SEP]`, is text like any other.
+
+    Args:
+        proto: str path to a SentencePiece model, or its bytes, or a base64 str
+            of them. Defaults to `None`: set it later with `set_proto`.
+        text_rules: `"auto"`, `"keep"` or `TextRules`. The rules to write into
+            the vocabulary. `"auto"` gives the released uncased vocabularies
+            theirs and leaves one that is cased, or has rules already, alone;
+            `"keep"` always takes the vocabulary as it is. Defaults to `"auto"`.
+        **kwargs: What `keras_hub.tokenizers.SentencePieceTokenizer` takes:
+            `sequence_length`, `dtype`, `name`. A preprocessor, which pads rows
+            itself, cuts each text to `sequence_length` tokens and no more.
+
+    Raises:
+        ValueError: `proto` is no SentencePiece model, its special tokens are not
+            at ALBERT's ids (`<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3,
+            `[MASK]` 4), or it carries other text rules than those asked for.
+
+    References:
+        - [Lan et al., 2020](https://arxiv.org/abs/1909.11942)
+        - [Kudo and Richardson, 2018](https://arxiv.org/abs/1808.06226)
+
+    Example:
+        >>> from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
+        >>> proto = train_vocabulary(["Crème brûlée, in 2011."] * 9, vocabulary_size=27)
+        >>> tokenizer = AlbertTokenizer(proto)
+        >>> tokenizer.detokenize(tokenizer("CRÈME Brûlée"))
+        'creme brulee'
+        >>> tokenizer.cls_token_id, tokenizer.mask_token
+        (2, '[MASK]')
+    """
+
+    backbone_cls = AlbertBackbone
+
+    def __init__(
+        self,
+        proto: str | os.PathLike[str] | bytes | None = None,
+        text_rules: Literal["auto", "keep"] | TextRules | Mapping[str, bool] = "auto",
+        **kwargs: Any,
+    ) -> None:
+        refuse_unknown(type(self), kwargs)
+        if kwargs.get("add_bos") or kwargs.get("add_eos"):
+            raise ValueError(
+                "ALBERT's vocabularies have no begin- and end-of-sentence tokens. "
+                f"Received: add_bos={kwargs.get('add_bos')}, "
+                f"add_eos={kwargs.get('add_eos')}. Leave both out; [CLS] and [SEP] "
+                "come from a preprocessor or `build_inputs_with_special_tokens`."
+            )
+        self._text_rules = read_text_rules(text_rules)
+        for name, token in {
+            "cls_token": "[CLS]",
+            "sep_token": "[SEP]",
+            "pad_token": "<pad>",
+            "mask_token": "[MASK]",
+            "unk_token": "<unk>",
+            "start_token": "[CLS]",
+            "end_token": "[SEP]",
+        }.items():
+            self._add_special_token(token, name)
+        super().__init__(proto=proto, **kwargs)
+        self.built = True  # there is nothing to build; see `AlbertPreprocessor`
+
+    @classmethod
+    def _from_checkpoint(
+        cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
+    ) -> Self:
+        return cls(checkpoint_format.read_vocabulary(directory), **kwargs)
+
+    def set_proto(self, proto: str | os.PathLike[str] | bytes | None) -> None:
+        """Take a vocabulary: check it, and give it the text rules.
+
+        Args:
+            proto: As in the constructor.
+        """
+        if isinstance(proto, str | os.PathLike):
+            proto = self._add_rules(read_vocabulary(proto))
+        elif isinstance(proto, bytes):
+            proto = self._add_rules(check_vocabulary(proto))
+        super().set_proto(proto)
+
+    def _set_proto_tf(self, proto: bytes) -> None:
+        super()._set_proto_tf(graph_vocabulary(proto))
+
+    def load_assets(self, dir_path: str) -> None:
+        """Take the vocabulary that a preset or a `.keras` file holds.
+
+        Args:
+            dir_path: str. The folder that `save_assets` wrote.
+        """
+        self.set_proto(os.path.join(dir_path, self.file_assets[0]))
+
+    def get_config(self) -> dict[str, Any]:
+        """List the constructor's arguments; the vocabulary is saved beside them."""
+        config: dict[str, Any] = super().get_config()
+        rules: Any = self._text_rules
+        if isinstance(rules, TextRules):
+            # Once written in, they come with the vocabulary, and "auto" sees it.
+            rules = asdict(rules) if self.proto is None else "auto"
+        return config | {"text_rules": rules}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "AlbertTokenizer":
+        """Build a tokenizer from what `get_config` returned.
+
+        Args:
+            config: The constructor's arguments.
+
+        Returns:
+            The tokenizer, without a vocabulary unless `config` holds its bytes.
+
+        Raises:
+            ValueError: `config` holds a path. Ours never do; one that comes with
+                a model from elsewhere could point to any file of this machine.
+        """
+        proto = config.get("proto")
+        if isinstance(proto, str | os.PathLike) and os.path.exists(proto):
+            raise ValueError(
+                "A config may not point to a vocabulary on this machine. Received: "
+                f"proto={os.fspath(proto)!r}. If you trust it, leave it out and call "
+                "`tokenizer.set_proto(path)` yourself."
+            )
+        tokenizer: AlbertTokenizer = super().from_config(config)
+        return tokenizer
+
+    def tokenize(self, inputs: Any) -> Any:
+        """Cut texts into token ids.
+
+        Args:
+            inputs: One text or a batch, as `to_text_rows` reads them; in a
+                TensorFlow graph a string tensor of rank 0 or 1.
+
+        Returns:
+            What KerasHub's tokenizers return: an int32 array for one text, a
+            list of lists for a batch, one dense array with `sequence_length`;
+            in a graph a (ragged) tensor.
+
+        Raises:
+            ValueError: A row is missing, no text, or not UTF-8; or no
+                vocabulary is set.
+        """
+        if self._use_tf_workflow():
+            with self._graph_tokenizer():
+                return super().tokenize(inputs)
+        rows, batched = to_text_rows(inputs)
+        return super().tokenize(rows if batched else rows[0])
+
+    def tokenize_rows(self, texts: Any, num_threads: int = -1) -> Any:
+        """Cut many texts for a preprocessor: rows that are never padded.
+
+        In Python this is the fast way, from SentencePiece straight to NumPy.
+
+        Args:
+            texts: The texts; see `to_text_rows`. In a TensorFlow graph a string
+                tensor of rank 1.
+            num_threads: int. Threads to share the work. Defaults to `-1`: one
+                for each processor.
+
+        Returns:
+            The ids of all rows, `sequence_length` at most of each: `TokenRows`,
+            in a graph a `tf.RaggedTensor`.
+        """
+        self._check_vocabulary()
+        if self._use_tf_workflow():
+            with self._graph_tokenizer() as sentence_piece:
+                return sentence_piece.tokenize(texts)[:, : self.sequence_length]
+        rows, _ = to_text_rows(texts)
+        ids = self._sentence_piece_spm.Encode(
+            rows, return_type="numpy", num_threads=num_threads
+        )
+        if self.sequence_length is not None:
+            ids = [row[: self.sequence_length] for row in ids]
+        return TokenRows.from_arrays(ids)
+
+    def tokenize_with_offsets(self, inputs: Any) -> tuple[Any, Any, Any]:
+        """Cut texts into ids, and say where each piece stands.
+
+        `text[start:end]` is what a piece was made of, in the text as given,
+        without the whitespace before it. It is empty for a piece of whitespace
+        alone, and for all but the last of several pieces of one character.
+
+        Args:
+            inputs: As in `tokenize`.
+
+        Returns:
+            `(token_ids, starts, ends)`: int32 arrays for one text, lists of
+            arrays for a batch, (ragged) int32 tensors in a TensorFlow graph.
+            Offsets count characters.
+
+        Example:
+            >>> from keras_albert.text import train_vocabulary
+            >>> proto = train_vocabulary(["a naïve café"] * 9, vocabulary_size=22)
+            >>> text = "  A Café"
+            >>> _, starts, ends = AlbertTokenizer(proto).tokenize_with_offsets(text)
+            >>> text[starts[0]:ends[-1]]
+            'A Café'
+        """
+        self._check_vocabulary()
+        if self._use_tf_workflow():
+            with self._graph_tokenizer() as sentence_piece:
+                return graph_tokens_with_offsets(sentence_piece, inputs)
+        rows, batched = to_text_rows(inputs)
+        encoded = self._sentence_piece_spm.Encode(rows, return_type="offset_mapping")
+        ids = [np.array(row["ids"], np.int32) for row in encoded]
+        spans = [
+            trim_blanks(text, row["offsets"])
+            for text, row in zip(rows, encoded, strict=True)
+        ]
+        starts, ends = [start for start, _ in spans], [end for _, end in spans]
+        return (ids, starts, ends) if batched else (ids[0], starts[0], ends[0])
+
+    def detokenize(self, inputs: Any) -> Any:
+        """Put ids together to texts; special tokens but `<unk>` leave no trace.
+
+        Args:
+            inputs: Ids of one text or of many: int, lists, arrays, tensors, a
+                ragged tensor, or `TokenRows`.
+
+        Returns:
+            str for one text, a list of str for many; in a TensorFlow graph a
+            string tensor.
+
+        Raises:
+            ValueError: The vocabulary has no such id.
+        """
+        self._check_vocabulary()
+        if self._use_tf_workflow():
+            with self._graph_tokenizer():
+                return super().detokenize(inputs)
+        rows, batched = to_id_rows(inputs, self.vocabulary_size())
+        texts = self._sentence_piece_spm.Decode(rows)
+        return texts if batched else texts[0]
+
+    @contextmanager
+    def _graph_tokenizer(self) -> Iterator[Any]:
+        """Make tensorflow-text's tokenizer for this graph, inside of it.
+
+        One that is made outside is gone when TensorFlow clears its kernels, as
+        `keras.utils.set_random_seed` has it do.
+        """
+        self._sentence_piece = None
+        try:
+            self._maybe_initialized_tf()
+            yield self._sentence_piece
+        finally:
+            self._sentence_piece = None
+
+    def _add_rules(self, proto: bytes) -> bytes:
+        rules = self._text_rules
+        if rules == "auto":
+            rules = default_text_rules(proto) or "keep"
+        return proto if isinstance(rules, str) else add_text_rules(proto, rules)

@@ -1,0 +1,237 @@
+"""Train an ALBERT vocabulary from texts."""
+
+import gzip
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import sentencepiece
+
+from keras_albert.text.inputs.read_texts import to_text_rows
+from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tokenizer.text_rules import (
+    TextRules,
+    add_text_rules,
+    retire_digit_comma_pieces,
+)
+from keras_albert.text.tokenizer.vocabulary_file import (
+    SPECIAL_TOKENS,
+    check_vocabulary,
+    parse_vocabulary,
+    write_vocabulary,
+)
+
+__all__ = ["train_vocabulary"]
+
+# The released vocabularies' own, kept as single pieces (albert#127).
+_USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # noqa: RUF001
+# The trainer silently skips longer lines, so they are cut: SentencePiece learns
+# from words, and no word spans two lines.
+_MAX_LINE_BYTES = 4192
+_LINE_PART = re.compile(r"\S.{0,998}\S(?!\S)|\S{1,1000}")
+
+
+def train_vocabulary(
+    texts: Iterable[str] | None = None,
+    *,
+    files: Sequence[str | os.PathLike[str]] | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    vocabulary_size: int = 30000,
+    hard_vocab_limit: bool = True,
+    text_rules: TextRules | None = None,
+    input_sentence_size: int = 10_000_000,
+    character_coverage: float = 0.99995,
+    num_threads: int = 16,
+) -> bytes:
+    """Train a unigram SentencePiece model with ALBERT's ids and text rules.
+
+    The training text goes through the very rules that the model will carry.
+    The same texts and arguments give the same bytes, on any number of processors:
+    SentencePiece draws its lines the same way each time.
+
+    Args:
+        texts: Strings, of any length, each of one or more lines; a generator
+            does. Give this or `files`.
+        files: Paths of UTF-8 text files, plain or `.gz`. Defaults to `None`.
+        output_path: Where to write the model, whole or not at all. Defaults to
+            `None`: nowhere.
+        vocabulary_size: int. Pieces, special tokens included. Defaults to
+            `30000`, the released models'.
+        hard_vocab_limit: bool. Whether it is an error if the texts give fewer
+            pieces than `vocabulary_size`; with `False` they give what they have.
+            Defaults to `True`.
+        text_rules: The rules. Defaults to `None`: `TextRules()`, uncased. For a
+            cased vocabulary pass `TextRules(lowercase=False, strip_accents=False)`.
+        input_sentence_size: int. Lines to train on, drawn at random where there
+            are more: more than 100, or 0 to take all. Defaults to `10_000_000`.
+        character_coverage: float. Share of all characters that get a piece.
+            Defaults to `0.99995`.
+        num_threads: int. Threads; it takes part in rounding, so the result
+            depends on it a little. Defaults to `16`.
+
+    Returns:
+        The model's bytes, for `AlbertTokenizer(proto)`.
+
+    Raises:
+        ValueError: There is no text, or a row is no text, or the texts are too
+            few (or their characters too many) for `vocabulary_size`.
+
+    References:
+        - [Kudo, 2018](https://arxiv.org/abs/1804.10959), the unigram model.
+        - [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the settings are
+          those of google-research/albert's README.
+
+    Example:
+        >>> proto = train_vocabulary(["Crème brûlée."] * 9, vocabulary_size=21)
+        >>> import sentencepiece
+        >>> model = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        >>> model.IdToPiece([0, 1, 2, 3, 4])
+        ['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]']
+    """
+    if (texts is None) == (files is None):
+        raise ValueError(
+            "Give either `texts` or `files`. Received: "
+            f"{'neither' if texts is None else 'both'}. Pass strings as `texts`, paths "
+            "as `files=[...]`."
+        )
+    if isinstance(texts, str) or isinstance(files, str | os.PathLike):
+        raise ValueError(
+            "`texts` and `files` hold several of them. Received: one str or path, "
+            f"{str(texts or files)[:80]!r}. Put it into a list."
+        )
+    if 0 < input_sentence_size <= 100:
+        raise ValueError(
+            "`input_sentence_size` must be 0, for all lines, or more than 100, as "
+            f"SentencePiece will have it. Received: {input_sentence_size}."
+        )
+    rules = text_rules or TextRules()
+    source = _Lines(texts if texts is not None else _read_lines(files or ()))
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.Train(
+            sentence_iterator=iter(source),
+            model_writer=model,
+            normalizer=_ruled_normalizer(rules),
+            model_type="unigram",
+            vocab_size=vocabulary_size,
+            hard_vocab_limit=hard_vocab_limit,
+            pad_id=0,
+            unk_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=list(SPECIAL_TOKENS[2:]),
+            user_defined_symbols=_USER_SYMBOLS,
+            shuffle_input_sentence=True,
+            input_sentence_size=input_sentence_size,
+            max_sentence_length=_MAX_LINE_BYTES,
+            character_coverage=character_coverage,
+            num_threads=num_threads,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        if source.error is not None:
+            raise source.error from None
+        raise ValueError(_explain(str(error), vocabulary_size, source.count)) from error
+    finally:
+        sentencepiece.SetMinLogLevel(0)
+    proto = _finish(model.getvalue(), rules)
+    if output_path is not None:
+        write_vocabulary(output_path, proto)
+    return proto
+
+
+class _Lines:
+    """The lines of the texts, counted; an error waits for its way out of C++."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = texts
+        self.count = 0
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for index, text in enumerate(self.texts):
+                if not isinstance(text, str) or not text.isascii():
+                    text = _checked(text, index)  # noqa: PLW2901
+                for line in text.splitlines():
+                    for part in _parts(line):
+                        self.count += 1
+                        yield part
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _checked(text: Any, index: int) -> str:
+    """Read one text that is not plain ASCII, or name its row."""
+    try:
+        return to_text_rows([text])[0][0]
+    except ValueError as error:
+        raise ValueError(str(error).replace("row 0", f"row {index}", 1)) from None
+
+
+def _parts(line: str) -> Iterable[str]:
+    """Cut a line that the trainer would skip, between words where it can."""
+    if len(line) * 4 <= _MAX_LINE_BYTES or len(line.encode()) <= _MAX_LINE_BYTES:
+        return (line,) if line and not line.isspace() else ()
+    return _LINE_PART.findall(line)
+
+
+def _read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
+    """Read text files, packed or not, line by line."""
+    for path in files:
+        name = os.fspath(path)
+        opener: Any = gzip.open if name.endswith(".gz") else open
+        try:
+            with opener(name, "rt", encoding="utf-8-sig") as file:
+                yield from file
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"The file {name!r} is not UTF-8: {error.reason}, byte "
+                f"0x{error.object[error.start]:02x}. Convert it first, as in "
+                "`iconv -f latin1 -t utf-8`."
+            ) from None
+
+
+def _ruled_normalizer(rules: TextRules) -> Any:
+    """Make the normalizer for training: nmt_nfkc, as in ALBERT, with the rules."""
+    plain = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc")
+    # `add_text_rules` asks for a whole model, of which this is but one part.
+    model = sentencepiece_messages.ModelProto()
+    model.ParseFromString(plain.serialized_model_proto())
+    model.trainer_spec.SetInParent()
+    model.pieces.add(piece="<unk>")
+    ruled = parse_vocabulary(add_text_rules(model.SerializeToString(), rules))
+    return sentencepiece.SentencePieceNormalizer(normalizer_spec=ruled.normalizer_spec)
+
+
+def _finish(proto: bytes, rules: TextRules) -> bytes:
+    """Do what can be done to a trained model only."""
+    model = parse_vocabulary(proto)
+    if rules.split_digit_comma:
+        retire_digit_comma_pieces(model)
+    return check_vocabulary(bytes(model.SerializeToString()))
+
+
+def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
+    """Say what SentencePiece's message means for the caller."""
+    if limit := re.search(r"too high .*<= (\d+)", problem):
+        return (
+            f"`vocabulary_size={vocabulary_size}` is too large for these texts: "
+            f"{lines} lines give at most {limit[1]} pieces. Lower it to that, or train "
+            "on more text. In Python, `hard_vocab_limit=False` takes what there is."
+        )
+    if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", problem):
+        return (
+            f"`vocabulary_size={vocabulary_size}` is too small for these texts: their "
+            f"characters and the special tokens alone are {needed[1]} pieces. Raise "
+            "it above that, or lower `character_coverage`."
+        )
+    if not lines or "sentences_.empty()" in problem:
+        return (
+            "There is no text to train on: no line that is not blank was received. "
+            "Pass texts or files that hold some."
+        )
+    return f"SentencePiece could not train on {lines} lines: {problem}"

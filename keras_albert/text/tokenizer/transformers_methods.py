@@ -1,0 +1,107 @@
+"""The calls that code written for transformers makes on a tokenizer."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keras_albert.text.tokenizer.vocabulary_file import write_vocabulary
+
+__all__ = ["TransformersCalls"]
+
+
+class TransformersCalls:
+    """transformers' four calls on an ALBERT tokenizer, as a mixin.
+
+    Example:
+        >>> class Tokenizer(TransformersCalls):
+        ...     cls_token_id, sep_token_id = 2, 3
+        >>> Tokenizer().build_inputs_with_special_tokens([7, 8], [9])
+        [2, 7, 8, 3, 9, 3]
+    """
+
+    # The tokenizer's own.
+    cls_token_id: int
+    sep_token_id: int
+    special_token_ids: list[int]
+    proto: Any
+    _check_vocabulary: Callable[[], None]
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """Put the special tokens around one sequence or a pair, as transformers does.
+
+        Args:
+            token_ids_0: The first sequence.
+            token_ids_1: The second one, if any. Defaults to `None`.
+
+        Returns:
+            `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`.
+        """
+        ids = [self.cls_token_id, *token_ids_0, self.sep_token_id]
+        return ids if token_ids_1 is None else [*ids, *token_ids_1, self.sep_token_id]
+
+    def get_special_tokens_mask(
+        self,
+        token_ids_0: Sequence[int],
+        token_ids_1: Sequence[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """Mark the special tokens of a sequence or a pair, as transformers does.
+
+        Args:
+            token_ids_0: The first sequence.
+            token_ids_1: The second one, if any. Defaults to `None`.
+            already_has_special_tokens: bool. Whether `token_ids_0` is the
+                finished row. Defaults to `False`: they will be put around it.
+
+        Returns:
+            1 for a special token (`<unk>` is one), 0 for any other.
+
+        Raises:
+            ValueError: A second sequence beside a finished row.
+        """
+        if not already_has_special_tokens:
+            mask = [1, *([0] * len(token_ids_0)), 1]
+            return mask if token_ids_1 is None else [*mask, *[0] * len(token_ids_1), 1]
+        if token_ids_1 is not None:
+            raise ValueError(
+                "With `already_has_special_tokens=True`, `token_ids_0` is the finished "
+                f"row. Received: {len(token_ids_1)} ids in `token_ids_1` as well. "
+                "Pass the whole row as `token_ids_0`."
+            )
+        special = set(self.special_token_ids)
+        return [int(token_id in special) for token_id in token_ids_0]
+
+    def create_token_type_ids_from_sequences(
+        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """Number the segments of a sequence or a pair, as transformers does.
+
+        Args:
+            token_ids_0: The first sequence.
+            token_ids_1: The second one, if any. Defaults to `None`.
+
+        Returns:
+            0 for `[CLS] first [SEP]`, 1 for `second [SEP]`.
+        """
+        first = [0] * (len(token_ids_0) + 2)
+        return first if token_ids_1 is None else [*first, *[1] * (len(token_ids_1) + 1)]
+
+    def save_vocabulary(
+        self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
+    ) -> tuple[str]:
+        """Write the vocabulary as `spiece.model`, as transformers does.
+
+        Args:
+            save_directory: The folder; it is created where it is missing.
+            filename_prefix: str. Put before the name, with a dash. Defaults to
+                `None`.
+
+        Returns:
+            The path of the file, in a tuple.
+        """
+        self._check_vocabulary()
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        path = os.path.join(save_directory, f"{prefix}spiece.model")
+        return (write_vocabulary(path, self.proto),)

@@ -1,0 +1,185 @@
+"""SentencePiece model files: read, checked against ALBERT's ids, written."""
+
+import base64
+import binascii
+import contextlib
+import os
+from typing import Any
+
+import sentencepiece
+from google.protobuf.message import DecodeError
+
+from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.reading import read_bytes, reading
+
+__all__ = [
+    "SPECIAL_TOKENS",
+    "check_vocabulary",
+    "parse_vocabulary",
+    "read_vocabulary",
+    "write_vocabulary",
+]
+
+# Every released checkpoint has its special tokens at these ids.
+SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+
+_PIECE = sentencepiece_messages.SentencePiece
+
+# Of a quarter of a million pieces; ALBERT's have 30,000 and less than a megabyte.
+MOST_BYTES = 2**25
+
+# Longer ones crash the SentencePiece inside tensorflow-text and onnxruntime-extensions.
+# Released pieces have 18 bytes at most, and those of SentencePiece's trainer 64.
+_LONGEST_PIECE = 256
+# That SentencePiece looks for 64 symbols at most that begin alike.
+_LONGEST_SYMBOL = 64
+
+_REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
+
+
+def parse_vocabulary(proto: bytes) -> Any:
+    """Parse the bytes of a SentencePiece model.
+
+    Args:
+        proto: bytes. The contents of a `spiece.model` file.
+
+    Returns:
+        A `sentencepiece_messages.ModelProto`.
+
+    Raises:
+        ValueError: The bytes are no whole SentencePiece model.
+    """
+    model = sentencepiece_messages.ModelProto()
+    try:
+        model.ParseFromString(proto)
+    except DecodeError:
+        problem = "cannot be parsed"
+    else:
+        # A file cut between two fields parses; what comes last is then missing.
+        missing = [
+            part
+            for part in ("trainer_spec", "normalizer_spec")
+            if not model.HasField(part)
+        ]
+        if model.pieces and not missing:
+            return model
+        problem = f"has {len(model.pieces)} pieces and no {' or '.join(missing)}"
+    raise ValueError(
+        f"The vocabulary is not a whole SentencePiece model: its {len(proto)} bytes "
+        f"{problem}. The file is likely cut short, a Git LFS pointer, or of another "
+        "kind; fetch `spiece.model` (or `30k-clean.model`) again and compare its size."
+    )
+
+
+def check_vocabulary(proto: bytes) -> bytes:
+    """Check that a model is whole and has ALBERT's special tokens, and guard them.
+
+    Every vocabulary passes here before any other library reads it: the SentencePiece
+    inside tensorflow-text ends the process where a model is damaged.
+
+    A special token that is a user-defined symbol, or a piece like any other,
+    would be found in the text of a user, who could so close a segment or place
+    a mask; such a piece becomes a control symbol, which no text gives.
+
+    Args:
+        proto: bytes. A SentencePiece model.
+
+    Returns:
+        The model, the very same bytes where nothing had to be guarded.
+
+    Raises:
+        ValueError: The bytes are no SentencePiece model, or SentencePiece does not
+            load it, or a special token is missing or stands at another id.
+    """
+    model = parse_vocabulary(proto)
+    _check_pieces(model)
+    changed = False
+    for token_id, token in enumerate(SPECIAL_TOKENS):
+        found = model.pieces[token_id].piece if token_id < len(model.pieces) else None
+        if found != token:
+            raise ValueError(_misplaced(model, token_id, token, found))
+        piece = model.pieces[token_id]
+        if token_id != 1 and piece.type != _PIECE.CONTROL:
+            piece.type = _PIECE.CONTROL
+            changed = True
+    if model.pieces[1].type != _PIECE.UNKNOWN:
+        raise ValueError(
+            "The vocabulary's `<unk>` at id 1 is not its unknown token. Train it with "
+            "`unk_id=1`, as `keras_albert.text.tokenizer.train_vocabulary` does."
+        )
+    proto = bytes(model.SerializeToString()) if changed else proto
+    try:
+        sentencepiece.SentencePieceProcessor(model_proto=proto)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ValueError(
+            f"SentencePiece does not load the vocabulary ({error}). Fetch "
+            "`spiece.model` (or `30k-clean.model`) again and compare its size."
+        ) from error
+    return proto
+
+
+def _check_pieces(model: Any) -> None:
+    """Refuse pieces that crash other versions of SentencePiece."""
+    for token_id, piece in enumerate(model.pieces):
+        size = len(piece.piece.encode())
+        is_symbol = piece.type == _PIECE.USER_DEFINED
+        most = _LONGEST_SYMBOL if is_symbol else _LONGEST_PIECE
+        if not 0 < size <= most or "\0" in piece.piece:
+            kind = "user-defined symbol" if is_symbol else "piece"
+            raise ValueError(
+                f"The vocabulary's {kind} at id {token_id} is {piece.piece[:20]!r}, of "
+                f"{size:,} bytes. It must have 1 to {most} bytes and no NUL. Train the "
+                "vocabulary again without it."
+            )
+
+
+def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
+    """Say where a special token was looked for and where it is."""
+    ids = [index for index, piece in enumerate(model.pieces) if piece.piece == token]
+    where = f"stands at id {ids[0]}" if ids else "is missing"
+    return (
+        f"The special token `{token}` must stand at id {token_id} of the vocabulary; "
+        f"it {where}, and id {token_id} is {found!r}. This is not an ALBERT "
+        "vocabulary; use the checkpoint's own `spiece.model`, or train one with "
+        "`keras_albert.text.train_vocabulary`."
+    )
+
+
+def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
+    """Read a model from a path, or from the base64 form of its bytes, and check it.
+
+    Args:
+        source: A path, or base64, by KerasHub's rule: a str of more than 2,048
+            characters, all of them base64's, is no path.
+
+    Returns:
+        The model's bytes, as `check_vocabulary` returns them.
+
+    Raises:
+        OSError: There is no such file.
+        ValueError: It is damaged, larger than any vocabulary, or not of ALBERT; the
+            message names the file.
+    """
+    source = os.fspath(source)
+    if len(source) > 2048:
+        with contextlib.suppress(binascii.Error):
+            return check_vocabulary(base64.b64decode(source, validate=True))
+    proto = read_bytes(source, MOST_BYTES)
+    with reading(source, _REMEDY):
+        return check_vocabulary(proto)
+
+
+def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
+    """Write a model file whole or not at all.
+
+    Args:
+        path: Where to. Its folder is created; a file that is there is replaced.
+        proto: bytes. A SentencePiece model.
+
+    Returns:
+        The path as a str.
+    """
+    with atomic_file(path) as partial:
+        partial.write_bytes(proto)
+    return os.fspath(path)

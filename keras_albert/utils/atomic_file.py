@@ -1,0 +1,70 @@
+"""Writing files atomically."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from keras_albert.utils.folders_above import folders_above
+from keras_albert.utils.temporary import temporary_file
+
+
+@contextmanager
+def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary file that becomes `target` when the block succeeds.
+
+    If the block raises, or the process dies, the target is unchanged. Several
+    processes may write one target; the last one wins.
+
+    Args:
+        target: string or path. The file; its folder is created.
+
+    Yields:
+        A path beside the target, to write to.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from keras_albert.utils.atomic_file import atomic_file
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     with atomic_file(f"{parent}/a.txt") as partial:
+        ...         _ = partial.write_text("whole")
+        ...     print(Path(parent, "a.txt").read_text())
+        whole
+    """
+    path = Path(target).absolute()
+    with folders_above(path), temporary_file(path) as temporary:
+        yield temporary
+        # `mkstemp` restricts access to this user; the result has default permissions.
+        temporary.chmod(0o666 & ~umask())
+        temporary.replace(path)
+
+
+def check_new_file(path: Path, overwrite: bool = False) -> None:
+    """Check that a file can be written, before there is work to lose.
+
+    Args:
+        path: Path. The file.
+        overwrite: bool. Whether an existing file may be replaced. Defaults to `False`.
+
+    Raises:
+        FileExistsError: If the file exists and may not be replaced.
+        IsADirectoryError: If `path` is a directory.
+    """
+    if path.is_dir():
+        msg = f"{path} is a directory, and a file is to be written. Name another path."
+        raise IsADirectoryError(msg)
+    if path.exists() and not overwrite:
+        msg = f"{path} is there. Name another path, or pass overwrite=True."
+        raise FileExistsError(msg)
+
+
+def umask() -> int:
+    """Return the umask of this process: permissions that its new files lack.
+
+    Returns:
+        The mask.
+    """
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

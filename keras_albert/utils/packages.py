@@ -1,0 +1,31 @@
+"""Optional packages."""
+
+import importlib.util
+
+
+def check_packages(what: str, install: str, *packages: str) -> None:
+    """Raise if an optional package is missing, with the command that installs it.
+
+    Args:
+        what: string. The feature that needs them, as the start of the message.
+        install: string. The requirement for `pip install`.
+        *packages: string. Names to import.
+
+    Raises:
+        ImportError: If one of them is not installed.
+
+    Example:
+        >>> from keras_albert.utils.packages import check_packages
+        >>> check_packages("This page", "json5", "json", "json5000")
+        Traceback (most recent call last):
+        ...
+        ImportError: This page needs json5000, which cannot be imported. Install: pip install "json5"
+    """  # noqa: E501  (the message is one line)
+    find = importlib.util.find_spec
+    missing = [package for package in packages if find(package) is None]
+    if missing:
+        msg = (
+            f"{what} needs {' and '.join(missing)}, which cannot be imported. Install: "
+            f'pip install "{install}"'
+        )
+        raise ImportError(msg)

@@ -1,0 +1,107 @@
+"""Protocol buffer message classes from tables, for any version of protobuf.
+
+A module generated for one version of protobuf refuses older ones, and the package that
+contains it may be large. A table of the fields that this package reads or writes is
+enough: protobuf preserves all others.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_PROTO = descriptor_pb2.FieldDescriptorProto
+_KINDS = {
+    "bool": _PROTO.TYPE_BOOL,
+    "bytes": _PROTO.TYPE_BYTES,
+    "float": _PROTO.TYPE_FLOAT,
+    "int32": _PROTO.TYPE_INT32,
+    "int64": _PROTO.TYPE_INT64,
+    "string": _PROTO.TYPE_STRING,
+}
+
+
+class Field(NamedTuple):
+    """A field of a message.
+
+    Attributes:
+        number: int. The field's number.
+        kind: string. `"string"`, `"bytes"`, `"bool"`, `"int32"`, `"int64"` or
+            `"float"`; or the name of a message or of an enumeration.
+        default: string or `None`. Its value if a file has none. Defaults to `None`.
+        repeated: bool. Whether the field may occur repeatedly. Defaults to `False`.
+    """
+
+    number: int
+    kind: str
+    default: str | None = None
+    repeated: bool = False
+
+
+def message_classes(
+    package: str,
+    messages: Mapping[str, Mapping[str, Field]],
+    enums: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """Create message classes.
+
+    Args:
+        package: string. The package of all names.
+        messages: Mapping of names to fields. A dotted name is that of a nested message,
+            which comes after its parent.
+        enums: Mapping of names, all nested in a message, to the names of the values,
+            which are numbered from 1. Defaults to `None`.
+
+    Returns:
+        The classes, by the names of `messages`.
+
+    Example:
+        >>> from keras_albert.utils.protobuf import Field, message_classes
+        >>> table = {"Point": {"x": Field(1, "int32"), "y": Field(2, "int32")}}
+        >>> point = message_classes("geometry", table)["Point"](x=3, y=4)
+        >>> point.SerializeToString().hex()
+        '08031004'
+    """
+    enums = enums or {}
+    # The pool is separate, so that messages which a library describes as well do not
+    # conflict; the name of the file is arbitrary.
+    file = descriptor_pb2.FileDescriptorProto(
+        name=f"keras_albert/{package}.proto", package=package
+    )
+    made: dict[str, Any] = {}
+    for name, fields in messages.items():
+        parent, _, short = name.rpartition(".")
+        siblings = made[parent].nested_type if parent else file.message_type
+        made[name] = message = siblings.add(name=short)
+        for field_name, row in fields.items():
+            _add_field(message, field_name, row, package, enums)
+        # The range for custom fields.
+        message.extension_range.add(start=200, end=536870912)
+    for name, values in enums.items():
+        parent, _, short = name.rpartition(".")
+        enum = made[parent].enum_type.add(name=short)
+        for number, value in enumerate(values, 1):
+            enum.value.add(name=value, number=number)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    # In protobuf's Python API, a nested message is not an attribute of its parent.
+    return {
+        name: message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{package}.{name}")
+        )
+        for name in messages
+    }
+
+
+def _add_field(
+    message: Any, name: str, row: Field, package: str, enums: Mapping[str, Any]
+) -> None:
+    label = _PROTO.LABEL_REPEATED if row.repeated else _PROTO.LABEL_OPTIONAL
+    field = message.field.add(name=name, number=row.number, label=label)
+    if row.kind in _KINDS:
+        field.type = _KINDS[row.kind]
+    else:
+        field.type = _PROTO.TYPE_ENUM if row.kind in enums else _PROTO.TYPE_MESSAGE
+        field.type_name = f".{package}.{row.kind}"
+    if row.default is not None:
+        field.default_value = row.default

@@ -1,0 +1,174 @@
+"""Reading untrusted files, with one error that names the file and the remedy."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_REMEDY = "Copy or download it again."
+
+# The configs of released models are a few kilobytes; parsed JSON takes up to twenty
+# times its bytes in memory.
+_MOST_BYTES = 2**23
+
+_KINDS: dict[type, str] = {dict: "an object", list: "a list"}
+_LONGEST_REASON = 300
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator[None]:
+    """Convert any error that a damaged file causes to a `ValueError`.
+
+    Parsers fail in many ways: a `KeyError`, `IndexError` or `struct.error`, the errors
+    of h5py, safetensors, zip files, protocol buffers or TensorFlow. Not converted are
+    errors that already name the file, a missing package, a lack of memory, and
+    anything that is not an `Exception`, such as Ctrl-C.
+
+    Args:
+        path: string or path. The file, or its directory if the file is not known.
+        remedy: string or `None`. A sentence. Defaults to `None`: copy or download the
+            file again.
+
+    Raises:
+        ValueError: If the block raises.
+
+    Example:
+        >>> from keras_albert.utils.reading import reading
+        >>> with reading("config.json"):
+        ...     {}["hidden_size"]
+        Traceback (most recent call last):
+        ...
+        ValueError: config.json is damaged, or of another kind (KeyError: 'hidden_size'). Copy or download it again.
+    """  # noqa: E501  (the message is one line)
+    try:
+        yield
+    except (ImportError, MemoryError, Warning):
+        raise
+    except Exception as error:
+        name = os.fspath(path)
+        if isinstance(error, ValueError | OSError) and name in str(error):
+            raise
+        msg = (
+            f"{name}{_size(path)} is damaged, or of another kind ({_reason(error)}). "
+            f"{remedy or _REMEDY}"
+        )
+        raise ValueError(msg) from error
+
+
+def read_json(
+    path: str | os.PathLike[str], kind: type = dict, most_bytes: int = _MOST_BYTES
+) -> Any:
+    """Read a JSON file, of a bounded size.
+
+    Args:
+        path: string or path. The file.
+        kind: `dict` or `list`. The expected type. Defaults to `dict`.
+        most_bytes: int. The largest size of the file. Defaults to 8 MiB.
+
+    Returns:
+        The object or the list.
+
+    Raises:
+        ValueError: If the file is damaged or larger, contains another type, or has a
+            duplicate key.
+        OSError: If the file does not exist or cannot be read.
+    """
+    with reading(path):
+        return parse_json(read_bytes(path, most_bytes), kind)
+
+
+def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the object of a JSON file that may be absent.
+
+    Args:
+        path: string or path. The file.
+
+    Returns:
+        The object; an empty one if the file does not exist.
+
+    Raises:
+        ValueError: See `read_json`.
+    """
+    found: dict[str, Any] = read_json(path) if Path(path).exists() else {}
+    return found
+
+
+def parse_json(content: bytes, kind: type = dict) -> Any:
+    """Parse JSON that is part of a larger file; see `read_json`.
+
+    Args:
+        content: bytes. UTF-8.
+        kind: `dict` or `list`. Defaults to `dict`.
+
+    Returns:
+        The object or the list.
+
+    Raises:
+        ValueError: If it is damaged or has a duplicate key.
+        TypeError: If it is of another type.
+        RecursionError: If it is nested too deeply.
+    """
+    found = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
+    if not isinstance(found, kind):
+        msg = f"it holds {type(found).__name__}, and must hold {_KINDS[kind]}"
+        raise TypeError(msg)
+    return found
+
+
+def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+    """Read a file, of a bounded size.
+
+    Args:
+        path: string or path. The file.
+        most_bytes: int. The largest size of the file.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        ValueError: If it is larger, or is neither a file nor a link to one.
+        OSError: If the file does not exist or cannot be read.
+    """
+    # Reading a pipe may block forever, and reading a device may never end.
+    if Path(path).exists() and not Path(path).is_file():
+        msg = f"{os.fspath(path)} is not a file. Put the file itself in its place."
+        raise ValueError(msg)
+    with open(path, "rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        msg = (
+            f"{os.fspath(path)} has more than {most_bytes:,} bytes, which no such file "
+            f"needs. {_REMEDY}"
+        )
+        raise ValueError(msg)
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            msg = f"it has {name!r} twice"
+            raise ValueError(msg)
+        found[name] = value
+    return found
+
+
+def _size(path: str | os.PathLike[str]) -> str:
+    file = Path(path)
+    try:
+        return f" ({file.stat().st_size:,} bytes)" if file.is_file() else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an error, with its type if that is informative."""
+    lines = str(error).strip().splitlines()
+    text = lines[0] if lines else ""
+    if len(text) > _LONGEST_REASON:
+        text = f"{text[:_LONGEST_REASON]}..."
+    plain = type(error) in (OSError, RuntimeError, TypeError, ValueError)
+    return text if plain and text else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -1,0 +1,162 @@
+"""Users' tables: invalid values are errors that name the file and the row."""
+
+import argparse
+
+import pytest
+
+from keras_albert.commands.files.table import read_table
+from keras_albert.commands.finetune.tasks.registry import KINDS
+
+_NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
+
+
+def read(kind, path, **options):
+    options = _NO_OPTIONS | {"label_column": None} | options
+    return KINDS[kind].read(path, argparse.Namespace(**options))
+
+
+def write(tmp_path, name, contents):
+    path = tmp_path / name
+    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "contents", "message"),
+    [
+        ("classification", "a.tsv", "text\tlabel\na\tx\nb\t\n", "row 1.*''.*a label"),
+        ("classification", "a.tsv", "text\tlabel\na\t \t\n", "row 0 has 3 fields"),
+        ("classification", "a.csv", "text,label\na,   \n", "row 0.*'   '.*a label"),
+        ("classification", "a.csv", 'text,label\n"a"b,c\n', "Correct the quotes"),
+        ("classification", "a.csv", "text,label,label\na,b,c\n", "'label' more than"),
+        ("classification", "a.csv", "text,Label,label\na,b,c\n", "--label-column"),
+        ("classification", "a.csv", "text,label\na,b\0\n", "line 2 holds a NUL"),
+        ("classification", "a.csv", "text;label\na;b\n", "no column that is known"),
+        ("classification", "a.jsonl", '{"text": "a", "label": null}', "None.*a label"),
+        ("classification", "a.jsonl", '{"text": "a", "label": ["b"]}', "a label"),
+        ("classification", "a.jsonl", '{"text": "a", "label": NaN}', "holds NaN"),
+        (
+            "classification",
+            "a.jsonl",
+            '{"text": "a", "label": 1, "label": 2}',
+            "line 1.*'label' more than once",
+        ),
+        (
+            "classification",
+            "a.jsonl",
+            '{"text": "a", "label": ' + "1" * 5000 + "}",
+            "line 1 is no JSON",
+        ),
+        ("regression", "a.tsv", "text\tscore\na\t1\nb\t\n", "row 1.*''.*a number"),
+        ("regression", "a.tsv", "text\tscore\na\tnan\n", "row 0.*'nan'.*a number"),
+        ("regression", "a.tsv", "text\tscore\na\tinf\n", "row 0.*a number"),
+        ("regression", "a.tsv", "text\tscore\na\t1_0\n", "row 0.*'1_0'.*a number"),
+        ("regression", "a.jsonl", '{"text": "a", "score": true}', "row 0.*True"),
+        ("regression", "a.jsonl", '{"text": "a", "score": 1e999}', "row 0.*inf"),
+        ("regression", "a.tsv", "text\tvalue\na\t1\n", "a score.*--label-column"),
+        (
+            "similarity",
+            "a.tsv",
+            "text\tscore\na\t1\n",
+            "a text_pair.*--text-pair-column",
+        ),
+        (
+            "token-classification",
+            "a.jsonl",
+            '{"words": ["a"], "tags": "O"}',
+            "row 0.*'O'.*a list of labels",
+        ),
+        (
+            "token-classification",
+            "a.jsonl",
+            '{"words": ["a"], "tags": [" "]}',
+            "row 0.*a list of labels",
+        ),
+        (
+            "token-classification",
+            "a.jsonl",
+            '{"words": null, "tags": ["O"]}',
+            "row 0.*None.*a list of texts",
+        ),
+        ("masked-lm", "a.txt", b"\xff\n", "is not UTF-8"),
+        ("masked-lm", "a.txt", "\n \n", "holds no text"),
+        ("masked-lm", "a.raw", "a\0\n", "NUL"),
+        (
+            "multiple-choice",
+            "a.tsv",
+            "question\tA\tB\tanswer\n?\tx\ty\t\n",
+            "a.tsv: Row 0 has the answer ''",
+        ),
+        (
+            "multiple-choice",
+            "a.tsv",
+            "question\tA\tB\tanswer\n?\tx\ty\t²\n",
+            "a.tsv: Row 0 has the answer",
+        ),
+        (
+            "multiple-choice",
+            "a.tsv",
+            "question\tA\tB\tC\tanswer\n?\tx\ty\t\tC\n",
+            "a.tsv: Row 0 has the answer 2",
+        ),
+        (
+            "multiple-choice",
+            "a.tsv",
+            "question\tA\tB\tanswer\n?\t\ty\tB\n",
+            "row 0 has no choice 0",
+        ),
+        (
+            "multiple-choice",
+            "a.jsonl",
+            '{"question": "?", "choices": "xy", "answer": 0}',
+            "row 0.*'xy'.*a list of texts",
+        ),
+        (
+            "multiple-choice",
+            "a.tsv",
+            "question\tAB\tanswer\n?\tx\tA\n",
+            "Name it choices; or A, B",
+        ),
+        (
+            "multiple-choice",
+            "a.tsv",
+            "query_\tA\tanswer\n?\tx\tA\n",
+            "a question.*--text-pair-column",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(kind, name, contents, message, tmp_path):
+    path = write(tmp_path, name, contents)
+    with pytest.raises(ValueError, match=message) as error:
+        read(kind, path)
+    assert name in str(error.value)
+
+
+def test_labels_differ_by_their_names_alone(tmp_path):
+    table = '\ufefftext\tlabel\r\na\tgood \r\nb\t good\r\n"c\tbad\r\n'
+    data = read("classification", write(tmp_path, "a.tsv", table))
+    assert data.head == {"labels": ["bad", "good"]}
+    assert list(data.y) == ["good", "good", "bad"]
+    assert list(data.x) == ["a", "b", '"c']
+    rows = '{"text": "a", "label": 1}\n{"text": "b", "label": "1"}\n'
+    data = read("classification", write(tmp_path, "a.jsonl", rows))
+    assert data.head == {"labels": ["1"]}
+
+
+def test_tags_that_are_numbers_are_names(tmp_path):
+    rows = '{"words": ["a", "b"], "tags": [2, "1 "]}'
+    data = read("token-classification", write(tmp_path, "a.jsonl", rows))
+    assert data.y == [["2", "1"]]
+    assert data.head == {"labels": ["1", "2"]}
+
+
+def test_choices_stand_in_the_order_of_their_names(tmp_path):
+    rows = "question\tchoice10\tchoice2\tchoice1\tanswer\n?\tlast\tb\ta\t 2\n"
+    data = read("multiple-choice", write(tmp_path, "a.tsv", rows))
+    assert data.x[1] == [["a", "b", "last"]]
+    assert data.y == [2]
+
+
+def test_quotes_of_csv_hold_what_they_may(tmp_path):
+    path = write(tmp_path, "a.csv", 'text,label\r\n"a, ""b""\r\nc",x\r\n')
+    assert read_table(path).columns == {"text": ['a, "b"\r\nc'], "label": ["x"]}

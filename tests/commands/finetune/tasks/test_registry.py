@@ -1,0 +1,88 @@
+"""Each kind of task, from a file to a preset that the task's class loads."""
+
+import json
+
+import pytest
+
+from keras_albert.commands.finetune.tasks.registry import KINDS
+
+WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
+TAGS = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]] * 4
+CHOICES = [
+    {"question": "who ran?", "choices": ["a fox", "a dog"], "answer": "A"},
+    {"question": "who slept?", "choices": ["a fox", "a dog", "a cat"], "answer": 1},
+] * 4
+PAIRS = [("a fox", "the fox", 5.0), ("a fox", "the sea", 0.5)] * 4
+
+
+def lines(rows):
+    return "\n".join(map(json.dumps, rows))
+
+
+def conll():
+    texts = (zip(*text, strict=True) for text in zip(WORDS, TAGS, strict=True))
+    return "\n\n".join("\n".join(map("\t".join, text)) for text in texts)
+
+
+def squad():
+    context = "Ada lives in Oslo, by the sea."
+    questions = [
+        {
+            "id": str(number),
+            "question": "Who lives in Oslo?",
+            "answers": [{"text": "Ada", "answer_start": 0}] if number % 2 else [],
+            "is_impossible": not number % 2,
+        }
+        for number in range(8)
+    ]
+    paragraph = {"context": context, "qas": questions}
+    return json.dumps({"data": [{"title": "Ada", "paragraphs": [paragraph]}]})
+
+
+FILES = {
+    "masked-lm": ("a.txt", "the fox ran by the sea\nthe dog slept\n" * 4),
+    "multiple-choice": ("a.jsonl", lines(CHOICES)),
+    "question-answering": ("a.json", squad()),
+    "similarity": (
+        "a.csv",
+        "text,text_pair,score\n" + "\n".join(f"{a},{b},{n}" for a, b, n in PAIRS),
+    ),
+    "token-classification": ("a.conll", conll()),
+}
+SCORES = {
+    "masked-lm": {"accuracy", "loss", "perplexity"},
+    "multiple-choice": {"accuracy", "loss"},
+    "similarity": {"Pearson", "Spearman"},
+    "token-classification": {"entity f1", "entity precision", "entity recall"},
+}
+
+
+def test_every_kind_is_tested():
+    # The other two have a separate file.
+    assert set(FILES) | {"classification", "regression"} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", sorted(set(FILES) & set(KINDS)))
+def test_from_a_file_to_a_preset(run, tmp_path, kind):
+    name, contents = FILES[kind]
+    path, output = tmp_path / name, tmp_path / "run"
+    path.write_text(contents, encoding="utf-8")
+    flags = {"train": path, "dev": path, "output": output, "epochs": 1}
+    parts = [part for key, value in flags.items() for part in (f"--{key}", value)]
+    assert run(kind, *parts, "--batch-size", 4, "--max-length", 32) == 0
+    report = json.loads((output / "report.json").read_text())
+    expected = SCORES.get(kind, {"exact_match", "f1", "total"})
+    assert expected <= set(report["scores"])
+    loaded = KINDS[kind].task.from_preset(output / "preset")
+    card = (output / "preset" / "README.md").read_text()
+    assert type(loaded).__name__ in card
+    # The code in the model card works.
+    assert eval(KINDS[kind].use, {"model": loaded}) is not None  # noqa: S307
+
+
+def test_choices_in_columns_of_a_table(run, tmp_path):
+    path = tmp_path / "a.tsv"
+    rows = ["question\tA\tB\tanswer", *["who ran?\ta fox\ta dog\tB"] * 4]
+    path.write_text("\n".join(rows))
+    flags = ("--train", path, "--dev", path, "--output", tmp_path / "run")
+    assert run("multiple-choice", *flags, "--epochs", 1) == 0

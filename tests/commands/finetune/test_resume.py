@@ -1,0 +1,344 @@
+"""After any interruption, the same command resumes the run with the same result."""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone, AlbertTokenizer
+from keras_albert.commands.finetune import training as finetune_training
+from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.training_recorder import TrainingRecorder
+from tests.commands.finetune.finetune_runs import (
+    EPOCHS,
+    STEPS,
+    assert_same_outcome,
+    flags,
+    write_files,
+)
+
+on_one_backend = pytest.mark.skipif(
+    keras.config.backend() != "torch", reason="the same on each, quickest on PyTorch"
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with files to train on, and a preset to start from."""
+    folder = tmp_path_factory.mktemp("files")
+    write_files(folder)
+    texts = (folder / "train.tsv").read_text().splitlines()[1:]
+    tokenizer = AlbertTokenizer(
+        train_vocabulary(texts, vocabulary_size=60, hard_vocab_limit=False)
+    )
+    backbone = AlbertBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=2,
+        num_heads=2,
+        embedding_dim=8,
+        hidden_dim=16,
+        intermediate_dim=32,
+        max_sequence_length=16,
+        dropout=0.1,
+        attention_dropout=0.1,
+        unroll=True,
+    )
+    backbone.save_to_preset(folder / "start")
+    AlbertClassifierPreprocessor(tokenizer).save_to_preset(folder / "start")
+    return folder
+
+
+@pytest.fixture
+def start(run, files):
+    """Run the command into a directory."""
+
+    def start(output, **changed):
+        changed = {"preset": files / "start", **changed}
+        return run("classification", *flags(files, output, **changed))
+
+    return start
+
+
+@pytest.fixture
+def whole(start, files):
+    """The directory of an uninterrupted run."""
+    output = files / "whole"
+    if not output.exists():
+        start(output)
+    return output
+
+
+@pytest.fixture
+def at_step(monkeypatch):
+    """A dict of functions, called at the end of the batch of their number."""
+    events = {}
+    learned = TrainingRecorder.on_train_batch_end
+
+    def on_train_batch_end(self, batch, logs):
+        if self.done + 1 in events:
+            events[self.done + 1]()
+        learned(self, batch, logs)
+
+    monkeypatch.setattr(TrainingRecorder, "on_train_batch_end", on_train_batch_end)
+    return events
+
+
+@pytest.mark.parametrize(
+    ("number", "step"),
+    # Within an epoch, and at the end of one.
+    [(signal.SIGTERM, STEPS + 2), (signal.SIGINT, 2 * STEPS)],
+)
+def test_a_signal_ends_it_with_a_checkpoint(
+    start, whole, at_step, tmp_path, capsys, number, step
+):
+    at_step[step] = lambda: signal.raise_signal(number)
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        start(tmp_path / "run")
+    assert stopped.value.args == (number,)
+    assert stopped.value.__notes__ == ["the same command goes on"]
+    assert signal.getsignal(number) == before
+    folder = RunFolder(tmp_path / "run")
+    assert TrainingCheckpoint.read(folder.last).step == step
+    assert not folder.preset.exists()
+    at_step.clear()
+    assert start(tmp_path / "run") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    epochs = step // STEPS
+    assert (
+        f"going on after {epochs} epochs, at step {step} of {EPOCHS * STEPS}" in printed
+    )
+    assert_same_outcome(tmp_path / "run", whole)
+
+
+@on_one_backend
+def test_a_masked_language_model_goes_on_with_the_same_masks(
+    run, files, at_step, tmp_path
+):
+    texts = tmp_path / "texts.txt"
+    texts.write_text((files / "train.tsv").read_text().replace("\t", " "))
+    shared = {"train": texts, "dev": texts}
+    assert run("masked-lm", *flags(files, tmp_path / "whole", **shared)) == 0
+    at_step[STEPS + 3] = lambda: signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        run("masked-lm", *flags(files, tmp_path / "run", **shared))
+    at_step.clear()
+    assert run("masked-lm", *flags(files, tmp_path / "run", **shared)) == 0
+    assert_same_outcome(tmp_path / "run", tmp_path / "whole")
+
+
+class DiskStates:
+    """Copies of a directory, one for each state in which a kill may leave it.
+
+    Python's audit events announce each change. Of the states that differ only in hidden
+    files, which are unfinished, the last one is kept: it has the most of them.
+    """
+
+    WRITES = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate")
+
+    def __init__(self, directory, copies):
+        self.directory = directory
+        self.copies = copies
+        self.seen = {}
+        self.watches = True
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event, arguments):
+        if not self.watches or event not in self.WRITES:
+            return
+        if str(self.directory) not in " ".join(map(str, arguments)):
+            return
+        self.watches = False
+        try:
+            self.keep()
+        finally:
+            self.watches = True
+
+    def keep(self):
+        digest = hashlib.sha256()
+        for path in sorted(self.directory.rglob("*")):
+            name = path.relative_to(self.directory)
+            if any(part.startswith(".") for part in name.parts):
+                continue
+            digest.update(str(name).encode())
+            if path.is_file():
+                digest.update(path.read_bytes())
+        copy = self.copies / str(len(self.seen))
+        copy = self.seen.setdefault(digest.digest(), copy)
+        if self.directory.exists():
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(self.directory, copy)
+
+
+@on_one_backend
+def test_from_any_state_of_the_disk_it_comes_out_the_same(
+    start, whole, tmp_path, monkeypatch
+):
+    # A checkpoint after each step.
+    monkeypatch.setattr(finetune_training, "_SECONDS_PER_CHECKPOINT", 0.0)
+    output = tmp_path / "run"
+    states = DiskStates(output, tmp_path / "copies")
+    start(output)
+    states.watches = False
+    assert_same_outcome(output, whole)
+    steps, left = [], []
+    for copy in states.seen.values():
+        folder = RunFolder(copy)
+        if folder.last.is_file():
+            steps.append(TrainingCheckpoint.read(folder.last).step)
+        if folder.preset.exists() and not folder.last.is_file():
+            continue  # It is finished.
+        left += [path.name for path in copy.rglob(".*")]
+        assert start(copy) == 0
+        assert_same_outcome(copy, whole)
+        assert not list(copy.rglob(".*"))
+    # Each checkpoint is the newest one in some state, with the next one unfinished.
+    assert set(steps) == set(range(1, EPOCHS * STEPS + 1))
+    assert sum(name.startswith(".last.") for name in left) > EPOCHS * STEPS / 2
+    assert any(name.startswith(".preset.") for name in left)
+
+
+@on_one_backend
+def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
+    output = tmp_path / "run"
+    folder = RunFolder(output)
+    program = (
+        "import sys\n"
+        "from keras_albert.cli import main\n"
+        "from keras_albert.commands import finetune_training\n"
+        "finetune_training._SECONDS_PER_CHECKPOINT = 0.0\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = flags(files, output, preset=files / "start")
+
+    def begin():
+        return subprocess.Popen(
+            [sys.executable, "-c", program, "finetune", "classification", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    moments = np.random.default_rng().uniform(0, 0.05, size=3)
+    for number, moment in enumerate(moments):
+        process = begin()
+        while len(folder.curve.rows()) < number or not folder.last.is_file():
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.002)
+        time.sleep(moment)
+        # The kill may hit a checkpoint, as there is one after each step.
+        ends_it = signal.SIGKILL if number else signal.SIGTERM
+        process.send_signal(ends_it)
+        printed = process.communicate()[0]
+        assert not folder.preset.exists(), "it was stopped too late to test anything"
+        if ends_it == signal.SIGTERM:
+            assert process.returncode == 128 + signal.SIGTERM, printed
+            assert "the same command goes on" in printed
+    process = begin()
+    printed = process.communicate()[0]
+    assert process.returncode == 0, printed
+    assert_same_outcome(output, whole)
+    assert not list(output.rglob(".*"))
+
+
+@pytest.fixture
+def stopped(start, files, at_step):
+    """The directory of a run that was interrupted in its second epoch."""
+    output = files / "stopped"
+    if not output.exists():
+        at_step[STEPS + 2] = lambda: signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            start(output)
+        at_step.clear()
+    return output
+
+
+@on_one_backend
+def test_other_options_are_another_run(start, stopped):
+    changed = {"seed": 1, "batch-size": 4}
+    message = r"other settings: batch_size was 8 and is 4; seed was 0 and is 1\. Repeat"
+    with pytest.raises(ValueError, match=message):
+        start(stopped, **changed)
+
+
+@on_one_backend
+def test_another_model_is_another_run(start, stopped, files, tmp_path):
+    # Another model under the same name.
+    moved = files / "moved"
+    shutil.move(files / "start", moved)
+    try:
+        loaded = AlbertBackbone.from_preset(moved, dropout=0.3)
+        shutil.copytree(moved, files / "start")
+        loaded.save_to_preset(files / "start")
+        with pytest.raises(ValueError, match="other settings: backbone was "):
+            start(stopped)
+    finally:
+        shutil.rmtree(files / "start")
+        shutil.move(moved, files / "start")
+
+
+@on_one_backend
+def test_other_files_are_another_run(start, stopped, files, whole, tmp_path):
+    text = (files / "train.tsv").read_text()
+    other = tmp_path / "train.tsv"
+    other.write_text(text + "old lamps\tg\n")
+    with pytest.raises(ValueError, match="other settings: training file was "):
+        start(stopped, train=other)
+    # The same file in another place is the same run.
+    other.write_text(text)
+    shutil.copytree(stopped, tmp_path / "run")
+    assert start(tmp_path / "run", train=other) == 0
+    assert_same_outcome(tmp_path / "run", whole)
+
+
+@on_one_backend
+def test_what_another_version_left_is_named(start, tmp_path):
+    left = tmp_path / "run" / "training" / "history.csv"
+    left.parent.mkdir(parents=True)
+    left.write_text("epoch,loss\n0,0.")
+    with pytest.raises(ValueError, match=r"history\.csv is of a run by another"):
+        start(tmp_path / "run")
+    assert left.read_text() == "epoch,loss\n0,0."
+
+
+@on_one_backend
+def test_a_damaged_checkpoint_is_named(start, stopped, tmp_path):
+    shutil.copytree(stopped, tmp_path / "run")
+    last = RunFolder(tmp_path / "run").last
+    os.truncate(last, last.stat().st_size // 2)
+    with pytest.raises(ValueError, match=r"last\.safetensors .*Remove it to begin"):
+        start(tmp_path / "run")
+
+
+@on_one_backend
+def test_half_a_row_of_the_curve_spoils_nothing(start, stopped, whole, tmp_path):
+    shutil.copytree(stopped, tmp_path / "run")
+    with RunFolder(tmp_path / "run").curve.path.open("a") as file:
+        file.write('{"epoch": 1, "lo')
+    assert start(tmp_path / "run") == 0
+    assert_same_outcome(tmp_path / "run", whole)
+
+
+@on_one_backend
+def test_a_loss_that_is_no_number_ends_it(start, tmp_path, monkeypatch):
+    learned = TrainingRecorder.on_train_batch_end
+
+    def on_train_batch_end(self, batch, logs):
+        if self.done == STEPS + 1:
+            logs = {**logs, "loss": float("nan")}
+        learned(self, batch, logs)
+
+    monkeypatch.setattr(TrainingRecorder, "on_train_batch_end", on_train_batch_end)
+    message = r"at step 5\. .*keeps the last good weights\. .*--learning-rate than 0.02"
+    with pytest.raises(FloatingPointError, match=message):
+        start(tmp_path / "run")
+    assert TrainingCheckpoint.read(RunFolder(tmp_path / "run").last).step == STEPS

@@ -1,0 +1,232 @@
+"""Checkpoints of google-research/albert: exact names, reading and writing."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone, AlbertClassifier
+from keras_albert.presets.checkpoint_formats import find_format
+from tests.compiled import to_numpy
+from tests.foreign_models import (
+    TINY,
+    ragged_inputs,
+    run_transformers,
+    transformers_logits,
+    transformers_model,
+)
+from tests.google_checkpoints import google_tensors, write_config, write_tf1
+
+pytest.importorskip("tensorflow")
+
+INPUTS = ragged_inputs()
+# The reference's "gelu" is transformers' "gelu_new".
+TANH = {"activation": "gelu_new"}
+HEADLESS = {"preprocessor": None}
+
+
+def _write(directory, class_name, **arguments):
+    model = transformers_model(class_name, **(TANH | arguments))
+    tensors = google_tensors(model)
+    write_config(directory, model)
+    write_tf1(directory / "model.ckpt-best", tensors)
+    return model, tensors
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A pretraining checkpoint, which tests copy."""
+    directory = tmp_path_factory.mktemp("google")
+    arguments = {"num_groups": 2, "num_inner_repetitions": 2}
+    return (directory, *_write(directory, "AlbertForPreTraining", **arguments))
+
+
+def _names(prefix):
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {
+        name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+    }
+
+
+def _assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_a_backbone_computes_what_transformers_does(original):
+    directory, model, _ = original
+    backbone = AlbertBackbone.from_preset(directory)
+    assert find_format(directory).name == "google-research/albert"
+    assert backbone.pretrained
+    expected = run_transformers(model.albert, INPUTS)
+    found = to_numpy(backbone(INPUTS))
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=2e-5)
+
+
+def test_what_is_written_has_the_same_names_and_numbers(original, tmp_path):
+    directory, _, tensors = original
+    AlbertBackbone.from_preset(directory).export_to_google(tmp_path / "theirs")
+    written = _names(tmp_path / "theirs" / "model.ckpt-best")
+    expected = {name: tensors[name] for name in tensors if name.startswith("bert/")}
+    _assert_same(written, expected)
+    assert {path.name for path in (tmp_path / "theirs").iterdir()} == {
+        "albert_config.json",
+        "checkpoint",
+        "model.ckpt-best.data-00000-of-00001",
+        "model.ckpt-best.index",
+    }
+    config, ours = (
+        json.loads((place / "albert_config.json").read_text())
+        for place in (directory, tmp_path / "theirs")
+    )
+    assert config.items() <= ours.items()
+
+
+def test_a_classifier_takes_the_head(tmp_path):
+    model, tensors = _write(
+        tmp_path, "AlbertForSequenceClassification", num_labels=3, num_layers=1
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier = AlbertClassifier.from_preset(tmp_path, **HEADLESS)
+    np.testing.assert_allclose(
+        classifier.predict(INPUTS, verbose=0),
+        transformers_logits(model, INPUTS),
+        rtol=0,
+        atol=2e-5,
+    )
+    classifier.export_to_google(tmp_path / "theirs")
+    written = _names(tmp_path / "theirs" / "model.ckpt-best")
+    _assert_same(written, tensors)
+
+
+def test_a_module_of_tf_hub_is_read(original, tiny_proto, tmp_path):
+    directory, model, tensors = original
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "variables").mkdir()
+    write_config(tmp_path / "assets", model)
+    (tmp_path / "assets" / "30k-clean.model").write_bytes(tiny_proto)
+    write_tf1(tmp_path / "variables" / "variables", tensors, scope="module/")
+    backbone = AlbertBackbone.from_preset(tmp_path)
+    expected = AlbertBackbone.from_preset(directory)
+    for mine, other in zip(backbone.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    assert find_format(tmp_path).read_vocabulary(tmp_path) == tiny_proto
+
+
+def test_the_best_checkpoint_comes_first_and_else_the_last(original, tmp_path):
+    _, model, tensors = original
+    write_config(tmp_path, model)
+    marked = "bert/pooler/dense/bias"
+    for number, step in enumerate(("9", "1000", "best")):
+        changed = tensors | {marked: np.full(16, float(number), "f")}
+        write_tf1(tmp_path / f"model.ckpt-{step}", changed, with_state=False)
+        bias = np.asarray(AlbertBackbone.from_preset(tmp_path).pooler.bias)
+        np.testing.assert_array_equal(bias, number)
+
+
+def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
+    wide = TINY | {"embedding_dim": 16, "num_layers": 1}
+    backbone = AlbertBackbone(**wide)
+    backbone.export_to_google(tmp_path / "theirs")
+    written = _names(tmp_path / "theirs" / "model.ckpt-best")
+    assert not [name for name in written if "embedding_hidden_mapping_in" in name]
+    reloaded = AlbertBackbone.from_preset(tmp_path / "theirs")
+    assert reloaded.embedding.projection is None
+    # From transformers, which always projects, back to a format that does not.
+    backbone.export_to_transformers(tmp_path / "hf")
+    projecting = AlbertBackbone.from_preset(tmp_path / "hf")
+    projecting.export_to_google(tmp_path / "again")
+    assert _names(tmp_path / "again" / "model.ckpt-best").keys() == written.keys()
+    projecting.embedding.projection.bias.assign(np.ones(16))
+    with pytest.raises(ValueError, match="not the identity"):
+        projecting.export_to_google(tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"activation": "gelu"}, "no word for activation='gelu'.*gelu_approximate"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon=1e-05"),
+        ({"num_layers": 22, "num_groups": 22}, "rounds layer 15 into group 14"),
+    ],
+)
+def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
+    backbone = AlbertBackbone(**(TINY | {"num_layers": 1} | arguments))
+    with pytest.raises(ValueError, match=message):
+        backbone.export_to_google(tmp_path / "theirs")
+    assert not list(tmp_path.iterdir())
+
+
+def _remove_data(directory):
+    next(directory.glob("*.data-*")).unlink()
+
+
+def _cut_data(directory):
+    path = next(directory.glob("*.data-*"))
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def _cut_index(directory):
+    path = directory / "model.ckpt-best.index"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def _spoil_data(directory):
+    path = next(directory.glob("*.data-*"))
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("spoil", [_remove_data, _cut_data, _cut_index, _spoil_data])
+def test_damaged_files_are_refused(original, tmp_path, spoil):
+    directory = original[0]
+    for path in directory.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    spoil(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"model\.ckpt-best\.index.* is damaged.*and `model"
+    ):
+        AlbertBackbone.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": 59}, r"word_embeddings is \(60, 8\).*needs \(59, 8\)"),
+        ({"num_hidden_groups": 1}, "left over: bert/encoder/transformer/group_1"),
+        ({"inner_group_num": 4}, "missing: .*inner_group_3"),
+        ({"hidden_act": "gelu_new"}, "`hidden_act`.*one of gelu, relu, tanh"),
+    ],
+)
+def test_a_config_that_contradicts_the_weights_is_refused(
+    original, tmp_path, changes, message
+):
+    directory, model, _ = original
+    for path in directory.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "albert_config.json").unlink()
+    write_config(tmp_path, model, **changes)
+    with pytest.raises(ValueError, match=message):
+        AlbertBackbone.from_preset(tmp_path)
+
+
+def test_files_that_are_missing_are_named(original, tmp_path):
+    write_config(tmp_path, original[1])
+    with pytest.raises(ValueError, match=r"no `model\.ckpt-best\.index`"):
+        AlbertBackbone.from_preset(tmp_path)
+    with pytest.raises(ValueError, match=r"holds no `30k-clean\.model`"):
+        find_format(tmp_path).read_vocabulary(tmp_path)
+
+
+def test_without_tensorflow_the_message_says_so(original, monkeypatch):
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match='pip install "tensorflow"'):
+        AlbertBackbone.from_preset(original[0])

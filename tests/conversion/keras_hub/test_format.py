@@ -1,0 +1,162 @@
+import json
+
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone
+from keras_albert.conversion.keras_hub import config as keras_hub_config
+from keras_albert.conversion.keras_hub import format as keras_hub_checkpoint
+from keras_albert.presets.checkpoint_formats import find_format
+from tests.compiled import to_numpy
+from tests.foreign_models import TINY, keras_hub_model, ragged_inputs
+
+ARGUMENTS = {"num_groups": 2, "num_inner_repetitions": 2, "dropout": 0.2}
+INPUTS = ragged_inputs()
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return keras_hub_model(**ARGUMENTS)
+
+
+@pytest.fixture
+def preset(theirs, tmp_path):
+    theirs.save_to_preset(str(tmp_path))
+    return tmp_path
+
+
+def _change_config(preset, change):
+    path = preset / "config.json"
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+
+
+def test_a_preset_of_theirs_loads_as_ours(theirs, preset):
+    ours = AlbertBackbone.from_preset(preset)
+    assert type(ours) is AlbertBackbone
+    assert ours.pretrained
+    for name in keras_hub_config.ARGUMENTS:
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert ours.attention_dropout == 0.2
+    expected, found = to_numpy(theirs(INPUTS)), to_numpy(ours(INPUTS))
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=2e-5)
+
+
+def test_a_round_trip_changes_nothing(theirs):
+    back = keras_hub_checkpoint.to_keras_hub(
+        keras_hub_checkpoint.from_keras_hub(theirs)
+    )
+    config, expected = back.get_config(), theirs.get_config()
+    assert config | {"name": 0} == expected | {"name": 0}
+    for mine, other in zip(back.weights, theirs.weights, strict=True):
+        assert mine.path == other.path
+        np.testing.assert_array_equal(to_numpy(mine.value), to_numpy(other.value))
+
+
+def test_constructor_arguments_can_differ(preset):
+    ours = AlbertBackbone.from_preset(
+        preset, dtype="mixed_bfloat16", attention_dropout=0.0
+    )
+    assert ours.compute_dtype == "bfloat16"
+    assert (ours.dropout, ours.attention_dropout) == (0.2, 0.0)
+
+
+def test_random_weights_need_no_weights_file(preset):
+    (preset / "model.weights.h5").unlink()
+    ours = AlbertBackbone.from_preset(preset, load_weights=False)
+    assert ours.num_groups == 2
+    assert not ours.pretrained
+
+
+def test_presets_of_the_old_name_are_read(preset):
+    old = "keras_nlp>AlbertBackbone"
+    _change_config(preset, lambda config: config.update(registered_name=old))
+    assert AlbertBackbone.from_preset(preset).pretrained
+
+
+@pytest.mark.parametrize("kept", [0, 100, -500])
+def test_a_truncated_file_is_refused(preset, kept):
+    path = preset / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"model\.weights\.h5 .* is damaged"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_a_missing_file_is_refused(preset):
+    (preset / "model.weights.h5").unlink()
+    with pytest.raises(ValueError, match=r"holds neither `model\.weights\.h5` nor"):
+        AlbertBackbone.from_preset(preset)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"hidden_dim": 32}, {"num_inner_repetitions": 1}, {"vocabulary_size": 9}],
+)
+def test_a_config_that_contradicts_the_weights_is_refused(preset, changes):
+    _change_config(preset, lambda config: config["config"].update(changes))
+    with pytest.raises(ValueError, match="does not hold the weights of the model"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_a_config_without_arguments_is_refused(preset):
+    _change_config(preset, lambda config: config.pop("config"))
+    with pytest.raises(ValueError, match="holds no `config`"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    theirs = keras_hub_model()
+    theirs.pooled_dense.bias.assign(np.full(16, np.nan))
+    with pytest.raises(ValueError, match=r"not finite.*pooled_dense/bias"):
+        keras_hub_checkpoint.from_keras_hub(theirs)
+
+
+def test_quantized_weights_are_refused(preset):
+    quantized = {"module": "keras", "class_name": "DTypePolicyMap", "config": {}}
+    _change_config(preset, lambda config: config["config"].update(dtype=quantized))
+    with pytest.raises(ValueError, match="holds quantized weights"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_a_shard_outside_the_directory_is_refused(preset):
+    index = {"weight_map": {"/layers/dense": ["../model_00000.weights.h5"]}}
+    (preset / "model.weights.json").write_text(json.dumps(index))
+    (preset / "model.weights.h5").unlink()
+    with pytest.raises(ValueError, match="plain file names"):
+        AlbertBackbone.from_preset(preset)
+
+
+def test_shards_are_read(theirs, tmp_path):
+    theirs.save_to_preset(str(tmp_path), max_shard_size=2e-5)
+    assert not (tmp_path / "model.weights.h5").exists()
+    ours = AlbertBackbone.from_preset(tmp_path)
+    expected = to_numpy(theirs.pooled_dense.kernel.value)
+    np.testing.assert_array_equal(to_numpy(ours.pooler.kernel.value), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"activation": "gelu"}, "activation='gelu'"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon=1e-05"),
+        ({"num_groups": 3}, "num_groups=3"),
+    ],
+)
+def test_what_theirs_cannot_compute_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        keras_hub_checkpoint.to_keras_hub(AlbertBackbone(**(TINY | arguments)))
+
+
+def test_the_vocabulary_is_read_as_it_is(preset, tiny_proto):
+    known = find_format(preset)
+    assert known.name == "KerasHub"
+    with pytest.raises(
+        ValueError, match=r"holds no `assets/tokenizer/vocabulary\.spm`"
+    ):
+        known.read_vocabulary(preset)
+    assets = preset / "assets" / "tokenizer"
+    assets.mkdir(parents=True)
+    (assets / "vocabulary.spm").write_bytes(tiny_proto)
+    assert known.read_vocabulary(preset) == tiny_proto

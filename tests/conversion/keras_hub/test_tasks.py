@@ -1,0 +1,168 @@
+"""KerasHub's task classes with their heads, from KerasHub and to it."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import warnings
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer, tasks
+from keras_albert.conversion.convert import probe_batch
+from keras_albert.conversion.peer_outputs import peer_outputs
+from keras_albert.presets.checkpoint_formats import find_format
+from tests.compiled import to_numpy
+from tests.foreign_models import TINY, random_weight
+
+SIZES = TINY | {"num_layers": 2, "vocabulary_size": 130}
+CLASSIFIER = {"num_classes": 3, "dropout": 0.3, "activation": "softmax"}
+
+
+def _fill(model):
+    rng = np.random.default_rng(4)
+    for weight in model.weights:
+        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
+
+
+@pytest.fixture(scope="module")
+def presets(tmp_path_factory):
+    """Presets written by KerasHub."""
+    folder = tmp_path_factory.mktemp("keras_hub")
+    arguments = SIZES | {"num_groups": 2, "num_inner_repetitions": 2}
+    for cls, options in (
+        (keras_hub.models.AlbertTextClassifier, CLASSIFIER),
+        (keras_hub.models.AlbertMaskedLM, {}),
+    ):
+        theirs = cls(keras_hub.models.AlbertBackbone(**arguments), **options)
+        _fill(theirs)
+        theirs.save_to_preset(str(folder / cls.__name__))
+    return folder
+
+
+OURS = {"AlbertTextClassifier": "AlbertClassifier", "AlbertMaskedLM": "AlbertMaskedLM"}
+
+
+def test_a_preset_that_says_no_classes_is_named(tiny_proto, tmp_path):
+    backbone = AlbertBackbone(**SIZES)
+    backbone.export_to_keras_hub(tmp_path / "theirs", AlbertTokenizer(tiny_proto))
+    with pytest.raises(ValueError, match=rf"{tmp_path}.*Pass the number of classes"):
+        AlbertClassifier.from_preset(tmp_path / "theirs")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_class_is_the_same_on_both_sides(presets, tmp_path, name):
+    directory = presets / name
+    assert find_format(directory).task_name(directory) == OURS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        task = getattr(tasks, OURS[name]).from_preset(directory, preprocessor=None)
+        task.export_to_keras_hub(tmp_path / "theirs")
+    inputs = probe_batch(task)
+    found = to_numpy(task(inputs))
+    for place in (directory, tmp_path / "theirs"):
+        ((expected,),) = (
+            outputs.values()
+            for outputs in peer_outputs("keras-hub", task, place, inputs).values()
+        )
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+    if name == "AlbertTextClassifier":
+        config = task.get_config()
+        assert {key: config[key] for key in CLASSIFIER} == CLASSIFIER
+
+
+def _warnings_of(act):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        act()
+    return [str(w.message) for w in caught if w.category is UserWarning]
+
+
+def test_a_head_of_another_kind_is_new_and_a_warning_says_so(presets):
+    (said,) = _warnings_of(
+        lambda: AlbertClassifier.from_preset(
+            presets / "AlbertMaskedLM", preprocessor=None, num_classes=2
+        )
+    )
+    assert "gives no weights to logits:" in said
+
+
+def test_a_truncated_head_is_refused(presets, tmp_path):
+    for path in (presets / "AlbertTextClassifier").iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / "task.weights.h5"
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(ValueError, match=r"task\.weights\.h5 .* is damaged"):
+        AlbertClassifier.from_preset(tmp_path, preprocessor=None)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"task\.weights\.h5, .* is missing"):
+        AlbertClassifier.from_preset(tmp_path, preprocessor=None)
+
+
+def test_a_task_that_keras_hub_has_not_is_refused(tmp_path):
+    task = tasks.AlbertMultipleChoice(AlbertBackbone(**(SIZES | {"num_layers": 1})))
+    with pytest.raises(ValueError, match="KerasHub has no model with the head"):
+        task.export_to_keras_hub(tmp_path / "theirs")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_epsilon_that_their_head_has_not_is_told(tmp_path):
+    task = tasks.AlbertMaskedLM(AlbertBackbone(**(SIZES | {"num_layers": 1})))
+    (said,) = _warnings_of(lambda: task.export_to_keras_hub(tmp_path / "theirs"))
+    assert "head normalizes with epsilon 1e-05" in said
+    again = tasks.AlbertMaskedLM.from_preset(tmp_path / "theirs", preprocessor=None)
+    assert again.head_layer_norm_epsilon == 1e-5
+    with pytest.raises(ValueError, match="one epsilon for LayerNorm"):
+        again.export_to_transformers(tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+_PROGRAM = """
+import sys
+import keras_hub
+import numpy as np
+folder, = sys.argv[1:]
+text = "In 2011 the CAFÉ opened again"
+backbone = keras_hub.models.AlbertBackbone.from_preset(f"{folder}/backbone")
+tokenizer = keras_hub.tokenizers.AlbertTokenizer.from_preset(f"{folder}/backbone")
+classifier = keras_hub.models.TextClassifier.from_preset(f"{folder}/classifier")
+assert type(classifier).__module__.startswith("keras_hub.")
+assert not [name for name in sys.modules if name.startswith("keras_albert")]
+print(list(map(int, tokenizer(text))))
+print(classifier.predict([text], verbose=0).ravel().tolist())
+"""
+
+
+@pytest.mark.skipif(
+    not any(map(importlib.util.find_spec, ("grain", "tensorflow"))),
+    reason="KerasHub preprocesses with one of them",
+)
+def test_keras_hub_loads_them_without_this_package(tiny_proto, tmp_path):
+    tokenizer = AlbertTokenizer(tiny_proto)
+    backbone = AlbertBackbone(**(SIZES | {"max_sequence_length": 24}))
+    _fill(backbone)
+    backbone.export_to_keras_hub(tmp_path / "backbone", tokenizer=tokenizer)
+    preprocessor = AlbertClassifier.preprocessor_cls(tokenizer, max_sequence_length=24)
+    classifier = AlbertClassifier(backbone, 2, preprocessor=preprocessor)
+    classifier.export_to_keras_hub(tmp_path / "classifier")
+    finished = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(tmp_path)],
+        env=os.environ | {"KERAS_BACKEND": keras.config.backend()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    ids, scores = finished.stdout.splitlines()[-2:]
+    text = "In 2011 the CAFÉ opened again"
+    assert ids == str(list(map(int, tokenizer(text))))
+    np.testing.assert_allclose(
+        np.array(eval(scores)),  # noqa: S307  (printed by this test)
+        classifier.predict([text], verbose=0)[0],
+        rtol=0,
+        atol=2e-5,
+    )

@@ -1,0 +1,180 @@
+import keras
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_albert.conversion.tables.weight_table import (
+    IDENTITY,
+    TRANSPOSED,
+    Row,
+    dump_weights,
+    load_weights,
+    split_first,
+    split_last,
+    variables_by_path,
+)
+
+ROWS = [
+    Row("first/kernel", "a.weight", TRANSPOSED),
+    Row("first/bias", "a.bias"),
+    Row("second/kernel", "b.weight", split_last(2)),
+    Row("second/bias", "b.bias", split_last(2)),
+]
+SHAPES = {"a.weight": (3, 2), "a.bias": (3,), "b.weight": (3, 2, 2), "b.bias": (2, 2)}
+
+
+@pytest.fixture
+def model():
+    layers = [keras.layers.Dense(3, name="first"), keras.layers.Dense(4, name="second")]
+    return keras.Sequential([keras.Input((2,)), *layers])
+
+
+@pytest.fixture
+def tensors():
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=SHAPES[name]).astype("float32") for name in SHAPES}
+
+
+def test_what_is_loaded_is_dumped_again(model, tensors):
+    load_weights(model, tensors, ROWS)
+    dumped = dump_weights(model, ROWS)
+    assert list(dumped) == [row.name for row in ROWS]
+    for name in SHAPES:
+        np.testing.assert_array_equal(dumped[name], tensors[name])
+        assert dumped[name].flags.c_contiguous
+    np.testing.assert_array_equal(model.get_weights()[0], tensors["a.weight"].T)
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    parts=st.integers(1, 4),
+    kind=st.sampled_from(["identity", "transposed", "last", "first"]),
+)
+def test_each_layout_undoes_itself(shape, parts, kind):
+    if kind == "last":
+        shape[-1] *= parts
+    elif kind == "first":
+        shape[0] *= parts
+    layout = {
+        "identity": IDENTITY,
+        "transposed": TRANSPOSED,
+        "last": split_last(parts),
+        "first": split_first(parts),
+    }[kind]
+    array = np.arange(np.prod(shape)).reshape(shape)
+    np.testing.assert_array_equal(layout.to_ours(layout.to_foreign(array)), array)
+
+
+def test_paths_do_not_depend_on_where_the_model_is_made():
+    class Outer(keras.layers.Layer):
+        def build(self, input_shape):
+            self.inner = keras.Sequential(
+                [keras.Input((2,)), keras.layers.Dense(3, name="first")]
+            )
+            self.built = True
+
+    outer = Outer(name="outer")
+    outer.build((None, 2))
+    assert outer.inner.weights[0].path.startswith("outer/")
+    assert list(variables_by_path(outer.inner)) == ["first/kernel", "first/bias"]
+
+
+def _spoil(tensors, name, value):
+    tensors[name] = tensors[name].copy()
+    tensors[name].flat[-1] = value
+
+
+SPOILED = {
+    "missing": (lambda t: t.pop("b.bias"), r"missing: b\.bias"),
+    "left over": (lambda t: t.update(c=np.zeros(1)), "left over: c"),
+    "shape": (
+        lambda t: t.update({"b.bias": np.zeros(4, "float32")}),
+        r"wrong shape: b\.bias is \(4,\), and the model needs \(2, 2\)",
+    ),
+    "nan": (lambda t: _spoil(t, "b.bias", np.nan), r"not finite.*: b\.bias"),
+    "infinite": (lambda t: _spoil(t, "b.bias", np.inf), r"not finite.*: b\.bias"),
+    "integers": (
+        lambda t: t.update({"b.bias": np.zeros((2, 2), "int64")}),
+        r"not floating point \(int64\): b\.bias",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_nothing_is_loaded_from_tensors_that_do_not_fit(model, tensors, how):
+    spoil, message = SPOILED[how]
+    spoil(tensors)
+    before = model.get_weights()
+    with pytest.raises(ValueError, match=message):
+        load_weights(model, tensors, ROWS, source="here")
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_all_that_is_wrong_is_said_at_once(model, tensors):
+    del tensors["a.bias"]
+    tensors["c"] = np.zeros(1)
+    with pytest.raises(ValueError, match=r"here.*\n.*a\.bias\n.*c\n") as caught:
+        load_weights(model, tensors, ROWS, source="here")
+    assert "Nothing was loaded" in str(caught.value)
+
+
+def test_a_long_list_is_cut(model, tensors):
+    tensors |= {f"more.{number}": np.zeros(1) for number in range(30)}
+    with pytest.raises(ValueError, match="and 10 more"):
+        load_weights(model, tensors, ROWS)
+
+
+def test_a_table_must_name_every_weight_once(model, tensors):
+    with pytest.raises(ValueError, match="no row names: second/bias"):
+        load_weights(model, tensors, ROWS[:-1])
+    with pytest.raises(ValueError, match="no row names: second/bias"):
+        dump_weights(model, ROWS[:-1])
+    with pytest.raises(ValueError, match="the model has no weight: third/bias"):
+        dump_weights(model, [*ROWS, Row("third/bias", "c")])
+    with pytest.raises(ValueError, match="named twice: first/bias"):
+        dump_weights(model, [*ROWS, Row("first/bias", "c")])
+    with pytest.raises(ValueError, match=r"named twice: a\.bias"):
+        dump_weights(model, [*ROWS[:-1], Row("second/bias", "a.bias")])
+
+
+def test_kept_weights_stay(model, tensors):
+    del tensors["b.bias"]
+    model.weights[-1].assign(np.full(4, 7.0))
+    load_weights(model, tensors, ROWS[:-1], kept=["second/bias"])
+    assert (model.get_weights()[-1] == 7).all()
+    assert "b.bias" not in dump_weights(model, ROWS[:-1], kept=["second/bias"])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_are_not_handed_on(model, value):
+    model.weights[1].assign(np.full(3, value))
+    with pytest.raises(ValueError, match=r"not finite.*first/bias"):
+        dump_weights(model, ROWS)
+
+
+def test_low_precision_is_read(model, tensors):
+    import ml_dtypes
+
+    low = {name: value.astype(ml_dtypes.bfloat16) for name, value in tensors.items()}
+    low["a.bias"] = tensors["a.bias"].astype("float16")
+    load_weights(model, low, ROWS)
+    for name, value in dump_weights(model, ROWS).items():
+        np.testing.assert_array_equal(value, low[name].astype("float32"))
+
+
+def test_numbers_too_large_for_the_model_are_refused(tensors):
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(3, name="first", dtype="float16")]
+    )
+    tensors = {name: tensors[name] for name in ("a.weight", "a.bias")}
+    _spoil(tensors, "a.bias", 1e6)
+    with pytest.raises(ValueError, match=r"not finite.*: a\.bias"):
+        load_weights(model, tensors, ROWS[:2])
+
+
+def test_a_quantized_model_is_refused(model, tensors):
+    model.layers[0].quantize("int8")
+    with pytest.raises(ValueError, match="in floating point, before it is quantized"):
+        load_weights(model, tensors, ROWS)

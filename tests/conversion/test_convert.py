@@ -1,0 +1,194 @@
+"""The command `convert`, and the input that it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer, cli
+from keras_albert.conversion import GOOGLE, KERAS_HUB, convert_checkpoint
+from keras_albert.presets.checkpoint_formats import find_format
+from tests.foreign_models import TINY, save_transformers
+
+SIZES = TINY | {"vocabulary_size": 130, "num_layers": 1}
+TARGETS = ["keras-albert", "transformers", "keras-hub", "google"]
+
+
+@pytest.fixture(scope="module")
+def source(tiny_proto, tmp_path_factory):
+    """A classifier of transformers, with a vocabulary."""
+    directory = tmp_path_factory.mktemp("source")
+    save_transformers(
+        directory,
+        "AlbertForSequenceClassification",
+        **(SIZES | {"activation": "gelu_new"}),
+        id2label={0: "bad", 1: "good"},
+    )
+    (directory / "spiece.model").write_bytes(tiny_proto)
+    return directory
+
+
+@pytest.fixture
+def spoiled(source, tmp_path):
+    """A copy to damage, alone in its folder."""
+    directory = tmp_path / "source"
+    directory.mkdir()
+    for path in source.iterdir():
+        (directory / path.name).write_bytes(path.read_bytes())
+    return directory
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_a_checkpoint_goes_into_each_format(source, tmp_path, to, capsys):
+    if to == "google":
+        pytest.importorskip("tensorflow")
+    target = tmp_path / "target"
+    assert cli.main(["convert", str(source), str(target), "--to", to]) == 0
+    printed = capsys.readouterr().out
+    for part in ("AlbertClassifier", "logits/kernel", "keras_albert: largest diff"):
+        assert part in printed
+    peer = {"transformers": "transformers: ", "keras-hub": "KerasHub: "}.get(to, "")
+    assert peer in printed
+    expected = AlbertClassifier.from_preset(source)
+    found = AlbertClassifier.from_preset(target)
+    texts = ["a café in town", "the crew went back"]
+    np.testing.assert_allclose(
+        found.predict(texts, verbose=0),
+        expected.predict(texts, verbose=0),
+        rtol=0,
+        atol=2e-5,
+    )
+    # Neither KerasHub's nor Google's format stores names.
+    names = ("bad", "good") if to in TARGETS[:2] else None
+    assert found.labels == names
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_a_backbone_goes_with_its_vocabulary(source, tmp_path):
+    done = convert_checkpoint(
+        source, tmp_path / "hub", "keras-hub", task="AlbertBackbone"
+    )
+    assert done.model == "AlbertBackbone"
+    assert set(done.differences) == {"keras_albert", "KerasHub"}
+    weights = {path: (before, after) for path, before, after, _ in done.weights}
+    assert weights["pooler/kernel"] == ("albert.pooler.weight", "pooled_dense/kernel")
+    assert len(weights) == len(AlbertBackbone(**SIZES).weights)
+    assert find_format(tmp_path / "hub") is KERAS_HUB
+    convert_checkpoint(tmp_path / "hub", tmp_path / "ours", "keras-albert")
+    tokenizer = AlbertTokenizer.from_preset(tmp_path / "ours")
+    assert list(tokenizer("Café")) == list(AlbertTokenizer.from_preset(source)("Café"))
+
+
+def test_nothing_is_written_where_outputs_differ(source, tmp_path, monkeypatch, capsys):
+    dump = type(KERAS_HUB).dump
+
+    def wrong(self, model):
+        tensors = dump(self, model)
+        return tensors | {"logits/bias": tensors["logits/bias"] + 1e-3}
+
+    monkeypatch.setattr(type(KERAS_HUB), "dump", wrong)
+    target = tmp_path / "target"
+    assert cli.main(["convert", str(source), str(target), "--to", "keras-hub"]) == 1
+    assert "largest difference is 1.00e-03" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def _change_config(directory, **changes):
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def _change_tensors(directory, **changes):
+    path = directory / "model.safetensors"
+    save_file(load_file(path) | changes, path)
+
+
+def _truncate(directory):
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _claim(directory):
+    size = (10 * 1024**3).to_bytes(8, "little")
+    (directory / "model.safetensors").write_bytes(size + b"{}")
+
+
+def _lead_out(directory, name):
+    weights = directory / "model.safetensors"
+    index = {"weight_map": dict.fromkeys(load_file(weights), name)}
+    weights.rename(directory.parent / "outside.safetensors")
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _other_vocabulary(directory):
+    _change_config(directory, vocab_size=1130)
+    embeddings = np.zeros((1130, 8), "float32")
+    _change_tensors(
+        directory, **{"albert.embeddings.word_embeddings.weight": embeddings}
+    )
+
+
+SPOILED = {
+    "truncated": (_truncate, "is damaged"),
+    "claim": (_claim, "is damaged"),
+    "config": (lambda d: _change_config(d, hidden_size=32), "wrong shape"),
+    "nan": (
+        lambda d: _change_tensors(d, **{"classifier.bias": np.full(2, np.nan, "f")}),
+        "not finite",
+    ),
+    "left over": (
+        lambda d: _change_tensors(d, **{"classifier.more": np.zeros(2, "f")}),
+        "left over: classifier.more",
+    ),
+    "up": (lambda d: _lead_out(d, "../outside.safetensors"), "plain file names"),
+    "absolute": (
+        lambda d: _lead_out(d, str(d.parent / "outside.safetensors")),
+        "plain file names",
+    ),
+    "vocabulary": (_other_vocabulary, "has 130 tokens, and its weights embed 1,130"),
+    "no vocabulary": (lambda d: (d / "spiece.model").unlink(), "holds no `spiece"),
+    "damaged vocabulary": (
+        lambda d: (d / "spiece.model").write_bytes(b"noise"),
+        "not a whole SentencePiece model",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys):
+    spoil, message = SPOILED[how]
+    spoil(spoiled)
+    before = sorted(tmp_path.iterdir())
+    target = tmp_path / "target"
+    assert cli.main(["convert", str(spoiled), str(target), "--to", "transformers"]) == 1
+    assert message in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/no/such", "x", "--to", "google"], "neither a directory here"),
+        (["{source}", "{source}", "--to", "google"], "exists already"),
+        (["{source}", "x", "--to", "google", "--task", "Bert"], "no class 'Bert'"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    source, monkeypatch, tmp_path, arguments, message, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    source, target, _, to, *task = [text.format(source=source) for text in arguments]
+    with pytest.raises((ValueError, FileExistsError), match=message):
+        convert_checkpoint(source, target, to, *task[1:])
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_target_cannot_hold_is_refused(tmp_path):
+    pytest.importorskip("tensorflow")
+    save_transformers(tmp_path / "erf", **(SIZES | {"activation": "gelu"}))
+    with pytest.raises(ValueError, match="no word for activation='gelu'"):
+        convert_checkpoint(
+            tmp_path / "erf", tmp_path / "out", GOOGLE.key, with_vocabulary=False
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["erf"]

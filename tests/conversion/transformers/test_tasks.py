@@ -1,0 +1,241 @@
+"""Every class of transformers with its head, from transformers and to it."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from keras_albert import AlbertBackbone, tasks
+from keras_albert.conversion.convert import probe_batch
+from keras_albert.conversion.peer_outputs import peer_outputs
+from keras_albert.presets.checkpoint_formats import find_format
+from tests.compiled import to_numpy
+from tests.foreign_models import TINY, save_transformers
+
+WEIGHTS = "model.safetensors"
+GROUPS = {"num_groups": 2, "num_inner_repetitions": 2}
+
+# The class here, the class of transformers, and arguments of the model.
+CASES = [
+    ("AlbertClassifier", "AlbertForSequenceClassification", {"num_labels": 3}),
+    ("AlbertTokenClassifier", "AlbertForTokenClassification", {"num_labels": 5}),
+    ("AlbertQuestionAnswerer", "AlbertForQuestionAnswering", {"activation": "gelu"}),
+    ("AlbertMultipleChoice", "AlbertForMultipleChoice", {"embedding_dim": 16}),
+    ("AlbertMaskedLM", "AlbertForMaskedLM", {"activation": "gelu", **GROUPS}),
+    ("AlbertPretrainer", "AlbertForPreTraining", GROUPS),
+    ("AlbertTextEmbedder", "AlbertModel", {"layer_norm_epsilon": 1e-7}),
+]
+THEIRS = {ours: theirs for ours, theirs, _ in CASES}
+
+
+def _load(name, directory, **arguments):
+    return getattr(tasks, name).from_preset(directory, preprocessor=None, **arguments)
+
+
+def _save(directory, class_name, **arguments):
+    tiny = {"num_layers": 2, "hidden_act": "gelu_new"}
+    if "activation" in arguments:
+        del tiny["hidden_act"]
+    if "layer_norm_epsilon" in arguments:
+        arguments["layer_norm_eps"] = arguments.pop("layer_norm_epsilon")
+    return save_transformers(directory, class_name, **(tiny | arguments))
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """A directory for each class of transformers."""
+    folder = tmp_path_factory.mktemp("classes")
+    for _, theirs, arguments in CASES:
+        _save(folder / theirs, theirs, **arguments)
+    return folder
+
+
+def test_the_backbone_is_told_what_only_it_knows(checkpoints):
+    directory = checkpoints / THEIRS["AlbertMaskedLM"]
+    task = _load("AlbertMaskedLM", directory, remat=True)
+    assert task.backbone.remat
+    assert task.backbone.pretrained
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_a_class_is_the_same_on_both_sides(name, checkpoints, tmp_path):
+    directory = checkpoints / THEIRS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        task = _load(name, directory)
+    assert task.backbone.pretrained
+    inputs = probe_batch(task)
+    found = task(inputs)
+    found = to_numpy(found if isinstance(found, dict) else {"output": found})
+    (expected,) = peer_outputs("transformers", task, directory, inputs).values()
+    assert expected.keys() == found.keys() or name == "AlbertTextEmbedder"
+    for output, value in expected.items():
+        is_open = found[output] > -1e4
+        assert is_open.any(axis=-1).all()
+        np.testing.assert_allclose(
+            found[output][is_open], value[is_open], rtol=0, atol=2e-5
+        )
+
+    task.export_to_transformers(tmp_path / "theirs")
+    # It loads without missing or unexpected keys, and computes the same.
+    (again,) = peer_outputs("transformers", task, tmp_path / "theirs", inputs).values()
+    for output, value in expected.items():
+        np.testing.assert_allclose(again[output], value, rtol=0, atol=1e-6)
+    written, original = (
+        load_file(place / WEIGHTS) for place in (tmp_path / "theirs", directory)
+    )
+    assert written.keys() == original.keys()
+    for tensor, value in original.items():
+        np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_the_config_comes_back(name, checkpoints, tmp_path):
+    import transformers
+
+    directory = checkpoints / THEIRS[name]
+    task = _load(name, directory, load_weights=False)
+    task.export_to_transformers(tmp_path)
+    original, written = (
+        transformers.AlbertConfig.from_pretrained(place).to_dict()
+        for place in (directory, tmp_path)
+    )
+    unlike = {key for key in original if original[key] != written.get(key)}
+    # These do not change the model; the exported config adds the problem type.
+    assert unlike <= {"_name_or_path", "transformers_version", "problem_type"}
+    assert find_format(tmp_path).task_name(tmp_path) == (
+        None if name == "AlbertTextEmbedder" else name
+    )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "name", "arguments", "new"),
+    [
+        ("AlbertForMaskedLM", "AlbertClassifier", {"num_classes": 2}, "pooler, logits"),
+        ("AlbertForMaskedLM", "AlbertTokenClassifier", {"num_classes": 2}, "logits"),
+        ("AlbertForTokenClassification", "AlbertQuestionAnswerer", {}, "span_logits"),
+        ("AlbertForMultipleChoice", "AlbertClassifier", {"num_classes": 1}, "logits"),
+        ("AlbertForSequenceClassification", "AlbertMultipleChoice", {}, "score"),
+        ("AlbertModel", "AlbertClassifier", {"labels": ["a", "b"]}, "logits"),
+        (
+            "AlbertForSequenceClassification",
+            "AlbertClassifier",
+            {"num_classes": 3},
+            "logits",
+        ),
+        ("AlbertForMaskedLM", "AlbertPretrainer", {}, "pooler, sentence_order"),
+        ("AlbertForMaskedLM", "AlbertTextEmbedder", {}, None),
+        ("AlbertForPreTraining", "AlbertMaskedLM", {}, None),
+    ],
+)
+def test_the_backbone_goes_into_any_task(checkpoints, theirs, name, arguments, new):
+    directory = checkpoints / theirs
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        task = _load(name, directory, **arguments)
+    said = [str(w.message) for w in caught if "gives no weights" in str(w.message)]
+    assert [text.split(" to ")[1].split(":")[0] for text in said] == (
+        [new] if new else []
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        backbone = AlbertBackbone.from_preset(directory)
+    for mine, other in zip(task.backbone.weights, backbone.weights, strict=True):
+        if not mine.path.startswith("pooler"):
+            np.testing.assert_array_equal(to_numpy(mine), to_numpy(other))
+
+
+def test_labels_and_dropout_are_read_and_written(tmp_path):
+    named = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
+    _save(
+        tmp_path / "theirs",
+        "AlbertForSequenceClassification",
+        classifier_dropout_prob=0.25,
+        attention_probs_dropout_prob=0.05,
+        hidden_dropout_prob=0.15,
+        **named,
+    )
+    classifier = _load("AlbertClassifier", tmp_path / "theirs")
+    assert classifier.labels == ("bad", "good")
+    assert classifier.dropout == 0.25
+    assert classifier.backbone.attention_dropout == 0.05
+    classifier.export_to_transformers(tmp_path / "again")
+    config = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert config["id2label"] == {"0": "bad", "1": "good"}
+    assert config["label2id"] == named["label2id"]
+    assert config["classifier_dropout_prob"] == 0.25
+    assert config["hidden_dropout_prob"] == 0.15
+    again = _load("AlbertClassifier", tmp_path / "theirs", dropout=0.5)
+    assert (again.labels, again.dropout) == (("bad", "good"), 0.5)
+
+
+def test_names_that_are_made_up_are_no_names(checkpoints):
+    directory = checkpoints / "AlbertForSequenceClassification"
+    classifier = _load("AlbertClassifier", directory)
+    assert (classifier.num_classes, classifier.labels) == (3, None)
+
+
+@pytest.mark.parametrize("named", [["bad"], {"0": "a", "2": "b"}, {"x": "a"}, {}])
+def test_labels_of_another_kind_are_refused(checkpoints, tmp_path, named):
+    original = checkpoints / "AlbertForSequenceClassification"
+    (tmp_path / WEIGHTS).symlink_to(original / WEIGHTS)
+    config = json.loads((original / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": named}))
+    with pytest.raises(ValueError, match=r"`id2label`.*a name for each of the numbers"):
+        _load("AlbertClassifier", tmp_path)
+
+
+def test_a_head_of_another_width_is_refused(checkpoints, tmp_path):
+    original = checkpoints / "AlbertForSequenceClassification"
+    (tmp_path / WEIGHTS).symlink_to(original / WEIGHTS)
+    config = json.loads((original / "config.json").read_text())
+    named = {str(number): f"LABEL_{number}" for number in range(4)}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": named}))
+    with pytest.raises(ValueError, match=r"classifier.weight is \(3, 16\).*\(4, 16\)"):
+        _load("AlbertClassifier", tmp_path)
+
+
+def test_what_transformers_has_no_class_for_is_refused(tmp_path):
+    task = tasks.AlbertQuestionAnswerer(
+        AlbertBackbone(**(TINY | {"num_layers": 1})), head="conditional"
+    )
+    with pytest.raises(ValueError, match="has no model with the head of this AlbertQ"):
+        task.export_to_transformers(tmp_path / "theirs")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_activation_of_the_outputs_that_is_no_softmax_is_refused(tmp_path):
+    backbone = AlbertBackbone(**(TINY | {"num_layers": 1}))
+    task = tasks.AlbertClassifier(backbone, num_classes=2, activation="tanh")
+    with pytest.raises(ValueError, match="gives logits"):
+        task.export_to_transformers(tmp_path / "theirs")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("spoil", ["nan", "lora"])
+def test_weights_that_cannot_be_written_leave_nothing_behind(tmp_path, spoil):
+    backbone = AlbertBackbone(**(TINY | {"num_layers": 1}))
+    if spoil == "nan":
+        backbone.pooler.bias.assign(np.full(16, np.nan))
+    else:
+        backbone.enable_lora(2)
+    with pytest.raises(ValueError, match=r"not finite|no row names"):
+        backbone.export_to_transformers(tmp_path / "theirs")
+    assert not list(tmp_path.iterdir())
+
+
+def test_untied_weights_are_refused(checkpoints, tmp_path):
+    from safetensors.numpy import save_file
+
+    original = checkpoints / "AlbertForPreTraining"
+    (tmp_path / "config.json").symlink_to(original / "config.json")
+    tensors = load_file(original / WEIGHTS)
+    tensors["predictions.decoder.bias"] = tensors["predictions.bias"]
+    save_file(tensors, tmp_path / WEIGHTS)
+    _load("AlbertPretrainer", tmp_path)
+    tensors["predictions.decoder.bias"] = tensors["predictions.bias"] + 1
+    save_file(tensors, tmp_path / WEIGHTS)
+    with pytest.raises(ValueError, match=r"predictions\.decoder\.bias` differs"):
+        _load("AlbertPretrainer", tmp_path)

@@ -1,0 +1,266 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.pretraining import PretrainingData
+from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+
+BATCH = 8
+
+
+def assert_same(one, other):
+    keras.tree.assert_same_structure(one, other)
+    for a, b in zip(keras.tree.flatten(one), keras.tree.flatten(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def joined(*batches):
+    return keras.tree.map_structure(lambda *parts: np.concatenate(parts), *batches)
+
+
+@pytest.fixture(scope="module")
+def data(prepared):
+    return PretrainingData(prepared)
+
+
+def test_shapes_are_static_and_complete(data):
+    x, y, weights = data.batches(BATCH).batch(0)
+    slots = data.masking.rates.slots(24)
+    for name in ("token_ids", "segment_ids", "padding_mask"):
+        assert x[name].shape == (BATCH, 24)
+    assert x["mask_positions"].shape == y["masked_lm"].shape == (BATCH, slots)
+    assert weights["masked_lm"].shape == (BATCH, slots)
+    assert y["sentence_order"].shape == weights["sentence_order"].shape == (BATCH,)
+    assert {array.dtype.name for array in x.values()} == {"int32"}
+
+
+def test_a_batch_is_a_function_of_its_number(prepared, data):
+    batches = data.batches(BATCH)
+    third = batches.batch(3)
+    batches.batch(40)
+    assert_same(batches.batch(3), third)
+    assert_same(PretrainingData(prepared).batches(BATCH).batch(3), third)
+    for other in (
+        data.batches(BATCH).batch(4),
+        PretrainingData(prepared, seed=1).batches(BATCH).batch(3),
+        batches.batch(3 + batches.steps_per_epoch),
+    ):
+        assert (other[0]["token_ids"] != third[0]["token_ids"]).any()
+
+
+@pytest.mark.parametrize("num_shards", [2, 4])
+def test_parts_of_a_batch_are_the_whole(data, num_shards):
+    batches = data.batches(BATCH)
+    parts = [data.batches(BATCH).batch(5, i, num_shards) for i in range(num_shards)]
+    assert_same(joined(*parts), batches.batch(5))
+
+
+def test_accumulated_batches_are_one_large_batch(data):
+    small = data.batches(BATCH, accumulation_steps=3)
+    assert_same(
+        joined(*(small.batch(6 + i) for i in range(3))),
+        data.batches(3 * BATCH).batch(2),
+    )
+
+
+def original(data, x, y):
+    """The rows before masking."""
+    ids = x["token_ids"].copy()
+    rows, slots = np.nonzero(y["masked_lm"])
+    ids[rows, x["mask_positions"][rows, slots]] = y["masked_lm"][rows, slots]
+    return ids
+
+
+def pairs_of(data, rows):
+    special = data.tokenizer.sep_token_id
+    for row in rows:
+        first, second = np.flatnonzero(row == special)
+        yield tuple(row[1:first].tolist()), tuple(row[first + 1 : second].tolist())
+
+
+def known(data):
+    first, second = data.segments(np.arange(len(data)))
+    return list(
+        zip(map(tuple, first.to_lists()), map(tuple, second.to_lists()), strict=True)
+    )
+
+
+def test_an_epoch_has_each_example_once_in_an_order_of_its_own(data):
+    expected = sorted(known(data))
+    batches = data.batches(BATCH)
+    orders = []
+    for epoch in range(2):
+        seen = []
+        for step in range(12):
+            x, y, _ = batches.batch(12 * epoch + step)
+            pairs = pairs_of(data, original(data, x, y))
+            turned = y["sentence_order"].astype(bool)
+            seen += [p[::-1] if t else p for p, t in zip(pairs, turned, strict=True)]
+        assert sorted(seen) == expected
+        orders.append(seen)
+    assert orders[0] != orders[1]
+
+
+def test_a_batch_may_reach_into_the_next_epoch(data):
+    batches = data.batches(10)
+    assert batches.steps_per_epoch == 10
+    _, _, weights = batches.batch(9)
+    assert weights["sentence_order"].tolist() == [1.0] * 10
+
+
+def test_half_of_the_pairs_are_swapped_and_others_not(data):
+    labels = np.concatenate(
+        [data.batches(96).batch(i)[1]["sentence_order"] for i in range(20)]
+    )
+    assert abs(labels.mean() - 0.5) < 4 * 0.5 / np.sqrt(len(labels))
+
+
+def test_masks_are_a_share_of_the_real_tokens(data):
+    x, y, weights = data.batches(96).batch(0)
+    real = x["padding_mask"].sum() - 3 * 96
+    masked = (weights["masked_lm"] > 0).sum()
+    # A few more, since at least one word is masked in each row of a dozen tokens.
+    assert 0.15 < masked / real < 0.22
+    special = set(data.tokenizer.special_token_ids)
+    assert not special & set(y["masked_lm"][weights["masked_lm"] > 0].tolist())
+
+
+@pytest.mark.parametrize(("shards", "steps"), [(1, 1), (2, 1), (2, 3)])
+def test_weights_make_the_mean_over_all_masked_tokens(data, shards, steps):
+    """As in the loss: a mean over cells, then over parts and batches."""
+    rng = np.random.default_rng(0)
+    slots = data.batches(BATCH).slots
+    losses = rng.random((steps, BATCH, slots))
+    batches = data.batches(BATCH, accumulation_steps=steps)
+    size = BATCH // shards
+    means, masked = [], []
+    for step in range(steps):
+        for shard in range(shards):
+            part = losses[step, shard * size : (shard + 1) * size]
+            _, y, weights = batches.batch(step, shard, shards)
+            means.append((part * weights["masked_lm"]).mean())
+            masked.append(part[y["masked_lm"] > 0])
+    np.testing.assert_allclose(np.mean(means), np.concatenate(masked).mean(), rtol=1e-6)
+
+
+def test_held_out_examples_come_once_and_always_masked_alike(prepared):
+    data = PretrainingData(prepared, "held_out")
+    batches = data.batches(10, shuffle=False)
+    assert batches.steps_per_epoch == 3
+    all_batches = [batches.batch(step) for step in range(3)]
+    again = data.batches(10, shuffle=False)
+    for step in (2, 0, 1):
+        assert_same(again.batch(step), all_batches[step])
+    _, _, weights = joined(*all_batches)
+    assert weights["sentence_order"].tolist() == [1.0] * 24 + [0.0] * 6
+    assert set(np.unique(weights["masked_lm"])) == {0.0, 1.0}
+    assert not weights["masked_lm"][24:].any()
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        batches.batch(3)
+
+
+def test_without_a_second_task_pairs_stay(prepared):
+    data = PretrainingData(prepared, second_task=None)
+    x, labels, weights = data.batches(96).batch(0)
+    assert labels.shape == weights.shape == x["mask_positions"].shape
+    pairs = pairs_of(data, original(data, x, {"masked_lm": labels}))
+    assert sorted(pairs) == sorted(known(data))
+
+
+def test_next_sentence_draws_from_another_document(prepared):
+    data = PretrainingData(prepared, second_task="next_sentence")
+    pairs = known(data)
+    x, y, _ = data.batches(96).batch(0)
+    changed = y["sentence_order"].astype(bool)
+    assert 20 < changed.sum() < 76
+    seconds = dict(pairs)
+    rows = pairs_of(data, original(data, x, y))
+    for (first, second), is_changed in zip(rows, changed, strict=True):
+        if not is_changed:
+            assert (first, second) in pairs
+        else:
+            # As long as the one that it replaces.
+            lengths = {len(b) for a, b in pairs if a == first}
+            assert len(second) in lengths
+            assert first in seconds
+    rows = np.arange(96)
+    others = data.other_documents(rows, np.random.default_rng(0))
+    assert (data._documents[others] != data._documents[rows]).all()
+
+
+def test_shorter_rows_than_prepared(data):
+    x, _, _ = data.batches(BATCH, sequence_length=12).batch(0)
+    assert x["token_ids"].shape == (BATCH, 12)
+    assert (x["token_ids"] == data.tokenizer.sep_token_id).sum(axis=1).tolist() == [
+        2
+    ] * 8
+
+
+def test_rates_are_the_callers(prepared):
+    data = PretrainingData(
+        prepared, rates=MaskingRates(selection=0.4, mask_token=1.0, random_token=0.0)
+    )
+    x, y, _ = data.batches(96).batch(0)
+    assert (y["masked_lm"] > 0).sum() / (x["padding_mask"].sum() - 288) > 0.3
+    assert ((x["token_ids"] == 4).sum()) == (y["masked_lm"] > 0).sum()
+
+
+def test_as_a_tensorflow_dataset(data):
+    pytest.importorskip("tensorflow")
+    batches = data.batches(BATCH)
+    dataset = batches.tf_dataset(start=2, stop=4, shard=1, num_shards=2)
+    found = list(dataset.as_numpy_iterator())
+    assert len(found) == 2
+    assert dataset.element_spec[0]["token_ids"].shape == (BATCH // 2, 24)
+    for step, batch in zip((2, 3), found, strict=True):
+        assert_same(batch, batches.batch(step, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"split": "test"}, "split"),
+        ({"second_task": "order"}, "second_task"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_wrong_settings_are_named(prepared, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        PretrainingData(prepared, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "count from 1"),
+        ({"batch_size": 8, "accumulation_steps": 0}, "count from 1"),
+        ({"batch_size": 8, "sequence_length": 25}, "24"),
+        ({"batch_size": 8, "sequence_length": 4}, "from 5"),
+    ],
+)
+def test_wrong_sizes_are_named(data, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        data.batches(**arguments)
+
+
+@pytest.mark.parametrize("place", [(-1, 0, 1), (0, 0, 3), (0, 2, 2), (0, -1, 2)])
+def test_places_that_are_not_there(data, place):
+    with pytest.raises(ValueError, match="Received"):
+        data.batches(BATCH).batch(*place)
+
+
+def test_a_directory_that_is_not_whole(tmp_path, prepared):
+    with pytest.raises(ValueError, match="keras-albert prepare"):
+        PretrainingData(tmp_path)
+    for file in prepared.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shard = tmp_path / "train-00000-of-00001.arrow"
+    shard.write_bytes(shard.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="train-00000"):
+        PretrainingData(tmp_path)
+    (tmp_path / "metadata.json").write_text('{"format_version": 99}')
+    with pytest.raises(ValueError, match="format 99"):
+        PretrainingData(tmp_path)
+    (tmp_path / "metadata.json").write_text("[]")
+    with pytest.raises(ValueError, match="no metadata"):
+        PretrainingData(tmp_path)

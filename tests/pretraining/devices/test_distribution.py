@@ -1,0 +1,149 @@
+"""A run has the same result on any number of devices and processes."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.pretraining import PretrainingConfig, pretrain
+from keras_albert.pretraining.devices.choose import choose_devices
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_checkpoint import TrainingCheckpoint
+
+BACKEND = keras.config.backend()
+SPEEDS = ("examples/s", "tokens/s")
+
+# Name, devices per process, processes.
+LAYOUTS = {
+    "tensorflow": [("data_parallel", 2, 1), ("data_parallel", 1, 2)],
+    "jax": [
+        ("data_parallel", 2, 1),
+        ("model_parallel:2", 2, 1),
+        ("data_parallel", 1, 2),
+    ],
+    "torch": [("data_parallel", 1, 2)],
+}
+
+
+def environments(processes):
+    """The environment variables by which each process finds the others."""
+    with socket.socket() as free, socket.socket() as other:
+        for each in (free, other):
+            each.bind(("127.0.0.1", 0))
+        hosts = [f"127.0.0.1:{each.getsockname()[1]}" for each in (free, other)]
+    for number in range(processes):
+        if processes == 1:
+            yield {}
+        elif BACKEND == "tensorflow":
+            task = {"type": "worker", "index": number}
+            cluster = {"cluster": {"worker": hosts}, "task": task}
+            yield {"TF_CONFIG": json.dumps(cluster)}
+        elif BACKEND == "jax":
+            yield {
+                "KERAS_DISTRIBUTION_JOB_ADDRESSES": hosts[0],
+                "KERAS_DISTRIBUTION_NUM_PROCESSES": str(processes),
+                "KERAS_DISTRIBUTION_PROCESS_ID": str(number),
+            }
+        elif not number:
+            # `torchrun` starts the others.
+            yield {}
+
+
+def start(given, path, processes):
+    path.write_text(json.dumps(given))
+    command = [sys.executable, "-m", "tests.pretraining.one_process", str(path)]
+    if BACKEND == "torch":
+        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+        command[2:2] = launcher
+    devices = f"--xla_force_host_platform_device_count={given['devices']}"
+    return [
+        subprocess.Popen(
+            command,
+            env=os.environ | {"KERAS_BACKEND": BACKEND, "XLA_FLAGS": devices} | each,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for each in environments(processes)
+    ]
+
+
+def finish(running):
+    printed = [process.communicate(timeout=300)[0] for process in running]
+    assert not any(process.returncode for process in running), "\n".join(printed)
+
+
+def die(running):
+    running[0].communicate(timeout=300)
+    assert running[0].returncode
+    for process in running[1:]:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def shared(settings, tmp_path):
+    """Settings that reveal any mistake of the replicas."""
+    backbone = settings["backbone"] | {"dropout": 0.0, "attention_dropout": 0.0}
+    return settings | {
+        "output": str(tmp_path / "run"),
+        "backbone": backbone,
+        "batch_size": 16,
+        "steps": 12,
+        "accumulation_steps": 2,
+        "ema_momentum": 0.9,
+        "clip_norm": 0.1,
+        "log_every": 3,
+        "evaluate_every": 6,
+        "checkpoint_every": 5,
+    }
+
+
+@pytest.mark.parametrize(("name", "devices", "processes"), LAYOUTS[BACKEND])
+def test_replicas_learn_what_one_learns(shared, tmp_path, name, devices, processes):
+    whole = tmp_path / "whole"
+    pretrain(PretrainingConfig(**shared | {"output": str(whole)}), verbose=0)
+    settings = shared | {"distribution": name}
+    given = {"settings": settings, "devices": devices, "dies_at": None}
+    path = tmp_path / "given.json"
+    if processes > 1:
+        # After the first checkpoint, from which all resume.
+        die(start(given | {"dies_at": 20}, path, processes))
+        assert RunFolder(tmp_path / "run").last.is_file()
+    finish(start(given, path, processes))
+    found, expected = RunFolder(tmp_path / "run"), RunFolder(whole)
+    assert (found.preset / "config.json").is_file()
+    rows = found.curve.rows()
+    assert len(rows) == 4
+    for row, other in zip(rows, expected.curve.rows(), strict=True):
+        assert set(row) == set(other)
+        for key in set(row) - set(SPEEDS):
+            np.testing.assert_allclose(row[key], other[key], rtol=2e-5, err_msg=key)
+    a, b = (TrainingCheckpoint.read(folder.last) for folder in (found, expected))
+    for x, y in zip(a.groups["model"], b.groups["model"], strict=True):
+        np.testing.assert_allclose(x, y, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["several", "data_parallel:2", "model_parallel", "model_parallel:many"]
+)
+def test_names_what_there_is(name):
+    with pytest.raises(ValueError, match=r"`distribution` is one of 'none'.*Received"):
+        choose_devices(name)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="PyTorch's processes")
+def test_processes_are_started_by_torchrun():
+    with pytest.raises(ValueError, match="torchrun"):
+        choose_devices("data_parallel")
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="the layout of keras.distribution")
+def test_parts_divide_the_devices():
+    with pytest.raises(ValueError, match="1 devices cannot hold copies of 3 parts"):
+        choose_devices("model_parallel:3")

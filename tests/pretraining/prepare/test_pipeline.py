@@ -1,0 +1,293 @@
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone, AlbertTokenizer
+from keras_albert.pretraining import (
+    PretrainingData,
+    prepare_examples,
+    train_vocabulary_on,
+)
+from keras_albert.pretraining.data.example_file import ExampleFile
+from tests.pretraining.texts import make_documents, plain
+
+pytest.importorskip("apache_beam")
+
+DOCUMENTS = make_documents(90)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """The documents in three files, each of a different kind."""
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "a.txt").write_text(plain(DOCUMENTS[:50]), encoding="utf-8")
+    with gzip.open(folder / "b.txt.gz", "wt", encoding="utf-8") as file:
+        file.write(plain(DOCUMENTS[50:70]))
+    rows = [json.dumps({"text": "\n".join(d)}) for d in DOCUMENTS[70:]]
+    (folder / "c.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    return folder
+
+
+def prepare(corpus, output, proto, **kwargs):
+    settings = {"sequence_length": 64, "held_out": 0.2, **kwargs}
+    return prepare_examples(str(corpus / "*"), output, proto, **settings)
+
+
+def examples_in(directory):
+    """All examples, by split, sorted."""
+    metadata = json.loads((directory / "metadata.json").read_text())
+    found = {}
+    for split, names in metadata["shards"].items():
+        found[split] = []
+        for name in names:
+            file = ExampleFile(str(directory / name))
+            documents = file.documents
+            for row in range(len(file)):
+                a, b = file.segments(row)
+                found[split].append((int(documents[row]), a.tolist(), b.tolist()))
+        found[split].sort()
+    return found
+
+
+def contents(directory):
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory, tiny_proto):
+    output = tmp_path_factory.mktemp("whole") / "prepared"
+    prepare(corpus, output, tiny_proto)
+    return output
+
+
+def test_all_there_is_and_nothing_else(whole):
+    assert sorted(path.name for path in whole.iterdir()) == [
+        *(f"held_out-0000{i}-of-00003.arrow" for i in range(3)),
+        "metadata.json",
+        "parts",
+        *(f"train-0000{i}-of-00003.arrow" for i in range(3)),
+        "vocabulary.spm",
+    ]
+    counters = json.loads((whole / "metadata.json").read_text())["counters"]
+    found = examples_in(whole)
+    for split in ("train", "held_out"):
+        assert len(found[split]) == counters[f"examples: {split}"] > 20
+    assert counters["documents"] == 90
+    kept = sum(len(a) + len(b) for rows in found.values() for _, a, b in rows)
+    dropped = sum(n for name, n in counters.items() if name.startswith("tokens drop"))
+    assert kept + dropped == counters["tokens"]
+
+
+def test_no_document_is_in_both_splits(whole):
+    found = examples_in(whole)
+    train, held_out = ({row[0] for row in found[s]} for s in ("train", "held_out"))
+    assert not train & held_out
+    assert 0.05 < len(held_out) / len(train | held_out) < 0.4
+
+
+def test_what_was_prepared_is_read(whole):
+    data = PretrainingData(whole)
+    assert data.num_tokens == sum(
+        len(a) + len(b) for _, a, b in examples_in(whole)["train"]
+    )
+    masked = real = 0
+    for step in range(10):
+        x, y, _ = data.batches(32).batch(step)
+        masked += (y["masked_lm"] > 0).sum()
+        real += data.masking.word_starts.in_words(x["token_ids"]).sum()
+        assert not (x["token_ids"] == 1).any()
+    assert abs(masked / real - 0.15) < 0.05
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"part_size": 700},
+        {
+            "part_size": 2000,
+            "pipeline_options": {
+                "direct_num_workers": 2,
+                "direct_running_mode": "multi_threading",
+            },
+        },
+    ],
+)
+def test_parts_and_workers_change_nothing(corpus, tmp_path, tiny_proto, whole, changes):
+    metadata = prepare(corpus, tmp_path, tiny_proto, **changes)
+    assert len(metadata.shards["train"]) > 6
+    assert examples_in(tmp_path) == examples_in(whole)
+
+
+def test_the_seed_changes_examples_and_not_the_split(
+    corpus, tmp_path, tiny_proto, whole
+):
+    prepare(corpus, tmp_path, tiny_proto, seed=1)
+    one, other = examples_in(tmp_path), examples_in(whole)
+    for split in ("train", "held_out"):
+        assert one[split] != other[split]
+        assert {row[0] for row in one[split]} == {row[0] for row in other[split]}
+
+
+_KILLED = """
+import os, signal, sys
+from keras_albert.pretraining import prepare_examples
+from keras_albert.pretraining.data import example_file
+from keras_albert.pretraining.prepare import part as prepare_part
+add, calls = example_file.ExampleWriter.add, []
+def killed(self, example):
+    calls.append(1)
+    if len(calls) == int(sys.argv[4]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    add(self, example)
+example_file.ExampleWriter.add = killed
+prepare_examples(sys.argv[1], sys.argv[2], sys.argv[3], 64, 0.2)
+"""
+
+
+def test_a_killed_run_leaves_whole_shards_and_the_next_does_the_rest(
+    corpus, tmp_path, tiny_proto, whole
+):
+    (tmp_path / "v.spm").write_bytes(tiny_proto)
+    output = tmp_path / "prepared"
+    total = sum(map(len, examples_in(whole).values()))
+    arguments = [str(corpus / "*"), str(output), str(tmp_path / "v.spm")]
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, *arguments, str(total - 10)],
+        check=False,
+        capture_output=True,
+        env=os.environ,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    left = contents(output)
+    expected = contents(whole)
+    shards = {name for name in left if name.endswith(".arrow")}
+    assert 0 < len(shards) < 6
+    assert all(left[name] == expected[name] for name in shards)
+    assert "metadata.json" not in left
+    assert any(name.startswith("temporary") for name in left)
+    before = {name: (output / name).stat().st_mtime_ns for name in shards}
+    with pytest.raises(ValueError, match="metadata"):
+        PretrainingData(output)
+    prepare(corpus, output, tiny_proto)
+    assert contents(output) == expected
+    # Finished files were not written again.
+    assert all((output / n).stat().st_mtime_ns == t for n, t in before.items())
+
+
+def test_another_run_replaces_what_it_does_not_share(
+    corpus, tmp_path, tiny_proto, whole
+):
+    prepare(corpus, tmp_path, tiny_proto, part_size=700)
+    (tmp_path / "notes.arrow").write_text("mine")
+    prepare(corpus, tmp_path, tiny_proto)
+    left = contents(tmp_path)
+    assert left.pop("notes.arrow") == b"mine"
+    assert left == contents(whole)
+    again = {name: (tmp_path / name).stat().st_mtime_ns for name in left}
+    prepare(corpus, tmp_path, tiny_proto)
+    unchanged = [n for n in left if (tmp_path / n).stat().st_mtime_ns == again[n]]
+    assert len(unchanged) >= 9  # all shards and reports
+
+
+def test_a_changed_file_is_prepared_again(tmp_path, tiny_proto):
+    source = tmp_path / "a.txt"
+    for count in (20, 21):
+        source.write_text(plain(DOCUMENTS[:count]))
+        metadata = prepare(
+            source.parent, tmp_path.parent / f"{tmp_path.name}-out", tiny_proto
+        )
+        assert metadata.counters["documents"] == count
+
+
+def test_a_vocabulary_of_the_same_files(corpus):
+    proto = train_vocabulary_on(str(corpus / "*"), 70, num_lines=1000)
+    assert proto == train_vocabulary_on([corpus / "*"], 70, num_lines=1000)
+    tokenizer = AlbertTokenizer(proto)
+    assert tokenizer.vocabulary_size() == 70
+    assert tokenizer.detokenize(tokenizer("The Captain.")) == "the captain."
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"held_out": 1.0}, "held_out"),
+        ({"short_seq_prob": -0.1}, "short_seq_prob"),
+        ({"sequence_length": 7}, "sequence_length"),
+        ({"seed": -1}, "seed"),
+        ({"part_size": 0}, "part_size"),
+    ],
+)
+def test_wrong_settings_are_named(corpus, tmp_path, tiny_proto, changes, message):
+    with pytest.raises(ValueError, match=message):
+        prepare(corpus, tmp_path / "out", tiny_proto, **changes)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_preset_lends_its_vocabulary(corpus, tmp_path, tiny_proto, whole):
+    preset = tmp_path / "preset"
+    tokenizer = AlbertTokenizer(tiny_proto)
+    size = {"num_layers": 1, "num_heads": 1, "intermediate_dim": 8}
+    AlbertBackbone(
+        tokenizer.vocabulary_size(), embedding_dim=4, hidden_dim=4, **size
+    ).save_to_preset(preset)
+    tokenizer.save_to_preset(preset)
+    prepare(corpus, tmp_path / "out", preset)
+    assert contents(tmp_path / "out") == contents(whole)
+
+
+def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):
+    with pytest.raises(ValueError, match="no inputs"):
+        prepare_examples([], tmp_path, tiny_proto)
+    with pytest.raises(ValueError, match="no vocabulary at"):
+        prepare_examples(str(corpus / "*"), tmp_path, tmp_path / "none.spm")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(ValueError, match="are empty"):
+        prepare_examples(str(tmp_path / "empty.txt"), tmp_path / "out", tiny_proto)
+    (tmp_path / "short.txt").write_text("Not today.")
+    with pytest.raises(ValueError, match="no example to train on"):
+        prepare_examples(str(tmp_path / "short.txt"), tmp_path / "out", tiny_proto)
+
+
+def test_data_with_the_column_of_earlier_versions_is_read(whole, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    shutil.copytree(whole, tmp_path / "earlier")
+    data, earlier = PretrainingData(whole), tmp_path / "earlier"
+    for name in data.metadata.shards["train"]:
+        with pa.memory_map(str(whole / name)) as file:
+            table = pa.ipc.open_file(file).read_all()
+        assert table.column_names == ["token_ids", "boundary", "document"]
+        starts = pa.array([[True] * len(ids.as_py()) for ids in table["token_ids"]])
+        table = table.add_column(1, "word_starts", starts)
+        with (
+            pa.OSFile(str(earlier / name), "wb") as file,
+            pa.ipc.new_file(file, table.schema) as writer,
+        ):
+            writer.write_table(table)
+    found, expected = (
+        folder.batches(4).batch(0) for folder in (PretrainingData(earlier), data)
+    )
+    for name, array in expected[0].items():
+        np.testing.assert_array_equal(found[0][name], array)
+
+
+def test_a_file_in_the_place_of_the_output_is_refused(corpus, tmp_path, tiny_proto):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(NotADirectoryError, match="is a file, and a directory"):
+        prepare_examples(str(corpus / "*"), file, tiny_proto)
+    with pytest.raises(NotADirectoryError, match="is a file, and a directory"):
+        train_vocabulary_on(str(corpus / "*"), 60, output=file)
+    with pytest.raises(OSError, match="Not a directory"):
+        prepare_examples(str(corpus / "*"), file / "folder", tiny_proto)
+    assert file.read_text() == "mine"

@@ -1,0 +1,131 @@
+"""Models quantized to int8 by ONNX or by Keras, and their accuracy."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertClassifierPreprocessor,
+    AlbertTokenizer,
+)
+from keras_albert.commands.files.table import read_table
+from keras_albert.serving.layer_weights import float_weight, split_int8
+from keras_albert.text import train_vocabulary
+from tests.serving.served_models import make_task
+from tests.serving.token_cases import SLOTS, random_ids
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+from tests.serving.onnx.onnx_sessions import export, run
+
+
+def test_numbers_times_scales_are_the_matrix():
+    matrix = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+    matrix[:, 2] = 0
+    for axis in (0, 1):
+        numbers, scales = split_int8(matrix, axis)
+        assert numbers.dtype == np.int8
+        # Two products with numbers up to 255 fit 16 bits, as AVX2 requires.
+        assert 2 * 255 * np.abs(numbers.astype(int)).max() < 2**15
+        assert scales.shape == (matrix.shape[1 - axis],)
+        restored = numbers * np.expand_dims(scales, axis)
+        error = np.abs(restored - matrix).max(axis=axis)
+        assert (error <= scales / 2 + 1e-6).all()
+
+
+@pytest.mark.parametrize("name", ["TextEmbedder", "MaskedLM", "QuestionAnswerer"])
+def test_answers_nearly_the_same(name, tiny_proto, tmp_path):
+    arguments = {"head": "conditional"} if name == "QuestionAnswerer" else {}
+    task = make_task(name, tiny_proto, **arguments)
+    inputs = random_ids(task, (3, 9), SLOTS if name == "MaskedLM" else {})
+    exact = run(export(task, tmp_path), inputs)
+    found = run(export(task, tmp_path, quantize="int8"), inputs)
+    assert list(found) == list(exact)
+    for output, array in exact.items():
+        kept = array > -1e29
+        difference = np.abs(found[output] - array)[kept]
+        assert 0 < difference.max() < 0.5 * array[kept].std()
+
+
+def test_what_keras_quantized_is_exported(tiny_proto, tmp_path):
+    """Keras' int8 numbers are exported in float32, or quantized again to int8."""
+    task = make_task("Classifier", tiny_proto, num_classes=3)
+    inputs = random_ids(task, (3, 9))
+    exact = run(export(task, tmp_path), inputs)["logits"]
+    small = run(export(task, tmp_path, quantize="int8"), inputs)["logits"]
+    before = float_weight(task.backbone.pooler, "kernel")
+    task.quantize("int8")
+    after = float_weight(task.backbone.pooler, "kernel")
+    assert 0 < np.abs(after - before).max() < np.abs(before).max() / 100
+    kept = run(export(task, tmp_path), inputs)["logits"]
+    assert 0 < np.abs(kept - exact).max() < 0.3 * exact.std()
+    again = run(export(task, tmp_path, quantize="int8"), inputs)["logits"]
+    assert np.abs(again - small).max() < 0.3 * exact.std()
+    # Keras also rounds activations, so that results are close, but not equal.
+    predicted = task.predict(inputs, verbose=0)
+    assert np.abs(predicted - kept).max() < 0.3 * exact.std()
+
+
+def test_lora_on_int8_weights_is_exported(tiny_proto):
+    task = make_task("Classifier", tiny_proto, num_classes=3)
+    task.quantize("int8")
+    pooler = task.backbone.pooler
+    before = float_weight(pooler, "kernel")
+    pooler.enable_lora(2)
+    for variable in (pooler.lora_kernel_a, pooler.lora_kernel_b):
+        variable.assign(np.full(variable.shape, 0.5))
+    added = float_weight(pooler, "kernel") - before
+    np.testing.assert_allclose(added, 2 * 0.5 * 0.5, atol=1e-6)
+
+
+def test_another_quantization_is_refused(tiny_proto, tmp_path):
+    task = make_task("Classifier", tiny_proto, num_classes=3)
+    task.quantize("int4")
+    with pytest.raises(ValueError, match="is quantized to 'int4', and weights in"):
+        export(task, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.shared_data
+@pytest.mark.skipif(
+    keras.config.backend() != "torch", reason="all backends write the same graph"
+)
+def test_real_sentences_lose_less_than_half_a_point(shared_data, tmp_path):
+    """Fine-tune on a part of SST-2, and evaluate on its whole validation set."""
+    data = {}
+    for name, limit in (("train", 6400), ("dev", None)):
+        table = read_table(shared_data / f"glue/SST-2/{name}.tsv", limit)
+        labels = np.array(table.columns["label"], int)
+        data[name] = table.columns["sentence"], labels
+    keras.utils.set_random_seed(0)
+    tokenizer = AlbertTokenizer(
+        train_vocabulary(data["train"][0], vocabulary_size=4000)
+    )
+    sizes = {"num_heads": 4, "embedding_dim": 64, "hidden_dim": 128}
+    backbone = AlbertBackbone(
+        vocabulary_size=4000,
+        num_layers=3,
+        intermediate_dim=512,
+        max_sequence_length=64,
+        **sizes,
+    )
+    preprocessor = AlbertClassifierPreprocessor(tokenizer, max_sequence_length=64)
+    task = AlbertClassifier(backbone, num_classes=2, preprocessor=preprocessor)
+    task.fit(*data["train"], batch_size=64, epochs=2, verbose=0)
+
+    texts, labels = data["dev"]
+    inputs = {
+        key: np.asarray(rows, np.int32)
+        for key, rows in task.preprocessor(texts).items()
+    }
+    found = {
+        quantize: run(export(task, tmp_path, quantize=quantize), inputs)["index"]
+        for quantize in (None, "int8")
+    }
+    exact, rounded = (np.mean(index == labels) for index in found.values())
+    assert len(labels) == 872
+    assert exact > 0.6
+    assert abs(rounded - exact) <= 0.005

@@ -1,0 +1,101 @@
+"""All tasks in ONNX Runtime return the numbers of `predict` for ids."""
+
+import numpy as np
+import pytest
+
+from tests.serving.served_models import make_task
+from tests.serving.token_cases import (
+    CASES,
+    RELATED,
+    assert_as_predicted,
+    random_ids,
+)
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+from tests.serving.onnx.onnx_sessions import export, run
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gives_the_numbers_of_predict(case, tiny_proto, tmp_path):
+    name, arguments, outputs, shape, extra = CASES[case]
+    task = make_task(name, tiny_proto, **arguments)
+    inputs = random_ids(task, shape, extra)
+    if case == "chooser":
+        inputs["padding_mask"][1, 1] = 0  # a question with one choice
+    predicted = task.predict(inputs, verbose=0)
+    expected = predicted if isinstance(predicted, dict) else {outputs[0]: predicted}
+    session = export(task, tmp_path)
+    found = run(session, inputs)
+    assert set(outputs) <= set(found) <= set(outputs) | RELATED
+    for output in outputs:
+        wanted = expected[output].reshape(found[output].shape)
+        assert_as_predicted(found[output], wanted)
+        assert wanted[wanted > -1e29].std() > 1e-3
+    # Any number of rows, including none.
+    one = run(session, {key: rows[1:2] for key, rows in inputs.items()})
+    none = run(session, {key: rows[:0] for key, rows in inputs.items()})
+    for output, array in found.items():
+        np.testing.assert_allclose(one[output], array[1:2], atol=1e-5)
+        assert none[output].shape == (0, *array.shape[1:])
+
+
+def test_what_clients_read_follows_from_the_numbers(tiny_proto, tmp_path):
+    task = make_task("Classifier", tiny_proto, num_classes=4)
+    inputs = random_ids(task, (5, 7))
+    found = run(export(task, tmp_path), inputs)
+    expected = task.probabilities(found["logits"])
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    np.testing.assert_allclose(found["score"], expected.max(axis=-1), atol=1e-6)
+    assert found["index"].tolist() == expected.argmax(axis=-1).tolist()
+    assert found["index"].dtype == np.int32
+
+
+def test_a_question_without_choices_has_none(tiny_proto, tmp_path):
+    task = make_task("MultipleChoice", tiny_proto)
+    inputs = random_ids(task, (2, 3, 7))
+    inputs["padding_mask"][1] = 0
+    found = run(export(task, tmp_path), inputs)
+    np.testing.assert_allclose(found["scores"].sum(axis=1), [1, 0], atol=1e-6)
+    assert found["index"].tolist() == [found["scores"][0].argmax(), -1]
+
+
+def test_a_row_that_is_too_long_is_an_error(tiny_proto, tmp_path):
+    task = make_task("TextEmbedder", tiny_proto)
+    session = export(task, tmp_path)
+    with pytest.raises(Exception, match=r"out of data bounds|40 by 41"):
+        run(session, random_ids(task, (1, 41)))
+
+
+def test_ids_of_another_kind_are_an_error(tiny_proto, tmp_path):
+    task = make_task("Classifier", tiny_proto, num_classes=2)
+    inputs = random_ids(task, (3, 7))
+    session = export(task, tmp_path)
+    for wrong, message in (
+        (inputs["token_ids"].astype(np.float32), "Unexpected input data type"),
+        (inputs["token_ids"][0], "Invalid rank"),
+        (inputs["token_ids"][:2], "Add node|Gather node"),
+        (inputs["token_ids"] + 10**6, "out of data bounds"),
+    ):
+        with pytest.raises(Exception, match=message):
+            run(session, inputs | {"token_ids": wrong})
+    with pytest.raises(ValueError, match="missing from input feed"):
+        run(session, {"token_ids": inputs["token_ids"]})
+    assert len(run(session, inputs)["index"]) == 3
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_openvino_computes_the_same(case, tiny_proto, tmp_path):
+    openvino = pytest.importorskip("openvino")
+    name, arguments, outputs, shape, extra = CASES[case]
+    task = make_task(name, tiny_proto, **arguments)
+    inputs = random_ids(task, shape, extra)
+    settings = {"INFERENCE_PRECISION_HINT": "f32"}
+    # Quantized numbers may be rounded differently.
+    for quantize, atol in ((None, 1e-5), ("int8", 0.1)):
+        expected = run(export(task, tmp_path, quantize=quantize), inputs)
+        path = tmp_path / "model.onnx"
+        found = openvino.Core().compile_model(path, "CPU", settings)(inputs)
+        for output in outputs:
+            np.testing.assert_allclose(found[output], expected[output], atol=atol)

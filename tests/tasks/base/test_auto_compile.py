@@ -1,0 +1,159 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.tasks.optimizers.default_optimizer import (
+    default_jit_compile,
+    default_learning_rate,
+    default_optimizer,
+)
+
+
+@pytest.fixture(scope="module")
+def classifier(make_classifier):
+    return make_classifier()
+
+
+def rates(optimizer, steps):
+    schedule = optimizer._learning_rate
+    return [float(keras.ops.convert_to_numpy(schedule(step))) for step in steps]
+
+
+def test_the_rate_warms_up_and_decays_to_zero():
+    optimizer = default_optimizer(1e-3, 100)
+    assert rates(optimizer, (0, 4, 9)) == pytest.approx([1e-4, 5e-4, 1e-3])
+    falling = rates(optimizer, [*range(9, 100, 10), 100])
+    assert falling == sorted(falling, reverse=True)
+    assert falling[-1] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_few_steps_have_a_schedule_as_well(steps):
+    found = rates(default_optimizer(1e-3, steps), range(steps + 1))
+    assert found[0] == pytest.approx(1e-3)
+    assert found == sorted(found, reverse=True)
+    assert found[-2] > 0
+    assert found[-1] == pytest.approx(0, abs=1e-9)
+
+
+def test_one_step_changes_the_weights(make_classifier, toy):
+    classifier = make_classifier()
+    before = [np.array(weight) for weight in classifier.get_weights()]
+    classifier.fit(toy[0][:8], toy[1][:8], verbose=0)
+    changed = [
+        not np.array_equal(a, b)
+        for a, b in zip(before, classifier.get_weights(), strict=True)
+    ]
+    # Not the random seeds' state, and not the key's bias, which softmax ignores.
+    assert sum(changed) >= len(before) - 3
+
+
+def test_without_steps_the_rate_is_constant():
+    optimizer = default_optimizer(1e-3, None)
+    assert float(optimizer.learning_rate) == pytest.approx(1e-3)
+
+
+def test_the_rate_falls_with_the_width_and_for_pretrained_weights():
+    assert default_learning_rate(768, True) == pytest.approx(3.9e-5, rel=0.01)
+    assert default_learning_rate(4096, True) < default_learning_rate(768, True)
+    assert default_learning_rate(768, False) > default_learning_rate(768, True)
+    assert default_learning_rate(256, True) == pytest.approx(6.1e-4, rel=0.01)
+    assert default_learning_rate(2, True) == default_learning_rate(4, True) <= 1e-3
+
+
+def test_tensorflow_runs_its_own_graph():
+    is_tensorflow = keras.config.backend() == "tensorflow"
+    assert default_jit_compile() is (False if is_tensorflow else "auto")
+
+
+def test_tensorflow_traces_the_training_step_once(make_classifier, monkeypatch):
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("the other backends call it as often as they like")
+    classifier = make_classifier()
+    traces = []
+    train_step = classifier.train_step
+    monkeypatch.setattr(
+        classifier, "train_step", lambda data: traces.append(1) or train_step(data)
+    )
+    classifier.fit(["good", "a bad one"], [1, 0], batch_size=1, verbose=0)
+    assert len(traces) == 1
+
+
+def test_biases_and_layer_norms_do_not_decay(classifier):
+    optimizer = default_optimizer(1e-3, None)
+    optimizer.build(classifier.trainable_variables)
+    decays = {
+        v.path: optimizer._use_weight_decay(v) for v in classifier.trainable_variables
+    }
+    assert len(decays) > 20
+    for path, decay in decays.items():
+        assert decay == (path.split("/")[-1] not in ("bias", "gamma", "beta")), path
+    assert set(decays.values()) == {True, False}
+
+
+def test_gradients_are_clipped():
+    optimizer = default_optimizer(1e-3, None)
+    assert (optimizer.global_clipnorm, optimizer.weight_decay) == (1.0, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"optimizer": "sgd", "learning_rate": 0.1}, ValueError, "optimizer 'auto'"),
+        ({"learning_rate": 0.0}, ValueError, "must be above 0. Received: 0.0"),
+        ({"learning_rate": -1.0}, ValueError, "must be above 0. Received: -1.0"),
+        ({"optimizer": "no such thing"}, ValueError, "no such thing"),
+        ({"no_such_argument": 1}, TypeError, "no_such_argument"),
+    ],
+)
+def test_compile_refuses(make_classifier, arguments, error, message):
+    with pytest.raises(error, match=message):
+        make_classifier().compile(**arguments)
+
+
+def test_compile_takes_what_keras_takes(make_classifier, toy):
+    classifier = make_classifier()
+    classifier.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    assert isinstance(classifier.optimizer, keras.optimizers.SGD)
+    optimizer = classifier.optimizer
+    classifier.fit(toy[0][:32], toy[1][:32], verbose=0)
+    assert classifier.optimizer is optimizer
+
+
+def test_each_fit_starts_the_schedule_anew(make_classifier, toy):
+    classifier = make_classifier()
+    classifier.compile(learning_rate=1e-3)
+    x, y = toy[0][:32], toy[1][:32]
+    first = classifier.fit(x, y, batch_size=8, epochs=2, verbose=0)
+    ended = classifier.optimizer
+    assert int(ended.iterations) == 8
+    assert rates(ended, [8]) == pytest.approx([0], abs=1e-9)
+    second = classifier.fit(x, y, batch_size=8, epochs=1, verbose=0)
+    assert int(classifier.optimizer.iterations) == 4
+    # Metrics are counted once, however often `fit` compiled.
+    assert sorted(first.history) == sorted(second.history) == ["accuracy", "loss"]
+    assert len(classifier.evaluate(x, y, verbose=0)) == 2
+    # With `initial_epoch` the same run goes on.
+    going_on = classifier.optimizer
+    classifier.fit(x, y, batch_size=8, initial_epoch=1, epochs=2, verbose=0)
+    assert classifier.optimizer is going_on
+    assert int(going_on.iterations) == 8
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        keras.callbacks.LearningRateScheduler(lambda epoch: 1e-3 / (epoch + 1)),
+        keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=0, min_delta=9),
+    ],
+    ids=["scheduler", "plateau"],
+)
+def test_a_callback_may_set_the_rate(make_classifier, toy, callback):
+    classifier = make_classifier()
+    classifier.compile(learning_rate=1e-3)
+    history = classifier.fit(
+        toy[0][:16], toy[1][:16], epochs=3, callbacks=[callback], verbose=0
+    )
+    seen = history.history["learning_rate"]
+    assert seen[0] == pytest.approx(1e-3)
+    assert float(classifier.optimizer.learning_rate) < 9e-4

@@ -1,0 +1,101 @@
+"""Texts of which each may have several labels, or none."""
+
+import numpy as np
+import pytest
+
+from keras_albert import AlbertClassifier
+from keras_albert.tasks.classification.multi_labels import encode_label_sets
+from tests.foreign_models import transformers_model
+
+TEXTS = ["lamps bread lamps", "rain storm rain", "lamps storm bread rain"] * 6
+SETS = [["light"], ["wet"], ["wet", "light"]] * 6
+
+
+@pytest.fixture(scope="module")
+def learned(make_classifier):
+    classifier = make_classifier(num_classes=2, activation="sigmoid")
+    classifier.compile(learning_rate=4e-3)
+    history = classifier.fit(TEXTS, SETS, epochs=30, batch_size=6, verbose=0)
+    assert set(history.history) == {"loss", "accuracy"}
+    return classifier
+
+
+def test_it_learns_each_label_for_itself(learned):
+    assert learned.labels == ("light", "wet")
+    for text, labels in zip(TEXTS[:3], SETS[:3], strict=True):
+        answers = learned.classify(text)
+        assert {a["label"] for a in answers if a["score"] > 0.5} == set(labels)
+        # All of them, the likeliest first.
+        assert len(answers) == 2
+        assert answers[0]["score"] >= answers[1]["score"]
+    assert learned.classify(TEXTS[:2], top_k=1)[1]["label"] == "wet"
+    flags = encode_label_sets(SETS, 2, learned.labels)
+    assert learned.evaluate(TEXTS, flags, verbose=0, return_dict=True)["accuracy"] == 1
+    # Of two labels there is none.
+    assert learned.evaluate(["the hill"], [[]], verbose=0)[0] > 0
+
+
+def test_it_is_saved(learned, tmp_path):
+    learned.save_to_preset(tmp_path / "preset")
+    loaded = AlbertClassifier.from_preset(tmp_path / "preset")
+    assert loaded.is_multi_label
+    answers, expected = (m.classify(TEXTS[:3]) for m in (loaded, learned))
+    assert [a[0]["label"] for a in answers] == [a[0]["label"] for a in expected]
+    np.testing.assert_allclose(
+        loaded.predict(TEXTS, verbose=0), learned.predict(TEXTS, verbose=0), atol=1e-5
+    )
+
+
+def test_batches_of_tensorflow(learned):
+    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("tensorflow_text")
+    flags = encode_label_sets(SETS, 2, learned.labels)
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, flags)).batch(8)
+    scores = learned.evaluate(dataset, verbose=0, return_dict=True)
+    expected = learned.evaluate(TEXTS, SETS, verbose=0, return_dict=True)
+    assert scores["loss"] == pytest.approx(expected["loss"], abs=1e-4)
+
+
+def test_transformers_both_ways(tmp_path):
+    torch = pytest.importorskip("torch")
+    theirs = transformers_model(
+        "AlbertForSequenceClassification",
+        problem_type="multi_label_classification",
+        num_labels=3,
+    )
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = AlbertClassifier.from_preset(tmp_path / "theirs", preprocessor=None)
+    assert ours.is_multi_label
+    ids = np.array([[2, 7, 8, 3]], "int32")
+    with torch.no_grad():
+        logits = theirs(torch.from_numpy(ids).long()).logits
+    inputs = {
+        "token_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "padding_mask": np.ones_like(ids),
+    }
+    np.testing.assert_allclose(
+        ours.predict(inputs, verbose=0), logits.sigmoid().numpy(), atol=2e-5
+    )
+    import transformers
+
+    ours.export_to_transformers(tmp_path / "ours")
+    again = transformers.AlbertForSequenceClassification.from_pretrained(
+        tmp_path / "ours"
+    )
+    assert again.config.problem_type == "multi_label_classification"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (["rude"], "Row 1 has the label 'rude'.*Its labels are: 'light', 'wet'"),
+        ([1.0, 2.0], r"Row 1 has the labels \[1.0, 2.0\].*2 zeros and ones"),
+        ([1.0], "Row 1 has the labels"),
+        ("wet", "Row 1 has the labels 'wet'.*list of their names"),
+        (None, "Row 1 has the labels None"),
+    ],
+)
+def test_says_what_is_wrong(learned, row, message):
+    with pytest.raises(ValueError, match=message):
+        learned.fit(["a", "b"], [["wet"], row], verbose=0)

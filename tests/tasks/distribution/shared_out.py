@@ -1,0 +1,287 @@
+"""Each task on one device and on two.
+
+    python -m tests.tasks.distribution.shared_out OUT [NAME]...
+
+A process of its own, since a backend counts its devices once. It writes what the runs
+of each task came to, or how they ended.
+"""
+
+import contextlib
+import json
+import sys
+import traceback
+
+import keras
+import numpy as np
+
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertClassifierPreprocessor,
+    AlbertMaskedLM,
+    AlbertMaskedLMPreprocessor,
+    AlbertMultipleChoice,
+    AlbertMultipleChoicePreprocessor,
+    AlbertPretrainer,
+    AlbertPretrainerPreprocessor,
+    AlbertQuestionAnswerer,
+    AlbertQuestionAnswererPreprocessor,
+    AlbertTextEmbedder,
+    AlbertTextEmbedderPreprocessor,
+    AlbertTokenClassifier,
+    AlbertTokenClassifierPreprocessor,
+    AlbertTokenizer,
+)
+from keras_albert.tasks.optimizers.default_optimizer import adamw
+from keras_albert.text import train_vocabulary
+from tests.tasks.question_answering.small_reader import toy_reading
+from tests.tasks.small_models import toy_pairs, toy_questions, toy_tags
+
+if __name__ == "__main__" and keras.config.backend() == "tensorflow":
+    # Before a tokenizer asks for one of them.
+    import tensorflow as tf
+
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], two
+    )
+
+COUNT, SIZE, LENGTH = 8, 4, 16
+# Of so many the last batch has a row too few for two devices.
+UNEVEN = 7
+TEXTS = [f"the old hill by the {' '.join(['lamps', 'rain'] * n)}" for n in range(COUNT)]
+PAIRS = (TEXTS, TEXTS[::-1])
+CLASSES = [n % 2 for n in range(COUNT)]
+SETS = [[float(n % 2), float(n % 3 == 0), 1.0] for n in range(COUNT)]
+SCORES = [n / COUNT for n in range(COUNT)]
+WORDS = "the old hill by lamps bread rain storm river were on and was in town"
+TOKENIZER = AlbertTokenizer(
+    train_vocabulary([*TEXTS, WORDS] * 3, vocabulary_size=60, hard_vocab_limit=False)
+)
+CHOICES = toy_questions(COUNT, choices=(2,))
+
+
+def preprocessor(cls, sequence_length=LENGTH, **kwargs):
+    lengths = {"max_sequence_length": LENGTH, "length_buckets": [8]}
+    return cls(TOKENIZER, sequence_length=sequence_length, **lengths, **kwargs)
+
+
+def build(cls, preprocessor, dtype=None, dropout=0.0, **kwargs):
+    keras.utils.set_random_seed(7)
+    backbone = AlbertBackbone(
+        vocabulary_size=TOKENIZER.vocabulary_size(),
+        num_layers=2,
+        num_heads=2,
+        embedding_dim=8,
+        hidden_dim=16,
+        intermediate_dim=32,
+        max_sequence_length=LENGTH,
+        dropout=dropout,
+        attention_dropout=dropout,
+        # A loop is what XLA stumbled over on TensorFlow; elsewhere it takes longer.
+        unroll=None if keras.config.backend() == "tensorflow" else True,
+        seed=3,
+        dtype=dtype,
+    )
+    if cls in (AlbertClassifier, AlbertTokenClassifier, AlbertMultipleChoice):
+        kwargs["dropout"] = dropout
+    return cls(backbone, preprocessor=preprocessor, **kwargs)
+
+
+def classifier(num_classes=2, sequence_length=LENGTH, **kwargs):
+    made = preprocessor(AlbertClassifierPreprocessor, sequence_length=sequence_length)
+    return build(AlbertClassifier, made, num_classes=num_classes, **kwargs)
+
+
+def masked_lm(**kwargs):
+    return build(
+        AlbertMaskedLM, preprocessor(AlbertMaskedLMPreprocessor, seed=5), **kwargs
+    )
+
+
+def pretrainer():
+    return build(AlbertPretrainer, preprocessor(AlbertPretrainerPreprocessor, seed=5))
+
+
+def tagger():
+    made = preprocessor(AlbertTokenClassifierPreprocessor)
+    return build(AlbertTokenClassifier, made, num_classes=2)
+
+
+def chooser():
+    made = preprocessor(AlbertMultipleChoicePreprocessor, max_qa_length=8)
+    return build(AlbertMultipleChoice, made)
+
+
+def reader(head="independent"):
+    made = preprocessor(AlbertQuestionAnswererPreprocessor, doc_stride=8)
+    return build(AlbertQuestionAnswerer, made, head=head)
+
+
+def embedder(objective="cosine"):
+    made = preprocessor(AlbertTextEmbedderPreprocessor)
+    return build(AlbertTextEmbedder, made, objective=objective)
+
+
+def tf_data():
+    import tensorflow as tf
+
+    rows = (TEXTS[:UNEVEN], CLASSES[:UNEVEN])
+    return tf.data.Dataset.from_tensor_slices(rows).batch(SIZE)
+
+
+class Texts(keras.utils.PyDataset):
+    """Batches of a user's own, with weights."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        part = slice(index * SIZE, min((index + 1) * SIZE, UNEVEN))
+        return TEXTS[part], CLASSES[part], [0.5, 2.0, 1.0, 3.0][: len(TEXTS[part])]
+
+
+TASKS = {
+    "classifier": (classifier, TEXTS, CLASSES),
+    "regression": (lambda: classifier(1), TEXTS, SCORES),
+    "labels": (lambda: classifier(3, activation="sigmoid"), TEXTS, SETS),
+    "masked_lm": (masked_lm, TEXTS, None),
+    "pretrainer": (pretrainer, PAIRS, None),
+    "token_classifier": (tagger, *toy_tags(COUNT)),
+    "multiple_choice": (chooser, *CHOICES),
+    "question_answerer": (reader, *toy_reading(COUNT)),
+    "conditional": (lambda: reader("conditional"), *toy_reading(COUNT)),
+    "embedder": (embedder, *toy_pairs(COUNT)),
+    "contrastive": (lambda: embedder("contrastive"), toy_pairs(COUNT)[0], None),
+}
+
+
+def ids():
+    return preprocessor(AlbertClassifierPreprocessor)(TEXTS[:UNEVEN])
+
+
+CASES = TASKS | {
+    "uneven": (classifier, TEXTS[:UNEVEN], CLASSES[:UNEVEN]),
+    "uneven_masks": (masked_lm, TEXTS[:UNEVEN], None),
+    "clipped": (
+        classifier,
+        TEXTS,
+        CLASSES,
+        {"optimizer": lambda: adamw(0.01, global_clipnorm=0.05)},
+    ),
+    "summed": (
+        classifier,
+        TEXTS,
+        CLASSES,
+        {"optimizer": lambda: keras.optimizers.SGD(gradient_accumulation_steps=2)},
+    ),
+    "any_length": (lambda: classifier(sequence_length=None), TEXTS, CLASSES),
+    "in_scope": (classifier, TEXTS, CLASSES, {"in_scope": True}),
+    "ids": (classifier, ids, CLASSES[:UNEVEN]),
+    "data_set": (classifier, Texts, None),
+    "tf_data": (classifier, tf_data, None),
+    "dropout": (lambda: classifier(dropout=0.1), TEXTS, CLASSES),
+    "bfloat16": (lambda: classifier(dtype="mixed_bfloat16"), TEXTS, CLASSES),
+}
+
+
+# How several devices share a batch, on each backend. Every task is run in all of them,
+# and what differs in its data or its options in the first.
+WAYS = {
+    "tensorflow": ["mirrored", "mirrored_xla", "xla"],
+    "jax": ["data_parallel"],
+    "torch": [],
+}[keras.config.backend()]
+RUNS = [(name, way) for name in CASES for way in WAYS[: None if name in TASKS else 1]]
+
+
+def strategies():
+    """What is run besides one device: for each name a scope, and whether by XLA."""
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        names = [device.name for device in tf.config.list_logical_devices("CPU")]
+        assert len(names) == 2
+        mirrored = tf.distribute.MirroredStrategy(names)
+        return {
+            "mirrored": (mirrored.scope, False),
+            "mirrored_xla": (mirrored.scope, True),
+            "xla": (contextlib.nullcontext, True),
+        }
+    devices = keras.distribution.list_devices()
+    assert len(devices) == 2
+    parallel = keras.distribution.DataParallel(devices=devices)
+    return {"data_parallel": (parallel.scope, "auto")}
+
+
+def as_lists(tree):
+    return [np.asarray(leaf).tolist() for leaf in keras.tree.flatten(tree)]
+
+
+def run(case, scope=contextlib.nullcontext, jit=False):
+    """Make a task in a scope, and train, judge and ask it outside, as users do."""
+    make, x, y = case[:3]
+    x = x() if callable(x) else x
+    options = {"learning_rate": 0.01} | (case[3] if len(case) > 3 else {})
+    # What `keras.distribution` sets holds for the whole process.
+    stays = options.pop("in_scope", keras.config.backend() == "jax")
+    with scope() if stays else contextlib.nullcontext():
+        with scope():
+            task = make()
+            if "optimizer" in options:
+                options = {"optimizer": options["optimizer"]()}
+        task.compile(jit_compile=jit, **options)
+        keras.utils.set_random_seed(1)
+        history = task.fit(x, y, batch_size=SIZE, epochs=2, verbose=0).history
+        scores = task.evaluate(x, y, batch_size=SIZE, verbose=0, return_dict=True)
+        outputs = task.predict(x, batch_size=SIZE, verbose=0)
+    return {
+        "history": {key: as_lists(value) for key, value in sorted(history.items())},
+        "scores": {key: as_lists(value) for key, value in sorted(scores.items())},
+        "outputs": as_lists(outputs),
+    }
+
+
+def attempt(*args):
+    try:
+        return run(*args)
+    except Exception:
+        return {"error": traceback.format_exc()}
+
+
+def errors(scope):
+    """What `fit` says where a scope was forgotten."""
+    task = classifier()
+    with scope():
+        other = classifier()
+        try:
+            task.fit(TEXTS, CLASSES, verbose=0)
+        except ValueError as error:
+            yield str(error)
+    other.compile(keras.optimizers.SGD(0.1))
+    try:
+        other.fit(TEXTS, CLASSES, verbose=0)
+    except ValueError as error:
+        yield str(error)
+
+
+def main():
+    path, *names = sys.argv[1:]
+    found = {}
+    ways = {"one": (contextlib.nullcontext, False)} | strategies()
+    if "mirrored" in ways:
+        found["errors"] = list(errors(ways["mirrored"][0]))
+    for name, case in CASES.items():
+        if names and name not in names:
+            continue
+        found[name] = {}
+        for way, (scope, jit) in ways.items():
+            if way != "one" and (name, way) not in RUNS:
+                continue
+            found[name][way] = attempt(case, scope, jit)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(found, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Two devices learn what one learns, from raw strings."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from tests.tasks.distribution.shared_out import RUNS
+
+BACKEND = keras.config.backend()
+
+# Their numbers differ by nature: each device draws what it drops.
+LOOSE = {"dropout", "bfloat16"}
+
+pytestmark = pytest.mark.skipif(not RUNS, reason="Keras has no distribution on PyTorch")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What the runs of a process with two devices came to."""
+    path = tmp_path_factory.mktemp("shared_out") / "found.json"
+    devices = "--xla_force_host_platform_device_count=2"
+    environment = {
+        **os.environ,
+        "KERAS_BACKEND": BACKEND,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {devices}",
+    }
+    finished = subprocess.run(
+        [sys.executable, "-m", "tests.tasks.distribution.shared_out", str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def flat(run):
+    assert "error" not in run, run["error"]
+    return {
+        f"{part} {key}": np.array(value)
+        for part in ("history", "scores")
+        for key, value in run[part].items()
+    }
+
+
+@pytest.mark.parametrize(("name", "way"), RUNS)
+def test_it_learns_what_one_device_learns(found, name, way):
+    one, several = flat(found[name]["one"]), flat(found[name][way])
+    assert set(one) == set(several)
+    outputs = found[name]["one"]["outputs"], found[name][way]["outputs"]
+    if name in LOOSE:
+        assert all(np.isfinite(value).all() for value in several.values())
+        assert list(map(np.shape, outputs[0])) == list(map(np.shape, outputs[1]))
+        return
+    for key, value in one.items():
+        np.testing.assert_allclose(several[key], value, 1e-4, 1e-5, err_msg=key)
+    for expected, got in zip(*outputs, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="scopes of tf.distribute")
+def test_says_where_a_scope_was_forgotten(found):
+    task, optimizer = found["errors"]
+    assert "made outside of the scope" in task
+    assert "MirroredStrategy" in task
+    assert "its optimizer outside of it: SGD" in optimizer

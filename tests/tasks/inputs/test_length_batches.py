@@ -1,0 +1,214 @@
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.tasks.inputs.datasets import (
+    backend_dataset,
+    is_dataset,
+    is_tf_dataset,
+)
+from keras_albert.tasks.inputs.length_batches import LengthBatches
+from keras_albert.tasks.inputs.validation_split import split_validation
+from keras_albert.text import TokenRows
+from keras_albert.text.masked_lm.batch_seeds import BatchSeeds
+from keras_albert.text.packing.examples import LabelledTexts
+from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+
+COUNT = 23
+
+
+@pytest.fixture
+def texts():
+    lengths = np.random.default_rng(0).integers(0, 28, COUNT)
+    rows = [[10 + row] * length for row, length in enumerate(lengths)]
+    return EncodedTexts((TokenRows.from_lists(rows),), SpecialIds(2, 3, 0), 32)
+
+
+def make(texts, shuffle, y=None, sample_weight=None):
+    return LengthBatches(
+        LabelledTexts(texts, y, sample_weight),
+        lambda longest: longest,
+        batch_size=4,
+        shuffle=shuffle,
+    )
+
+
+def plan_of(batches):
+    return [rows.tolist() for rows in batches.plan]
+
+
+def test_batches_hold_texts_targets_and_weights_of_the_same_rows(texts):
+    y, weights = np.arange(COUNT), np.arange(COUNT, dtype=np.float32) / 2
+    batches = make(texts, True, y=y, sample_weight=weights)
+    assert len(batches) == 6
+    seen = []
+    for index in range(len(batches)):
+        inputs, targets, sample_weight = batches[index]
+        rows = targets.tolist()
+        seen += rows
+        np.testing.assert_array_equal(sample_weight, weights[rows])
+        lengths = texts.lengths[rows]
+        assert inputs["token_ids"].shape == (len(rows), lengths.max())
+        np.testing.assert_array_equal(inputs["padding_mask"].sum(axis=1), lengths)
+        # What stands in a row tells whose it is.
+        for row, ids in zip(rows, inputs["token_ids"], strict=True):
+            assert set(ids.tolist()) <= {0, 2, 3, 10 + row}
+    assert sorted(seen) == list(range(COUNT))
+
+
+def test_restores_the_order(texts):
+    batches = make(texts, False)
+    outputs = np.concatenate(batches.plan).astype(float)[:, None]
+    np.testing.assert_array_equal(
+        batches.restore_order(outputs), np.arange(COUNT, dtype=float)[:, None]
+    )
+
+
+def test_each_epoch_has_another_plan_and_all_are_reproducible(texts):
+    def three_plans(seed):
+        keras.utils.set_random_seed(seed)
+        batches = make(texts, True)
+        plans = [plan_of(batches)]
+        for _ in range(2):
+            batches.on_epoch_end()
+            plans.append(plan_of(batches))
+        return plans
+
+    first, again, other = three_plans(1), three_plans(1), three_plans(2)
+    assert first == again
+    assert first != other
+    assert first[0] != first[1] != first[2]
+
+
+def test_an_epoch_follows_from_the_seed_and_its_number(texts):
+    keras.utils.set_random_seed(1)
+    batches = make(texts, True)
+    plans = []
+    for _ in range(3):
+        plans.append(plan_of(batches))
+        batches.on_epoch_end()
+    # In any order, whatever was drawn before.
+    for epoch in (2, 0, 1, 2):
+        np.random.random()
+        assert plan_of(batches.of_epoch(epoch)) == plans[epoch]
+    assert plan_of(make(texts, False).of_epoch(3)) == plan_of(make(texts, False))
+
+
+class DrawnTexts:
+    """Examples that are drawn anew each time, as those of a masked language model."""
+
+    def __init__(self, count):
+        self.lengths = np.arange(count)
+        self.seeds = BatchSeeds([7], count)
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def pack(self, rows, length):
+        ((rows, generator),) = self.seeds.parts(rows)
+        return (generator.integers(10**9, size=len(rows)),)
+
+
+def test_what_is_drawn_for_an_epoch_is_the_same_again():
+    keras.utils.set_random_seed(1)
+    batches = LengthBatches(DrawnTexts(COUNT), lambda longest: longest, 4, shuffle=True)
+    epochs = [batches.of_epoch(number) for number in (0, 1)]
+    drawn = [np.concatenate([batch for (batch,) in epoch]) for epoch in epochs]
+    again = np.concatenate([batch for (batch,) in batches.of_epoch(1)])
+    np.testing.assert_array_equal(again, drawn[1])
+    assert not set(drawn[0]) & set(drawn[1])
+
+
+def test_without_shuffling_the_plan_stays(texts):
+    batches = make(texts, False)
+    before = plan_of(batches)
+    batches.on_epoch_end()
+    assert plan_of(batches) == before
+
+
+def test_keras_sees_each_text_once_an_epoch_in_another_order(texts):
+    """Through the adapters of the backend in use, as `fit` reads them."""
+    seen = []
+
+    class Recorder(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.weight = self.add_weight(shape=(1,))
+
+        def call(self, inputs):
+            return keras.ops.cast(inputs["token_ids"][:, :1], "float32") * self.weight
+
+    batches = make(texts, True, y=np.arange(COUNT))
+    plain = type(batches).__getitem__
+
+    class Recorded(LengthBatches):
+        def __getitem__(self, index):
+            batch = plain(self, index)
+            seen.append(batch[1].tolist())
+            return batch
+
+    batches.__class__ = Recorded
+    data = backend_dataset(batches)
+    seen.clear()
+    model = Recorder()
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.fit(data, epochs=3, shuffle=False, verbose=0)
+    # Keras looks at some batches before the first epoch, to learn their shapes.
+    epochs = [seen[start : start + 6] for start in range(len(seen) - 18, len(seen), 6)]
+    for epoch in epochs:
+        assert sorted(itertools.chain(*epoch)) == list(range(COUNT))
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+class TestValidationSplit:
+    def test_holds_out_the_end(self):
+        x, y, weights = ["a", "b", "c", "d"], ["p", "q", "p", "q"], [1, 2, 3, 4]
+        train, held = split_validation(x, y, weights, 0.25)
+        assert train[0] == ["a", "b", "c"]
+        assert held[0] == ["d"]
+        assert list(train[1:]) == [["p", "q", "p"], [1, 2, 3]]
+        assert list(held[1:]) == [["q"], [4]]
+
+    def test_splits_pairs_and_ids(self):
+        pairs = (["a", "b"], ["c", "d"])
+        train, held = split_validation(pairs, [0, 1], None, 0.5)
+        assert (train[0], held[0]) == ((["a"], ["c"]), (["b"], ["d"]))
+        assert train[2] is held[2] is None
+        ids = {"token_ids": [[1], [2]], "padding_mask": [[1], [1]]}
+        train, held = split_validation(ids, [0, 1], None, 0.5)
+        assert held[0]["token_ids"].tolist() == [[2]]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((["a", "b"], [0, 1], None, 1.5), "fraction between 0 and 1.*=1.5"),
+            ((["a", "b"], [0, 1], None, -0.5), "fraction between 0 and 1"),
+            ((["a"], [0], None, 0.5), "of 1 examples leaves one side empty"),
+            (([], [], None, 0.5), "of 0 examples leaves one side empty"),
+            ((["a", "b"], [0, 1, 0], None, 0.5), "2 examples, but 3 targets"),
+            ((["a", "b"], [0, 1], [1], 0.5), "2 examples, but 1 sample weights"),
+            ((iter([]), None, None, 0.5), "Pass `validation_data` instead"),
+        ],
+    )
+    def test_refuses(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            split_validation(*arguments)
+
+
+@pytest.mark.parametrize(
+    "x", ["a", b"a", ["a"], ("a", "b"), {"token_ids": []}, np.array(["a"]), 3, None]
+)
+def test_what_is_no_data_set(x):
+    assert not is_dataset(x)
+    assert not is_tf_dataset(x)
+
+
+def test_what_is_a_data_set(texts):
+    assert is_dataset(make(texts, False))
+    assert is_dataset(iter(["a"]))
+    tf = pytest.importorskip("tensorflow")
+    dataset = tf.data.Dataset.from_tensor_slices(["a"]).batch(1)
+    assert is_dataset(dataset)
+    assert is_tf_dataset(dataset)

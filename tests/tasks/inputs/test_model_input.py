@@ -1,0 +1,183 @@
+"""What a batch is for decides how it is preprocessed, whatever it comes in."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.tasks.inputs.test_datasets import as_data_loader, as_grain, as_tf_data
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+
+# Longest first, so that lists come in the same batches.
+TEXTS = [
+    "the old [MASK] by the sea of the small town",
+    "[MASK] [MASK] and the [MASK] on the hill by",
+    "lamps and bread in the town by the river",
+    "the storm was on the [MASK] and the hill",
+    "it was a small river",
+    "rain was on the sea",
+    "a [MASK] town",
+    "the sea",
+]
+PAIRS = (TEXTS, TEXTS[::-1])
+SIZE = 4
+
+# Keras says it of every generator that ends.
+pytestmark = pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+
+
+def batches_of(*columns):
+    for start in range(0, len(TEXTS), SIZE):
+        part = tuple(column[start : start + SIZE] for column in columns)
+        yield part if len(part) > 1 else part[0]
+
+
+class Indexed(keras.utils.PyDataset):
+    def __init__(self, *columns):
+        super().__init__()
+        self.batches = list(batches_of(*columns))
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        return self.batches[index]
+
+
+def in_batches_of_four(form):
+    """The forms of the other file have batches of eight."""
+
+    def make(*columns):
+        data = form(*columns)
+        return data.unbatch().batch(SIZE) if hasattr(data, "unbatch") else data
+
+    return make
+
+
+FORMS = {
+    "generator": batches_of,
+    "py_dataset": Indexed,
+    "tf_data": in_batches_of_four(as_tf_data),
+    "data_loader": as_data_loader,
+    "grain": as_grain,
+}
+# The batches of all but these two are those of a list with `batch_size=4`.
+SIZES = dict.fromkeys(FORMS, SIZE) | {"data_loader": 8, "grain": 8}
+forms = pytest.mark.parametrize("form", FORMS)
+
+
+@pytest.fixture(scope="module")
+def tasks(toy_proto):
+    """To read, not to change."""
+    return {
+        "masked_lm": (make_masked_lm(toy_proto, sequence_length=32), (TEXTS,)),
+        "pretrainer": (make_pretrainer(toy_proto, sequence_length=32), PAIRS),
+    }
+
+
+def read(tasks, name):
+    task, columns = tasks[name]
+    return task, columns, columns if len(columns) > 1 else columns[0]
+
+
+def assert_close(got, expected):
+    keras.tree.map_structure(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), got, expected
+    )
+
+
+@pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
+@forms
+def test_data_sets_are_read_as_lists_are(tasks, name, form):
+    task, columns, x = read(tasks, name)
+    data = FORMS[form]
+    assert_close(task.predict(data(*columns), verbose=0), task.predict(x, verbose=0))
+    expected = task.evaluate(x, batch_size=SIZES[form], verbose=0)
+    assert_close(task.evaluate(data(*columns), verbose=0), expected)
+
+
+@pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
+def test_single_batches_are_read_as_lists_are(tasks, name):
+    task, _, x = read(tasks, name)
+    assert_close(task.predict_on_batch(x), task.predict(x, verbose=0))
+    assert_close(task.test_on_batch(x), task.evaluate(x, verbose=0))
+    assert_close(task.test_on_batch(x), task.test_on_batch(x))
+
+
+@pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
+@pytest.mark.parametrize("form", ["py_dataset", "tf_data"])
+def test_validation_data_is_evaluated_on(toy_proto, name, form):
+    make = {"masked_lm": make_masked_lm, "pretrainer": make_pretrainer}[name]
+    task = make(toy_proto, sequence_length=32)
+    columns = (TEXTS,) if name == "masked_lm" else PAIRS
+    data = FORMS[form]
+    history = task.fit(
+        data(*columns), validation_data=data(*columns), epochs=2, verbose=0
+    ).history
+    expected = task.evaluate(data(*columns), verbose=0, return_dict=True)
+    assert history["val_loss"][1] == pytest.approx(expected["loss"], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["masked_lm", "pretrainer"])
+def test_single_batches_train(toy_proto, name):
+    make = {"masked_lm": make_masked_lm, "pretrainer": make_pretrainer}[name]
+    task = make(toy_proto, sequence_length=32, seed=1)
+    task.compile(keras.optimizers.SGD(0.1))
+    x = TEXTS if name == "masked_lm" else PAIRS
+    before = task.get_weights()
+    losses = [np.ravel(task.train_on_batch(x))[0] for _ in range(2)]
+    # Masks differ, and so do the weights.
+    assert np.isfinite(losses).all()
+    assert losses[0] != losses[1]
+    changed = map(np.array_equal, before, task.get_weights())
+    assert not all(changed)
+
+
+def test_evaluation_does_not_depend_on_the_batches(tasks):
+    task, _, _ = read(tasks, "masked_lm")
+    accuracies = [
+        task.evaluate(x, batch_size=size, verbose=0)[1]
+        for x, size in ((TEXTS, 8), (TEXTS[::-1], 4), (TEXTS, 1))
+    ]
+    assert accuracies[1:] == pytest.approx(accuracies[:1] * 2, abs=1e-6)
+
+
+def test_slots_differ_from_batch_to_batch(tasks):
+    task, _, _ = read(tasks, "masked_lm")
+    single, several = TEXTS[:1], TEXTS[1:2]
+    outputs = task.predict(iter([single, several]), verbose=0)
+    assert outputs.shape[:2] == (2, 4)
+    assert_close(outputs, task.predict(single + several, verbose=0))
+    # Nothing stands in slots that have no mask.
+    assert not outputs[0, 1:].any()
+    assert not outputs[1, 3].any()
+    assert outputs[0, 0].any()
+    first = task.predict(iter([single, several]), steps=1, verbose=0)
+    assert_close(first, outputs[:1, :1])
+
+
+def test_preprocessed_batches_beside_a_preprocessor(tasks):
+    for name in ("masked_lm", "pretrainer"):
+        task, _, x = read(tasks, name)
+        ids = task.preprocessor(x)
+        expected = task.evaluate(ids[0], ids[1], sample_weight=ids[2], verbose=0)
+        assert_close(task.evaluate(iter([ids]), verbose=0), expected)
+        with pytest.raises(ValueError, match="A loss needs targets"):
+            task.evaluate(ids[0], verbose=0)
+        with pytest.raises(ValueError, match="A loss needs targets"):
+            task.evaluate(iter([ids[0]]), verbose=0)
+
+
+def test_a_loss_needs_targets_in_single_batches_too(trained, toy):
+    for method in (trained.train_on_batch, trained.test_on_batch):
+        with pytest.raises(ValueError, match="A loss needs targets"):
+            method(toy[0][:4])
+
+
+def test_the_end_of_a_data_set_counts_for_nothing(toy_proto):
+    task = make_pretrainer(toy_proto, sequence_length=32, seed=1)
+    task.compile(keras.optimizers.SGD(0.0))
+    # Of unknown length, so that a step has to fail to find the end.
+    task.fit(batches_of(*PAIRS), verbose=0)
+    assert int(task.optimizer.iterations) == 2
+    expected = task.evaluate(PAIRS, batch_size=SIZE, verbose=0)
+    assert_close(task.evaluate(batches_of(*PAIRS), verbose=0), expected)

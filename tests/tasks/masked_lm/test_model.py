@@ -1,0 +1,220 @@
+"""The masked language model: its numbers, its training, and its answers."""
+
+import json
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+from keras_albert import AlbertClassifier, AlbertMaskedLM
+from tests.foreign_models import ragged_inputs, transformers_model
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
+
+
+@pytest.fixture(scope="module")
+def masked_lm(toy_proto):
+    """To read, not to change."""
+    return make_masked_lm(toy_proto)
+
+
+def with_positions(length=12):
+    inputs = ragged_inputs(length=length)
+    return inputs | {"mask_positions": np.array([[1, 5], [8, 3], [1, 0]], "int32")}
+
+
+def to_numpy(x):
+    return keras.ops.convert_to_numpy(x)
+
+
+class TestParity:
+    def test_with_transformers(self, tmp_path):
+        torch = pytest.importorskip("torch")
+        theirs = transformers_model("AlbertForMaskedLM")
+        theirs.save_pretrained(tmp_path)
+        ours = AlbertMaskedLM.from_preset(tmp_path, preprocessor=None)
+        inputs = with_positions()
+        with torch.no_grad():
+            expected = theirs(
+                input_ids=torch.from_numpy(inputs["token_ids"]).long(),
+                token_type_ids=torch.from_numpy(inputs["segment_ids"]).long(),
+                attention_mask=torch.from_numpy(inputs["padding_mask"]).long(),
+            ).logits.numpy()
+        rows = np.arange(3)[:, None]
+        np.testing.assert_allclose(
+            to_numpy(ours(inputs)), expected[rows, inputs["mask_positions"]], atol=2e-5
+        )
+        # Without positions the head scores all of them.
+        backbone_inputs = {k: v for k, v in inputs.items() if k != "mask_positions"}
+        encoded = ours.backbone(backbone_inputs)["sequence_output"]
+        np.testing.assert_allclose(
+            to_numpy(ours.masked_lm_head(encoded)), expected, atol=2e-5
+        )
+
+    def test_with_keras_hub(self, tmp_path):
+        from tests.foreign_models import keras_hub_model, random_weight
+
+        theirs = keras_hub.models.AlbertMaskedLM(keras_hub_model())
+        rng = np.random.default_rng(4)
+        for weight in theirs.masked_lm_head.weights:
+            weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
+        theirs.save_to_preset(tmp_path / "theirs")
+        ours = AlbertMaskedLM.from_preset(tmp_path / "theirs", preprocessor=None)
+        inputs = with_positions()
+        np.testing.assert_allclose(
+            to_numpy(ours(inputs)), to_numpy(theirs(inputs)), atol=2e-5
+        )
+
+
+class TestTraining:
+    def test_it_learns(self, toy_proto, toy):
+        masked_lm = make_masked_lm(toy_proto, seed=1)
+        masked_lm.compile(learning_rate=1e-2)
+        texts = ["the old town by the sea"] * 64
+        before = masked_lm.evaluate(texts, verbose=0, return_dict=True)
+        # One mask pattern for all evaluations.
+        assert masked_lm.evaluate(texts, verbose=0, return_dict=True) == before
+        history = masked_lm.fit(
+            texts, batch_size=16, epochs=12, validation_split=0.25, verbose=0
+        ).history
+        assert history["val_loss"][-1] < 0.5 * before["loss"]
+        # Of one text that is masked in one way.
+        assert history["val_accuracy"][-1] > 0.5
+        best = masked_lm.fill_mask("the old [MASK] by the sea")
+        assert len(best) == 5
+
+    def test_its_pooler_rests_and_another_task_may_train_it(self, masked_lm):
+        own = {v.path for v in masked_lm.trainable_variables}
+        assert not any(path.startswith("pooler") for path in own)
+        other = {v.path for v in masked_lm.non_trainable_variables}
+        assert {"pooler/kernel", "pooler/bias"} <= other
+        classifier = AlbertClassifier(masked_lm.backbone, num_classes=2)
+        assert any(v.path.startswith("pooler") for v in classifier.trainable_variables)
+
+    def test_seeds(self, toy_proto, toy):
+        texts = toy[0][:16]
+        weights = []
+        for seed in (1, 1, 2):
+            masked_lm = make_masked_lm(toy_proto, seed=seed)
+            masked_lm.fit(texts, batch_size=8, shuffle=False, verbose=0)
+            weights.append(to_numpy(masked_lm.masked_lm_head.output_bias.value))
+        np.testing.assert_allclose(weights[0], weights[1], atol=1e-6)
+        assert np.abs(weights[0] - weights[2]).max() > 1e-6
+
+    def test_the_loss_is_the_mean_over_masked_tokens(self, masked_lm, toy):
+        x, y, weights = masked_lm.preprocessor(toy[0][:8])
+        weights[4:] = 0
+        logits = to_numpy(masked_lm(x)).astype("float64")
+        chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        losses = -np.log(np.take_along_axis(chances, y[..., None], -1))[..., 0]
+        scores = masked_lm.evaluate(x, y, sample_weight=weights, verbose=0)
+        assert scores[0] == pytest.approx((losses * weights).sum() / weights.sum())
+
+    def test_an_example_of_weight_0_counts_for_nothing(self, toy_proto, toy):
+        masked_lm = make_masked_lm(toy_proto)
+        before = masked_lm.get_weights()
+        masked_lm.compile(keras.optimizers.SGD(1.0))
+        masked_lm.fit(toy[0][:8], sample_weight=[0.0] * 8, verbose=0)
+        for old, new in zip(before, masked_lm.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+
+    @pytest.mark.parametrize("rate", [0.0, 1.0])
+    def test_all_or_nothing_is_masked(self, toy_proto, toy, rate):
+        masked_lm = make_masked_lm(toy_proto, mask_selection_rate=rate)
+        before = masked_lm.get_weights()
+        masked_lm.compile(keras.optimizers.SGD(1.0))
+        history = masked_lm.fit(toy[0][:8], verbose=0).history
+        loss = masked_lm.evaluate(toy[0][:8], verbose=0, return_dict=True)["loss"]
+        assert (history["loss"][0] == loss == 0.0) == (rate == 0.0)
+        assert np.isfinite([history["loss"][0], loss]).all()
+        changed = list(map(np.array_equal, before, masked_lm.get_weights()))
+        assert all(changed) == (rate == 0.0)
+
+    def test_data_sets(self, toy_proto, toy):
+        masked_lm = make_masked_lm(toy_proto)
+
+        class Batches(keras.utils.PyDataset):
+            def __len__(self):
+                return 2
+
+            def __getitem__(self, index):
+                return toy[0][index * 4 : index * 4 + 4]
+
+        history = masked_lm.fit(Batches(), validation_data=Batches(), verbose=0).history
+        assert np.isfinite(history["val_loss"]).all()
+
+    def test_masked_tf_data(self, toy_proto, toy):
+        tf = pytest.importorskip("tensorflow")
+        masked_lm = make_masked_lm(toy_proto)
+        batch = masked_lm.preprocessor(toy[0][:8])
+        bare = AlbertMaskedLM(masked_lm.backbone)
+        dataset = tf.data.Dataset.from_tensor_slices(batch).batch(4)
+        history = bare.fit(dataset, validation_data=dataset, verbose=0).history
+        assert np.isfinite(history["val_loss"]).all()
+        texts = tf.data.Dataset.from_tensor_slices(toy[0][:8]).batch(4)
+        assert np.isfinite(masked_lm.evaluate(texts, verbose=0)).all()
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [
+            (["second"] * 4, "one argument"),
+            ([0, 1, 0, 1], "from the texts"),
+        ],
+    )
+    def test_targets_are_refused(self, masked_lm, toy, y, message):
+        with pytest.raises(ValueError, match=message):
+            masked_lm.evaluate(toy[0][:4], y)
+
+    def test_ids_are_checked(self, masked_lm, toy):
+        x, y, weights = masked_lm.preprocessor(toy[0][:4])
+        short = {k: v for k, v in x.items() if k != "mask_positions"}
+        with pytest.raises(TypeError, match="mask_positions"):
+            masked_lm.predict(short, verbose=0)
+        outside = x | {"mask_positions": x["mask_positions"] + 90}
+        with pytest.raises(ValueError, match="Row 0 of `mask_positions`"):
+            masked_lm.predict(outside, verbose=0)
+        with pytest.raises(ValueError, match="Row 0 of the targets"):
+            masked_lm.evaluate(x, y + 90, sample_weight=weights, verbose=0)
+        with pytest.raises(ValueError, match="integers"):
+            masked_lm.evaluate(x, y[:, 0], verbose=0)
+
+
+def test_scores_are_float32_in_half_precision(toy_proto):
+    masked_lm = make_masked_lm(toy_proto, dtype="mixed_bfloat16")
+    x = masked_lm.preprocessor.encode_for("prediction", ["a [MASK]"])[0]
+    (inputs,) = x.pack(np.array([0]), 16)
+    assert to_numpy(masked_lm(inputs)).dtype == "float32"
+    assert masked_lm.output.dtype == "float32"
+
+
+def test_predict_gives_one_row_a_mask(masked_lm):
+    texts = ["a [MASK]", "[MASK] [MASK] the [MASK]", "sea"]
+    assert masked_lm.predict(texts, verbose=0).shape == (3, 4, 40)
+    assert masked_lm.predict(["a [MASK]"], verbose=0).shape == (1, 1, 40)
+
+
+def test_loads_through_keras_hub_in_a_fresh_process(masked_lm, tmp_path, run_fresh):
+    masked_lm.save_to_preset(tmp_path / "preset")
+    program = (
+        "import json, sys, keras_albert, keras_hub\n"
+        "model = keras_hub.models.MaskedLM.from_preset(sys.argv[1])\n"
+        "assert type(model) is keras_albert.AlbertMaskedLM\n"
+        "print(json.dumps(model.fill_mask('the [MASK] town')))"
+    )
+    printed = json.loads(run_fresh(program, tmp_path / "preset").splitlines()[-1])
+    for answer, other in zip(
+        printed, masked_lm.fill_mask("the [MASK] town"), strict=True
+    ):
+        assert answer["token"] == other["token"]
+        assert answer["score"] == pytest.approx(other["score"], abs=1e-5)
+
+
+# Keras transposes a vector of scales there.
+@pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
+def test_quantized(toy_proto):
+    masked_lm = make_masked_lm(toy_proto)
+    text = "the old [MASK] in town"
+    before = {a["token"]: a["score"] for a in masked_lm.fill_mask(text, top_k=40)}
+    masked_lm.quantize("int8")
+    after = masked_lm.fill_mask(text, top_k=40)
+    assert all(abs(before[a["token"]] - a["score"]) < 0.02 for a in after)

@@ -1,0 +1,232 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone, AlbertTextEmbedder
+from tests.foreign_models import (
+    ragged_inputs,
+    random_weight,
+    run_transformers,
+    save_transformers,
+)
+from tests.tasks.small_models import small_embedder, toy_pairs
+
+TEXTS = ["the old hill", "rain", "bread and lamps by the sea in the town", ""]
+
+
+@pytest.fixture(scope="module")
+def embedder(toy_proto):
+    """One whose weights are far from the initial ones: vectors differ."""
+    model = small_embedder(toy_proto)
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
+    return model
+
+
+def cosines(vectors):
+    vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors[:, 0] * vectors[:, 1]).sum(-1)
+
+
+class TestEmbed:
+    def test_many_texts_in_their_order(self, embedder):
+        vectors = embedder.embed(TEXTS)
+        assert vectors.shape == (4, 32)
+        assert vectors.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1, atol=1e-5)
+        backwards = embedder.embed(TEXTS[::-1], batch_size=3)
+        np.testing.assert_allclose(backwards[::-1], vectors, atol=1e-5)
+        np.testing.assert_allclose(embedder.encode_text(TEXTS), vectors, atol=1e-5)
+
+    def test_one_text_and_none(self, embedder):
+        vector = embedder.embed(TEXTS[2])
+        assert vector.shape == (32,)
+        np.testing.assert_allclose(vector, embedder.embed(TEXTS)[2], atol=1e-5)
+        assert embedder.embed([]).shape == (0, 32)
+
+    def test_pairs_have_an_axis_more(self, embedder):
+        pairs = embedder.embed((TEXTS[:3], TEXTS[1:]))
+        assert pairs.shape == (3, 2, 32)
+        vectors = embedder.embed(TEXTS)
+        np.testing.assert_allclose(pairs[:, 0], vectors[:3], atol=1e-5)
+        np.testing.assert_allclose(pairs[:, 1], vectors[1:], atol=1e-5)
+        assert embedder.embed(("rain", "bread")).shape == (2, 32)
+
+    def test_says_what_is_wrong(self, embedder, toy_proto):
+        with pytest.raises(ValueError, match="row 1 of texts is None"):
+            embedder.embed(["a", None])
+        with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
+            small_embedder(toy_proto, preprocessor=None).embed("a")
+
+
+@pytest.mark.parametrize("pooling_mode", ["mean", "cls", "max"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_pooling_is_that_of_torch(tmp_path, pooling_mode, normalize):
+    import torch
+
+    inputs = ragged_inputs()
+    theirs = save_transformers(tmp_path, num_layers=2)
+    states = torch.from_numpy(run_transformers(theirs, inputs)["sequence_output"])
+    mask = torch.from_numpy(inputs["padding_mask"]).bool()[..., None]
+    expected = {
+        "mean": (states * mask).sum(1) / mask.sum(1),
+        "cls": states[:, 0],
+        "max": states.masked_fill(~mask, -torch.inf).amax(1),
+    }[pooling_mode]
+    if normalize:
+        expected = torch.nn.functional.normalize(expected)
+    embedder = AlbertTextEmbedder(
+        AlbertBackbone.from_preset(tmp_path, unroll=True),
+        pooling_mode=pooling_mode,
+        normalize=normalize,
+    )
+    outputs = embedder.predict(inputs, verbose=0)
+    np.testing.assert_allclose(outputs, expected.numpy(), rtol=0, atol=2e-5)
+
+
+class TestCosine:
+    def test_learns_similarities(self, toy_proto):
+        x, y = toy_pairs(64)
+        embedder = small_embedder(toy_proto)
+        embedder.compile(learning_rate=4e-3)
+        embedder.fit(x, y, batch_size=16, epochs=6, verbose=0)
+        scores = embedder.evaluate(x, y, verbose=0, return_dict=True)
+        assert sorted(scores) == ["loss", "rmse"]
+        assert scores["rmse"] < 0.3  # 0.5 would be the mean of both
+        similarity = cosines(embedder.embed(x))
+        expected = np.mean((similarity - y) ** 2)
+        assert scores["loss"] == pytest.approx(expected, abs=1e-4)
+
+    def test_weights_count(self, embedder):
+        x, y = toy_pairs(4)
+        weights = [1.0, 0.0, 2.0, 0.0]
+        loss, *_ = embedder.evaluate(x, y, sample_weight=weights, verbose=0)
+        errors = (cosines(embedder.embed(x)) - y) ** 2
+        assert loss == pytest.approx(np.sum(errors * weights) / 4, abs=1e-4)
+
+    def test_the_pooler_is_left_alone(self, toy_proto):
+        embedder = small_embedder(toy_proto)
+        before = embedder.backbone.pooler.get_weights()
+        embedder.fit(*toy_pairs(8), verbose=0)
+        for old, new in zip(
+            before, embedder.backbone.pooler.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(old, new)
+
+    @pytest.mark.parametrize(
+        ("x", "y", "message"),
+        [
+            ((["a", "b"], ["c", "d"]), [0.5, 5.0], "Row 1 has the similarity 5.0, and"),
+            ((["a", "b"], ["c", "d"]), [0.5, "x"], "Row 1 has the target 'x'"),
+            (["a", "b"], [0.5, 0.5], "A similarity is that of two texts"),
+            ((["a", "b"], ["c", "d"]), None, "A loss needs targets"),
+        ],
+    )
+    def test_says_what_is_wrong(self, embedder, x, y, message):
+        for method in (embedder.fit, embedder.evaluate):
+            with pytest.raises(ValueError, match=message):
+                method(x, y)
+
+
+class TestContrastive:
+    def make(self, proto, **kwargs):
+        return small_embedder(proto, objective="contrastive", **kwargs)
+
+    def test_learns_to_find_the_second_text(self, toy_proto):
+        words = ["rain", "bread", "lamps", "storm", "hill", "sea", "town", "river"]
+        x = ([f"the {word}" for word in words], [f"{word} of old" for word in words])
+        embedder = self.make(toy_proto)
+        embedder.compile(learning_rate=4e-3)
+        before = embedder.evaluate(x, verbose=0, return_dict=True)
+        embedder.fit(x, validation_data=x, batch_size=8, epochs=24, verbose=0)
+        history = embedder.fit(x, validation_split=0.5, verbose=0).history
+        assert np.isfinite(history["val_loss"]).all()
+        after = embedder.evaluate(x, verbose=0, return_dict=True)
+        assert sorted(after) == ["accuracy", "loss"]
+        assert after["loss"] < before["loss"] / 2
+        assert after["accuracy"] > 0.9
+
+    def test_the_loss_is_cross_entropy_over_the_batch(self, toy_proto, embedder):
+        model = self.make(toy_proto, temperature=0.2)
+        model.set_weights(embedder.get_weights())
+        x = (["rain", "bread", "lamps"], ["storm", "the hill", "sea"])
+        vectors = model.embed(x)
+        scores = vectors[:, 0] @ vectors[:, 1].T / 0.2
+        expected = np.log(np.exp(scores).sum(1)) - np.diag(scores)
+        loss, accuracy = model.evaluate(x, verbose=0)
+        assert loss == pytest.approx(expected.mean(), abs=1e-4)
+        hits = scores.argmax(1) == np.arange(3)
+        assert accuracy == pytest.approx(hits.mean(), abs=1e-6)
+
+    def test_what_pairs_share_is_no_negative(self, toy_proto, embedder):
+        model = self.make(toy_proto)
+        model.set_weights(embedder.get_weights())
+        alone = model.evaluate((["rain"], ["storm"]), verbose=0)
+        assert alone[0] == pytest.approx(0, abs=1e-6)
+        same = (["rain", "rain", "bread"], ["storm", "sea", "sea"])
+        vectors = model.embed(same)
+        scores = vectors[:, 0] @ vectors[:, 1].T / 0.05
+        shared = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], bool)
+        scores[shared] = -np.inf
+        expected = np.log(np.exp(scores).sum(1)) - np.diag(scores)
+        loss, _ = model.evaluate(same, verbose=0)
+        assert loss == pytest.approx(expected.mean(), abs=1e-3)
+
+    def test_says_what_is_wrong(self, toy_proto):
+        model = self.make(toy_proto)
+        with pytest.raises(ValueError, match="takes pairs without similarities"):
+            model.fit((["a"], ["b"]), [1.0])
+        with pytest.raises(ValueError, match=r"learns from pairs of texts\. Pass them"):
+            model.fit(["a", "b"], verbose=0)
+        ids = model.preprocessor((["a", "b"], ["c", "d"]))
+        triples = {
+            name: np.concatenate([array, array[:, :1]], axis=1)
+            for name, array in ids.items()
+        }
+        with pytest.raises(ValueError, match=r"Received vectors of shape .*3, 32"):
+            model.evaluate(triples, verbose=0)
+        for arguments, message in (
+            ({"objective": "triplet"}, "Received: objective='triplet'"),
+            ({"temperature": 0.0}, "Received: temperature=0.0"),
+            ({"pooling_mode": "sum"}, "Received: 'sum'"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                small_embedder(toy_proto, **arguments)
+
+
+def test_keras_hub_finds_the_class(embedder, tmp_path):
+    import keras_hub
+
+    embedder.save_to_preset(tmp_path / "preset")
+    loaded = keras_hub.models.TextEmbedder.from_preset(str(tmp_path / "preset"))
+    assert type(loaded) is AlbertTextEmbedder
+    np.testing.assert_allclose(loaded.embed(TEXTS), embedder.embed(TEXTS), atol=1e-5)
+
+
+def test_other_losses_see_the_cosine(toy_proto):
+    x, y = toy_pairs(8)
+    embedder = small_embedder(toy_proto)
+    embedder.compile(loss=keras.losses.MeanAbsoluteError())
+    loss, _ = embedder.evaluate(x, y, verbose=0)
+    expected = np.abs(cosines(embedder.embed(x)) - y).mean()
+    assert loss == pytest.approx(expected, abs=1e-4)
+
+
+def test_texts_and_pairs_take_turns_in_any_form(toy_proto):
+    tf = pytest.importorskip("tensorflow")
+    x, _ = toy_pairs(8)
+    embedder = small_embedder(toy_proto)
+    expected = embedder.embed(x)
+    batches = tf.data.Dataset.from_tensor_slices(x).batch(4)
+    # TensorFlow would trace one program for both, of tensors of any rank.
+    for pairs in (batches, embedder.preprocessor(x)):
+        np.testing.assert_allclose(
+            embedder.predict(pairs, verbose=0), expected, atol=1e-5
+        )
+        np.testing.assert_allclose(embedder.embed(x[0]), expected[:, 0], atol=1e-5)
+    for one in (x, embedder.preprocessor(x)):
+        np.testing.assert_allclose(embedder.predict_on_batch(one), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        embedder.predict_on_batch(x[0]), expected[:, 0], atol=1e-5
+    )

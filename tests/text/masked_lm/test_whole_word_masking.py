@@ -1,0 +1,228 @@
+"""What is masked, how much of it, and by what."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_albert import AlbertTokenizer
+from keras_albert.text.masked_lm.whole_word_masking import (
+    MaskingRates,
+    WholeWordMasking,
+)
+
+CLS, SEP, PAD, MASK = 2, 3, 0, 4
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_proto):
+    return AlbertTokenizer(tiny_proto)
+
+
+@pytest.fixture(scope="module")
+def masking(tokenizer):
+    return WholeWordMasking(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def rows(tokenizer):
+    """Full rows of 128 random tokens, words of one to three pieces."""
+    pieces = [tokenizer.id_to_token(i) for i in range(tokenizer.vocabulary_size())]
+    opening = [
+        i for i, piece in enumerate(pieces) if piece[0] == "▁" and len(piece) > 2
+    ]
+    inner = [i for i, piece in enumerate(pieces) if piece.isalpha()]
+    rng = np.random.default_rng(0)
+    sizes = rng.choice([1, 2, 3], 300_000, p=[0.7, 0.2, 0.1])
+    ids = rng.choice(inner, sizes.sum())
+    ids[np.cumsum(sizes) - sizes] = rng.choice(opening, len(sizes))
+    body = ids[: len(ids) // 126 * 126].reshape(-1, 126)
+    return np.pad(
+        np.pad(body, ((0, 0), (1, 0)), constant_values=CLS),
+        ((0, 0), (0, 1)),
+        constant_values=SEP,
+    ).astype(np.int32)
+
+
+@pytest.fixture(scope="module")
+def masked(masking, rows):
+    return masking(rows, np.random.default_rng(1))
+
+
+def masked_words(masking, token_ids, masked):
+    """Number the words; tell which of the tokens, and which words, are masked."""
+    hit = np.zeros(token_ids.shape, bool)
+    row, slot = np.nonzero(masked.weights)
+    hit[row, masked.positions[row, slot]] = True
+    return masking.word_starts(token_ids), hit
+
+
+def test_the_labels_are_what_stood_there(masked, rows):
+    row, slot = np.nonzero(masked.weights)
+    places = masked.positions[row, slot]
+    np.testing.assert_array_equal(masked.labels[row, slot], rows[row, places])
+    untouched = masked.token_ids.copy()
+    untouched[row, places] = rows[row, places]
+    np.testing.assert_array_equal(untouched, rows)
+    empty = masked.weights == 0
+    assert not masked.positions[empty].any()
+    assert not masked.labels[empty].any()
+
+
+def test_the_rate_is_that_of_the_real_tokens(masked, rows):
+    rate = masked.weights.sum() / (rows > MASK).sum()
+    assert abs(rate - 0.15) < 0.001
+    # In every row, not on average alone: 126 tokens give 18.9.
+    assert masked.weights.sum(axis=1).min() >= 13
+    assert masked.weights.sum(axis=1).max() <= masked.positions.shape[1]
+
+
+def test_80_10_10(masked, rows, tokenizer):
+    row, slot = np.nonzero(masked.weights)
+    now = masked.token_ids[row, masked.positions[row, slot]]
+    before = masked.labels[row, slot]
+    assert abs((now == MASK).mean() - 0.8) < 0.005
+    # One in so many random draws gives the same token again.
+    again = 0.1 / tokenizer.vocabulary_size()
+    assert abs((now == before).mean() - 0.1 - again) < 0.005
+    others = now[(now != MASK) & (now != before)]
+    assert abs(len(others) / len(now) - 0.1 + again) < 0.005
+    # All of the vocabulary is drawn, and nothing special.
+    np.testing.assert_array_equal(
+        np.unique(others), np.arange(5, tokenizer.vocabulary_size())
+    )
+
+
+def test_every_token_is_as_likely(masking, masked, rows):
+    _, hit = masked_words(masking, rows, masked)
+    assert np.abs(hit[:, 1:-1].mean(axis=0) - 0.15).max() < 0.03
+    assert not hit[:, [0, -1]].any()
+    # Long words as often as short ones.
+    starts = masking.word_starts(rows)
+    begins = np.flatnonzero(starts.reshape(-1))
+    sizes = np.add.reduceat((rows > MASK).reshape(-1).astype(int), begins)
+    chosen = hit.reshape(-1)[begins]
+    for size in (1, 2, 3):
+        assert abs(chosen[sizes == size].mean() - 0.15) < 0.008
+
+
+def test_ngrams_are_drawn_in_proportion_to_1_over_n(tokenizer, rows):
+    # So few that runs seldom touch, in rows so long that no end matters.
+    masking = WholeWordMasking(tokenizer, MaskingRates(selection=0.02))
+    rows = rows[: len(rows) // 16 * 16, 1:-1].reshape(-1, 16 * 126)
+    masked = masking(rows, np.random.default_rng(2))
+    starts, hit = masked_words(masking, rows, masked)
+    words = hit[starts]
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], words, [0]])))
+    lengths = edges[1::2] - edges[::2]
+    shares = np.array([(lengths == n).mean() for n in (1, 2, 3)])
+    np.testing.assert_allclose(shares, np.array([6, 3, 2]) / 11, atol=0.015)
+
+
+def test_single_words(tokenizer, rows):
+    masking = WholeWordMasking(tokenizer, MaskingRates(selection=0.02, max_ngram=1))
+    masked = masking(rows, np.random.default_rng(2))
+    starts, hit = masked_words(masking, rows, masked)
+    words = hit[starts]
+    touching = (words[1:] & words[:-1]).sum() / words.sum()
+    assert touching < 0.04
+
+
+def test_seeds(masking, rows):
+    first, same, other = (
+        masking(rows[:8], np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    for a, b in zip(first, same, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (first.positions != other.positions).any()
+
+
+texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    rows=texts,
+    seed=st.integers(0, 10),
+    rate=st.floats(0.01, 1.0),
+    ngram=st.integers(1, 4),
+    slots=st.none() | st.integers(1, 5),
+    pairs=st.booleans(),
+)
+def test_whatever_the_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
+    rates = MaskingRates(selection=rate, max_ngram=ngram, max_selected=slots)
+    masking = WholeWordMasking(tokenizer, rates)
+    packed = [
+        [CLS, *row, SEP, *(row[::-1] if pairs else ()), *([SEP] if pairs else ())]
+        for row in rows
+    ]
+    width = max(map(len, packed)) + 1
+    token_ids = np.array([row + [PAD] * (width - len(row)) for row in packed], np.int32)
+    masked = masking(token_ids, np.random.default_rng(seed))
+    starts, hit = masked_words(masking, token_ids, masked)
+    inside = masking.word_starts.in_words(token_ids)
+    assert masked.positions.shape == (len(rows), rates.slots(width))
+    # Rising, each once, none special, and nothing else changed.
+    for positions, weights in zip(masked.positions, masked.weights, strict=True):
+        used = positions[weights > 0]
+        assert (np.diff(used) > 0).all()
+        assert (weights[: len(used)] == 1).all()
+    assert not hit[~inside].any()
+    np.testing.assert_array_equal(masked.token_ids[~hit], token_ids[~hit])
+    assert not np.isin(masked.token_ids[hit], [PAD, 1, CLS, SEP]).any()
+    # Words are masked as a whole.
+    word = np.cumsum(starts.reshape(-1)) * inside.reshape(-1)
+    for number in np.unique(word[word > 0]):
+        assert len(set(hit.reshape(-1)[word == number].tolist())) == 1
+    # A row in which some word fits gives at least one.
+    if slots is None:
+        room = [rates.slots(length) for length in map(len, packed)]
+        short = inside.any(axis=1) & (inside.sum(axis=1) <= room)
+        assert hit[short].any(axis=1).all()
+
+
+def test_all_or_nothing(tokenizer, rows):
+    rows = rows[:64]
+    everything = WholeWordMasking(tokenizer, MaskingRates(selection=1.0))
+    masked = everything(rows, np.random.default_rng(0))
+    assert masked.positions.shape == rows.shape
+    np.testing.assert_array_equal(masked.weights.sum(axis=1), (rows > MASK).sum(axis=1))
+    few = WholeWordMasking(tokenizer, MaskingRates(selection=1.0, max_selected=4))
+    masked = few(rows, np.random.default_rng(0))
+    assert masked.positions.shape == (64, 4)
+    assert masked.weights.any(axis=1).all()
+    nothing = WholeWordMasking(tokenizer, MaskingRates(selection=0.0, max_selected=4))
+    masked = nothing(rows, np.random.default_rng(0))
+    np.testing.assert_array_equal(masked.token_ids, rows)
+    for array in (masked.positions, masked.labels, masked.weights):
+        assert array.shape == (64, 4)
+        assert not array.any()
+
+
+def test_nothing_to_mask(masking):
+    masked = masking(np.array([[CLS, SEP, PAD]], np.int32), np.random.default_rng(0))
+    assert not masked.weights.any()
+    assert masked.token_ids.tolist() == [[CLS, SEP, PAD]]
+    empty = masking(np.zeros((0, 8), np.int32), np.random.default_rng(0))
+    assert empty.positions.shape == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("rates", "named"),
+    [
+        ({"selection": -0.1}, "mask_selection_rate"),
+        ({"selection": 1.5}, "mask_selection_rate"),
+        ({"selection": float("nan")}, "mask_selection_rate"),
+        ({"mask_token": 0.95}, "together at most 1"),
+        ({"random_token": -0.1}, "random_token_rate"),
+        ({"max_ngram": 0}, "max_ngram"),
+        ({"max_selected": 0}, "mask_selection_length"),
+    ],
+)
+def test_wrong_rates(rates, named):
+    with pytest.raises(ValueError, match=named):
+        MaskingRates(**rates)
+
+
+def test_rates_that_sum_to_one_but_for_rounding():
+    assert MaskingRates(mask_token=0.7 + 0.2, random_token=0.1).slots(100) == 18

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+
+from keras_albert import AlbertMultipleChoicePreprocessor, AlbertTokenizer
+from tests.text.multiple_choice.test_examples import CLS, SEP
+
+CONTEXT = "the town by the sea"
+CHOICES = ["bread", "a hill", "rain"]
+
+
+@pytest.fixture(scope="module")
+def preprocessor(tiny_proto):
+    return AlbertMultipleChoicePreprocessor(
+        AlbertTokenizer(tiny_proto), max_sequence_length=64
+    )
+
+
+def texts_of(preprocessor, packed):
+    """The two texts of each row."""
+    rows = []
+    for ids in packed["token_ids"].reshape(-1, packed["token_ids"].shape[-1]):
+        ends = np.flatnonzero(ids == SEP)
+        if not len(ends):
+            rows.append(None)
+            continue
+        assert ids[0] == CLS
+        parts = (ids[1 : ends[0]], ids[ends[0] + 1 : ends[1]])
+        rows.append(tuple(preprocessor.tokenizer.detokenize(part) for part in parts))
+    return rows
+
+
+def test_a_choice_fills_the_blank_or_follows_the_question(preprocessor):
+    blank = preprocessor((CONTEXT, "we can  _  and _.", CHOICES))
+    assert blank["token_ids"].shape[0] == 3
+    assert texts_of(preprocessor, blank) == [
+        (CONTEXT, f"we can {choice} and {choice}.") for choice in CHOICES
+    ]
+    follows = preprocessor((CONTEXT, "what is in it?", CHOICES))
+    assert texts_of(preprocessor, follows) == [
+        (CONTEXT, f"what is in it? {choice}") for choice in CHOICES
+    ]
+
+
+def test_without_a_context_the_question_stands_in_its_place(preprocessor):
+    packed = preprocessor((["what is _ it?"], [CHOICES]))
+    expected = preprocessor.tokenizer.detokenize(
+        preprocessor.tokenizer("what is _ it?")
+    )
+    assert texts_of(preprocessor, packed) == [(expected, text) for text in CHOICES]
+
+
+def test_missing_choices_are_padding(preprocessor):
+    x = ([CONTEXT, "rain"], ["who?", "what _?"], [CHOICES, CHOICES[:1]])
+    packed, answers = preprocessor(x, ["C", 0])
+    assert answers.tolist() == [2, 0]
+    texts = texts_of(preprocessor, packed)
+    assert texts[3:] == [("rain", "what bread?"), None, None]
+    weighed = preprocessor(x, [2, 0], np.ones(2))
+    assert len(weighed) == 3
+
+
+def test_long_questions_lose_their_beginning_and_contexts_their_end(preprocessor):
+    short = AlbertMultipleChoicePreprocessor(
+        preprocessor.tokenizer, sequence_length=16, max_qa_length=6
+    )
+    packed = short(("the town " * 20, "rain " * 20, ["bread"]))
+    ids = packed["token_ids"][0]
+    assert packed["token_ids"].shape == (1, 16)
+    assert packed["padding_mask"].all()
+    assert (packed["segment_ids"] == 1).sum() == 7  # and `[SEP]`
+    tail = preprocessor.tokenizer("rain " * 20 + "bread")[-6:]
+    np.testing.assert_array_equal(ids[9:15], tail)
+    head = preprocessor.tokenizer("the town " * 20)[:7]
+    np.testing.assert_array_equal(ids[1:8], head)
+
+
+def test_one_question_with_its_answer(preprocessor):
+    packed, answer = preprocessor(
+        {"context": CONTEXT, "question": "who?", "choices": CHOICES}, "B"
+    )
+    assert packed["token_ids"].shape[0] == 3
+    assert int(answer) == 1
+    with pytest.raises(ValueError, match=r"Row 0 has the answer 3 \(D\), and its"):
+        preprocessor((CONTEXT, "who?", CHOICES), "D")
+
+
+def test_elements_of_data_sets(preprocessor):
+    columns = ([CONTEXT], ["who?"], [CHOICES])
+    rows = [(CONTEXT, "who?", CHOICES)]
+    dicts = [{"question": "who?", "choices": CHOICES}]
+    for x in (columns, columns[1:]):
+        assert preprocessor.split_element(x) == (x, None, None)
+    for x in (columns, rows, dicts, dicts[0]):
+        assert preprocessor.split_element((x, ["A"])) == (x, ["A"], None)
+        assert preprocessor.split_element((x,)) == (x, None, None)
+
+
+def test_preset_and_arguments(preprocessor, tmp_path):
+    from keras_albert import AlbertBackbone
+
+    original = AlbertMultipleChoicePreprocessor(
+        preprocessor.tokenizer,
+        max_sequence_length=40,
+        length_buckets=(10, 20),
+        max_qa_length=9,
+    )
+    AlbertBackbone(130, 1, 2, 4, 8, 16).save_to_preset(tmp_path / "preset")
+    original.save_to_preset(tmp_path / "preset")
+    copy = AlbertMultipleChoicePreprocessor.from_preset(tmp_path / "preset")
+    assert copy.get_config() == original.get_config()
+    assert copy.max_qa_length == 9
+    with pytest.raises(ValueError, match="Received: max_qa_length=0"):
+        AlbertMultipleChoicePreprocessor(preprocessor.tokenizer, max_qa_length=0)

@@ -1,0 +1,94 @@
+from itertools import pairwise
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_albert.text.packing import length_buckets
+from keras_albert.text.packing.length_buckets import (
+    bucket_length,
+    default_length_buckets,
+    plan_batches,
+)
+
+lengths_of_texts = st.lists(st.integers(1, 600), max_size=300).map(np.array)
+
+
+@given(st.integers(1, 5000))
+def test_default_buckets_rise_and_end_in_the_longest(longest):
+    buckets = default_length_buckets(longest)
+    assert buckets[-1] == longest
+    assert all(a < b for a, b in pairwise(buckets))
+    if keras.backend.backend() == "jax":
+        # A row is padded to at most one and a half times its length.
+        assert all(b <= 1.5 * a for a, b in pairwise(buckets))
+    else:
+        assert all(b - a <= 8 for a, b in pairwise(buckets))
+
+
+@pytest.mark.parametrize("is_on_cpu", [True, False])
+def test_default_buckets_of_albert(is_on_cpu, monkeypatch):
+    monkeypatch.setattr(length_buckets, "_is_on_cpu", lambda: is_on_cpu)
+    expected = tuple(range(1, 513)) if is_on_cpu else tuple(range(8, 513, 8))
+    if keras.backend.backend() == "jax":
+        expected = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+    assert default_length_buckets(512) == expected
+
+
+@given(st.data(), st.integers(1, 600))
+def test_bucket_is_the_smallest_that_fits(data, longest):
+    buckets = default_length_buckets(longest)
+    length = data.draw(st.integers(1, longest))
+    assert bucket_length(length, buckets) == min(b for b in buckets if b >= length)
+
+
+@given(lengths_of_texts, st.integers(1, 40), st.none() | st.integers(0, 9))
+def test_a_plan_holds_each_example_once(lengths, batch_size, seed):
+    generator = None if seed is None else np.random.default_rng(seed)
+    plan = plan_batches(lengths, batch_size, generator)
+    held = [int(index) for batch in plan for index in batch]
+    assert sorted(held) == list(range(len(lengths)))
+    assert all(1 <= len(batch) <= batch_size for batch in plan)
+    assert sum(len(batch) < batch_size for batch in plan) <= 1
+
+
+@given(lengths_of_texts, st.integers(1, 40))
+def test_without_a_generator_the_longest_come_first(lengths, batch_size):
+    plan = plan_batches(lengths, batch_size)
+    in_order = [int(lengths[index]) for batch in plan for index in batch]
+    assert in_order == sorted(in_order, reverse=True)
+
+
+def test_with_a_generator_a_plan_is_random_and_reproducible():
+    lengths = np.random.default_rng(0).integers(5, 60, 500)
+    first, again, other = (
+        plan_batches(lengths, 8, np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    assert [b.tolist() for b in first] == [b.tolist() for b in again]
+    assert [b.tolist() for b in first] != [b.tolist() for b in other]
+    # The order of lengths is shuffled too: training does not see the longest first.
+    longest = [lengths[batch].max() for batch in first]
+    assert longest != sorted(longest, reverse=True)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_little_of_a_batch_is_padding(seed):
+    # Lengths as real sentences have them: skewed, up to 512 tokens.
+    random = np.random.default_rng(3)
+    lengths = np.clip(random.lognormal(2.7, 0.6, 4000).astype(int), 3, 512)
+    generator = None if seed is None else np.random.default_rng(seed)
+    buckets = default_length_buckets(512)
+
+    def padded(plan):
+        return sum(
+            len(batch) * bucket_length(int(lengths[batch].max()), buckets)
+            for batch in plan
+        )
+
+    sorted_plan = plan_batches(lengths, 32, generator)
+    unsorted = np.split(random.permutation(4000), range(32, 4000, 32))
+    real = lengths.sum()
+    assert padded(sorted_plan) < 1.35 * real
+    assert padded(unsorted) > 2.2 * real

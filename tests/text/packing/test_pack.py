@@ -1,0 +1,132 @@
+import keras_hub
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_albert.text.packing.pack import EncodedTexts, SpecialIds, truncated_lengths
+from keras_albert.text.tokenizer.token_rows import TokenRows
+
+CLS, SEP, PAD = 2, 3, 0
+SPECIAL = SpecialIds(cls=CLS, sep=SEP, pad=PAD)
+
+ids = st.lists(st.integers(5, 99), max_size=14)
+single_rows = st.lists(st.tuples(ids), min_size=1, max_size=5)
+pair_rows = st.lists(st.tuples(ids, ids), min_size=1, max_size=5)
+batches = single_rows | pair_rows
+truncations = st.sampled_from(["round_robin", "waterfall"])
+
+
+def truncate_slowly(row, budget, truncate):
+    """Deal out the room one token at a time, as one would by hand."""
+    taken = [0] * len(row)
+    if truncate == "waterfall":
+        for segment, tokens in enumerate(row):
+            while sum(taken) < budget and taken[segment] < len(tokens):
+                taken[segment] += 1
+    else:
+        turn = 0
+        while sum(taken) < budget and sum(taken) < sum(map(len, row)):
+            segment = turn % len(row)
+            taken[segment] += taken[segment] < len(row[segment])
+            turn += 1
+    return [tokens[:count] for tokens, count in zip(row, taken, strict=True)]
+
+
+def pack_slowly(row, max_length, width, truncate):
+    budget = max_length - len(row) - 1
+    tokens, segments = [CLS], [0]
+    for number, segment in enumerate(truncate_slowly(row, budget, truncate)):
+        tokens += [*segment, SEP]
+        segments += [number] * (len(segment) + 1)
+    padding = width - len(tokens)
+    return (
+        tokens + [PAD] * padding,
+        segments + [0] * padding,
+        [1] * len(tokens) + [0] * padding,
+    )
+
+
+def encode(rows, max_length, truncate):
+    columns = tuple(TokenRows.from_lists(column) for column in zip(*rows, strict=True))
+    return EncodedTexts(columns, SPECIAL, max_length, truncate)
+
+
+@given(batches, st.integers(5, 24), st.integers(0, 4), truncations)
+def test_packs_as_one_would_by_hand(rows, max_length, extra, truncate):
+    encoded = encode(rows, max_length, truncate)
+    width = int(encoded.lengths.max()) + extra
+    order = np.arange(len(rows))[::-1]
+    packed = encoded.pack(order, width)
+    assert len(encoded) == len(rows)
+    for name, position in (("token_ids", 0), ("segment_ids", 1), ("padding_mask", 2)):
+        expected = [pack_slowly(rows[i], max_length, width, truncate) for i in order]
+        assert packed[name].tolist() == [row[position] for row in expected]
+        assert packed[name].dtype == np.int32
+
+
+@given(batches, st.integers(5, 24), truncations)
+def test_no_special_token_is_ever_lost(rows, max_length, truncate):
+    encoded = encode(rows, max_length, truncate)
+    packed = encoded.pack(np.arange(len(rows)), max_length)
+    texts = len(rows[0])
+    assert encoded.num_specials == texts + 1
+    for row, length in enumerate(encoded.lengths.tolist()):
+        tokens = packed["token_ids"][row]
+        assert texts + 1 <= length <= max_length
+        assert packed["padding_mask"][row].sum() == length
+        assert np.flatnonzero(tokens == CLS).tolist() == [0]
+        separators = np.flatnonzero(tokens == SEP).tolist()
+        assert len(separators) == texts
+        assert separators[-1] == length - 1
+        assert (tokens[length:] == PAD).all()
+        # The second segment runs from behind the first [SEP] to the last one.
+        second = np.flatnonzero(packed["segment_ids"][row])
+        expected = range(separators[0] + 1, length) if texts == 2 else ()
+        assert second.tolist() == list(expected)
+        # Room is left unused only if there is nothing to fill it with.
+        assert length == min(max_length, sum(map(len, rows[row])) + texts + 1)
+
+
+@settings(max_examples=40)
+@given(batches, st.integers(5, 20), truncations)
+def test_packs_as_keras_hub_does(rows, max_length, truncate):
+    packer = keras_hub.layers.MultiSegmentPacker(
+        sequence_length=max_length,
+        start_value=CLS,
+        end_value=SEP,
+        pad_value=PAD,
+        truncate=truncate,
+    )
+    token_ids, segment_ids = packer(tuple(list(c) for c in zip(*rows, strict=True)))
+    packed = encode(rows, max_length, truncate).pack(np.arange(len(rows)), max_length)
+    np.testing.assert_array_equal(packed["token_ids"], token_ids)
+    np.testing.assert_array_equal(packed["segment_ids"], segment_ids)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(2, 40))
+def test_truncation_never_takes_more_than_there_is(first, second, budget):
+    columns = (np.array([first]), np.array([second]))
+    for truncate in ("round_robin", "waterfall"):
+        kept = [int(k[0]) for k in truncated_lengths(columns, budget, truncate)]
+        assert 0 <= kept[0] <= first
+        assert 0 <= kept[1] <= second
+        assert sum(kept) == min(first + second, budget)
+
+
+def test_rows_may_be_picked_twice_or_not_at_all():
+    encoded = encode([([5],), ([6, 7],), ([8],)], 8, "round_robin")
+    packed = encoded.pack(np.array([1, 1, 0]), 5)
+    assert packed["token_ids"].tolist() == [
+        [2, 6, 7, 3, 0],
+        [2, 6, 7, 3, 0],
+        [2, 5, 3, 0, 0],
+    ]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_no_rows_pack_to_no_rows(columns):
+    empty = (TokenRows.from_lists([]),) * columns
+    encoded = EncodedTexts(empty, SPECIAL, 8)
+    assert encoded.pack(np.arange(0), 4)["token_ids"].shape == (0, 4)
+    assert encoded.lengths.tolist() == []

@@ -1,0 +1,232 @@
+import keras
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_albert import AlbertQuestionAnswererPreprocessor, AlbertTokenizer
+from keras_albert.text.question_answering.context_tokens import ContextTokens
+
+CLS, SEP = 2, 3
+CONTEXT = "In 2011, the old café on the corner opened again, and it was full by noon."
+QUESTION = "What was full?"
+
+# Any text that UTF-8 can encode, and texts that our vocabulary knows well.
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
+words = st.lists(
+    st.sampled_from(["The old café", "£12", "naïve", "½", "ﬁne", "e\u0301t", "."]),
+    min_size=1,
+    max_size=60,
+).map(" ".join)
+property_based = settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_proto):
+    return AlbertTokenizer(tiny_proto)
+
+
+@pytest.fixture
+def make(tokenizer):
+    def make(max_sequence_length=24, **kwargs):
+        return AlbertQuestionAnswererPreprocessor(
+            tokenizer, max_sequence_length=max_sequence_length, **kwargs
+        )
+
+    return make
+
+
+class TestOffsets:
+    @property_based
+    @given(text=st.one_of(texts, words), data=st.data())
+    def test_tokens_found_for_a_span_cover_it_and_slice(self, tokenizer, text, data):
+        start = data.draw(st.integers(0, len(text) - 1))
+        end = data.draw(st.integers(start + 1, len(text)))
+        tokens = ContextTokens(tokenizer, ["before", text])
+        first, last = tokens.find(np.array([1]), np.array([start]), np.array([end]))
+        if last < first:
+            # Nothing but what the vocabulary leaves out.
+            assert not len(tokenizer.tokenize(text[start:end].strip() or "")) or not (
+                text[start:end].strip().isascii()
+            )
+            return
+        left, right = (int(n[0]) for n in tokens.characters(np.array([1]), first, last))
+        assert 0 <= left <= right <= len(text)
+        # No token more than needed on either side.
+        assert right > start
+        assert left < end
+        # A second search for what was found finds the same tokens.
+        if right > left:
+            again = tokens.find(np.array([1]), np.array([left]), np.array([right]))
+            assert again[0][0] >= first[0]
+            assert again[1][0] <= last[0]
+
+    @property_based
+    @given(contexts=st.lists(words, min_size=1, max_size=4))
+    def test_each_token_slices_its_own_text(self, tokenizer, contexts):
+        tokens = ContextTokens(tokenizer, contexts + contexts)
+        assert len(tokens.rows) == len(set(contexts))
+        for number, text in enumerate(contexts + contexts):
+            ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+            place = np.arange(len(ids))
+            which = np.full(len(ids), number)
+            left, right = tokens.characters(which, place, place)
+            np.testing.assert_array_equal(left, starts)
+            np.testing.assert_array_equal(right, ends)
+
+    def test_answers_are_found_in_every_window_that_holds_them(self, make, tokenizer):
+        preprocessor = make(doc_stride=5)
+        start = CONTEXT.index("corner")
+        x, y = preprocessor((QUESTION, CONTEXT), (start, "corner"))
+        held = np.flatnonzero(y["start_logits"])
+        assert 1 <= len(held) < len(y["start_logits"])
+        for row in held:
+            span = slice(y["start_logits"][row], y["end_logits"][row] + 1)
+            assert tokenizer.detokenize(x["token_ids"][row, span]) == "corner"
+        np.testing.assert_array_equal(y["answerability"], y["start_logits"] == 0)
+        np.testing.assert_array_equal(x["start_positions"][:, 0], y["start_logits"])
+        assert (y["end_logits"][y["start_logits"] == 0] == 0).all()
+
+
+class TestWindows:
+    @property_based
+    @given(
+        contexts=st.lists(words, min_size=1, max_size=4),
+        question=st.sampled_from(["Who?", "What was in the old café by noon? " * 4]),
+        length=st.integers(8, 40),
+        stride=st.integers(1, 40),
+        max_query_length=st.integers(1, 30),
+    )
+    def test_they_hold_the_whole_context(
+        self, tokenizer, contexts, question, length, stride, max_query_length
+    ):
+        preprocessor = AlbertQuestionAnswererPreprocessor(
+            tokenizer,
+            max_sequence_length=length,
+            doc_stride=stride,
+            max_query_length=max_query_length,
+        )
+        windows, _ = preprocessor.encode(([question] * len(contexts), contexts))
+        rows = np.arange(len(windows))
+        width = int(windows.lengths.max())
+        assert width <= length
+        (x,) = windows.pack(rows, width)
+        owned = windows.owned_positions(rows, width)
+        asked = tokenizer.tokenize(question)
+        kept = min(len(asked), max_query_length, (length - 3) // 2)
+        for number, context in enumerate(contexts):
+            ids = tokenizer.tokenize(context)
+            owners = np.zeros(len(ids), int)
+            for row in np.flatnonzero(windows.questions == number):
+                token_ids, size = x["token_ids"][row], windows.lengths[row]
+                assert token_ids[0] == CLS
+                np.testing.assert_array_equal(token_ids[1 : kept + 1], asked[:kept])
+                assert token_ids[kept + 1] == token_ids[size - 1] == SEP
+                begin = windows.begins[row]
+                here = ids[begin : begin + size - kept - 3]
+                np.testing.assert_array_equal(token_ids[kept + 2 : size - 1], here)
+                assert x["padding_mask"][row].sum() == size
+                segments = x["segment_ids"][row]
+                assert not segments[: kept + 2].any()
+                assert segments[kept + 2 : size].all()
+                places = np.flatnonzero(owned[row]) - (kept + 2) + begin
+                owners[places] += 1
+            # Each token counts in one window.
+            np.testing.assert_array_equal(owners, 1)
+
+    def test_a_long_question_leaves_half_of_the_row(self, make):
+        preprocessor = make(max_sequence_length=16)
+        x = preprocessor((QUESTION * 9, CONTEXT))
+        assert ((x["segment_ids"] == 1).sum(axis=1) >= 7).all()
+
+    def test_weights_and_targets_go_with_each_window(self, make):
+        x, y, weights = make()(
+            ([QUESTION, QUESTION], [CONTEXT, "noon"]),
+            [None, (0, "noon")],
+            np.array([2.0, 3.0]),
+        )
+        assert weights.tolist() == [2.0] * (len(weights) - 1) + [3.0]
+        assert y["answerability"].tolist() == [1.0] * (len(weights) - 1) + [0.0]
+        assert x["token_ids"].shape[0] == len(weights)
+
+
+class TestForms:
+    @pytest.mark.parametrize(
+        "given",
+        [
+            ([QUESTION, "Who?"], [CONTEXT, "noon"]),
+            [(QUESTION, CONTEXT), ("Who?", "noon")],
+            [
+                {"question": QUESTION, "context": CONTEXT, "id": 1},
+                {"question": "Who?", "context": "noon"},
+            ],
+            {"question": [QUESTION, "Who?"], "context": [CONTEXT, "noon"]},
+            np.array([[QUESTION, CONTEXT], ["Who?", "noon"]]),
+        ],
+    )
+    def test_all_forms_agree(self, make, given):
+        preprocessor = make(max_sequence_length=96)
+        expected = preprocessor((QUESTION, CONTEXT))["token_ids"][0]
+        found = preprocessor(given)["token_ids"]
+        assert len(found) == 2
+        np.testing.assert_array_equal(found[0], expected)
+
+    def test_no_questions_at_all(self, make):
+        assert len(make().encode(([], []))[0]) == 0
+        assert len(make().encode([])[0]) == 0
+
+    def test_config_rebuilds_it(self, make, tokenizer):
+        preprocessor = make(doc_stride=7, max_query_length=5, misaligned="repair")
+        again = keras.saving.deserialize_keras_object(
+            keras.saving.serialize_keras_object(preprocessor)
+        )
+        assert again.get_config()["doc_stride"] == 7
+        assert again.get_config() | {"tokenizer": 0} == preprocessor.get_config() | {
+            "tokenizer": 0
+        }
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("x", "message"),
+        [
+            (([QUESTION, ""], [CONTEXT] * 2), "question of row 1 is empty"),
+            (([QUESTION, "\u200b"], [CONTEXT] * 2), "question of row 1 is empty"),
+            (([QUESTION] * 2, [CONTEXT, "  "]), "context of row 1 is empty"),
+            (([QUESTION, None], [CONTEXT] * 2), "row 1 of first texts is None"),
+            (([QUESTION], [CONTEXT] * 2), "as many first texts as second"),
+            ([QUESTION], "Each question needs its context"),
+            ([{"question": "a", "context": "b"}, {"question": "a"}], "Row 1 of `x`"),
+            ({"question": "a"}, "`x` is no dict of `question` and `context`"),
+        ],
+    )
+    def test_it_is_named(self, make, x, message):
+        with pytest.raises(ValueError, match=message):
+            make().encode(x)
+
+    def test_rows_keep_their_numbers_where_some_are_dropped(self, make):
+        questions = ([QUESTION] * 2 + [" "], [CONTEXT] * 3)
+        with pytest.raises(ValueError, match="question of row 2"):
+            make(misaligned="drop").encode(questions, [(0, "geese"), None, None])
+
+    def test_dropped_rows_take_their_weights_along(self, make):
+        windows, _ = make(misaligned="drop").encode(
+            ([QUESTION] * 2, [CONTEXT, "noon"]), [(0, "geese"), (0, "noon")], [1.0, 2.0]
+        )
+        assert len(windows) == 1
+        assert windows.pack(np.array([0]), 24)[2].tolist() == [2.0]
+
+    def test_an_answer_that_no_token_covers(self, make):
+        with pytest.raises(ValueError, match="row 0 has nothing that the vocabulary"):
+            make().encode(([QUESTION], ["noon \u200b then"]), [(5, "\u200b")])
+
+    @pytest.mark.parametrize(
+        "wrong", [{"doc_stride": 0}, {"max_query_length": 0}, {"misaligned": "ignore"}]
+    )
+    def test_arguments_are_checked(self, make, wrong):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            make(**wrong)

@@ -1,0 +1,222 @@
+import keras
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows
+
+# Every character that UTF-8 can encode: all but the surrogates.
+unicode_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+hard_texts = [
+    "",
+    "   ",
+    "\u0301",
+    "\u0301 \u0301",
+    "a\x00b\x00",
+    "x \u0301\u0301 y",
+    "👩\u200d👩\u200d👧 hi 漢字",
+    "\u200ba\u200b \u0301b\ufeff",
+    "ﷺ…½ ﬁne  ",
+    "[CLS] the [MASK]<unk><pad>[SEP]",
+    "\t\r\n\x1c\x85\u2028 In 2011, it\u2009rained ",
+    "\ud7ff\ue000\U0010ffff\ufffd▁",
+]
+anything = settings(
+    deadline=None,
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_proto):
+    return AlbertTokenizer(tiny_proto)
+
+
+@pytest.fixture(scope="module")
+def in_graph(tokenizer):
+    """The tokenizer within a TensorFlow graph, back to lists."""
+    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("tensorflow_text")
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def traced(texts):
+        return tokenizer.tokenize(texts), tokenizer.tokenize_with_offsets(texts)
+
+    def run(texts):
+        ids, with_offsets = traced(tf.constant(texts, tf.string))
+        return ids.to_list(), [ragged.to_list() for ragged in with_offsets]
+
+    return run
+
+
+# Ids and offsets, over any text at all.
+
+
+@anything
+@given(st.lists(unicode_texts, max_size=3))
+@example(hard_texts)
+def test_any_text_has_ids_in_range_and_offsets_that_slice(tokenizer, texts):
+    rows = tokenizer.tokenize_rows(texts).to_lists()
+    assert rows == tokenizer.tokenize(texts)
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert [row.tolist() for row in ids] == rows
+    for text, row, first, last in zip(texts, rows, starts, ends, strict=True):
+        assert first.dtype == last.dtype == np.int32
+        assert all(token_id == 1 or 5 <= token_id < 130 for token_id in row)
+        assert ((first >= 0) & (first <= last) & (last <= len(text))).all()
+        assert (np.diff(last) >= 0).all()
+        # No piece is made of what its neighbour is made of.
+        assert (first[1:] >= last[:-1]).all()
+
+
+@anything
+@given(st.lists(unicode_texts, min_size=1, max_size=3))
+@example(hard_texts)
+def test_the_graph_gives_what_python_gives(tokenizer, in_graph, texts):
+    ids, with_offsets = in_graph(texts)
+    assert ids == tokenizer.tokenize(texts)
+    expected = tokenizer.tokenize_with_offsets(texts)
+    assert with_offsets == [[row.tolist() for row in rows] for rows in expected]
+
+
+def test_offsets_are_characters_of_the_text_as_given(tokenizer):
+    text = "  The  CAFÉ on the cafe\u0301… 12,"
+    ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+    slices = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    assert slices[0] == "The"
+    assert "".join(slices) == "".join(text.split())
+    assert not any(piece[:1].isspace() for piece in slices)
+    assert ids.tolist() == tokenizer.tokenize(text).tolist()
+
+
+def test_a_megabyte_of_text(tokenizer, in_graph):
+    text = "The  café, [SEP] \U0001f600 naïve\u0301. " * 40_000
+    (row,) = tokenizer.tokenize_rows([text]).to_lists()
+    ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+    assert ids.tolist() == row
+    assert text[starts[-1] : ends[-1]] == "."
+    graph_ids, (_, graph_starts, graph_ends) = in_graph([text, "a"])
+    assert graph_ids[0] == row
+    assert graph_starts[0] == starts.tolist()
+    assert graph_ends[0] == ends.tolist()
+
+
+def test_graph_takes_one_text_and_a_dataset(tokenizer):
+    tf = pytest.importorskip("tensorflow")
+    text = "the naïve café"
+    expected = tokenizer(text).tolist()
+    data = tf.data.Dataset.from_tensor_slices([text])
+    assert next(iter(data.map(tokenizer))).numpy().tolist() == expected
+    rows = next(iter(data.map(tokenizer.tokenize_with_offsets)))
+    arrays = tokenizer.tokenize_with_offsets(text)
+    for row, array in zip(rows, arrays, strict=True):
+        np.testing.assert_array_equal(row.numpy(), array)
+    assert next(iter(data.batch(1).map(tokenizer))).to_list() == [expected]
+
+
+def test_every_kind_of_input_gives_the_same(tokenizer):
+    expected = tokenizer(["the café", "a"])
+    assert tokenizer(("the café", b"a")) == expected
+    assert tokenizer(np.array(["the café", "a"])) == expected
+    assert tokenizer([]) == []
+    one = tokenizer("the café")
+    assert isinstance(one, np.ndarray)
+    assert one.dtype == np.int32
+    assert one.tolist() == expected[0]
+    assert tokenizer.tokenize_rows([]).to_lists() == []
+    ids, _, _ = tokenizer.tokenize_with_offsets(["the café", "a"])
+    assert [row.tolist() for row in ids] == expected
+
+
+def test_sequence_length_and_string_dtype(tiny_proto):
+    dense = AlbertTokenizer(tiny_proto, sequence_length=4)(
+        ["the", "the the the the the"]
+    )
+    assert dense.shape == (2, 4)
+    assert dense[0, -1] == 0
+    pieces = AlbertTokenizer(tiny_proto, dtype="string")(["The the"])
+    assert pieces == [["▁the", "▁the"]]
+
+
+def test_rows_are_checked(tokenizer):
+    for method in (
+        tokenizer,
+        tokenizer.tokenize,
+        tokenizer.tokenize_rows,
+        tokenizer.tokenize_with_offsets,
+    ):
+        with pytest.raises(ValueError, match="row 1 of texts is None"):
+            method(["a", None])
+        with pytest.raises(ValueError, match="row 0 of texts has a lone surrogate"):
+            method(["\ud800"])
+
+
+@pytest.mark.shared_data
+def test_real_vocabulary(shared_data):
+    tokenizer = AlbertTokenizer(str(shared_data / "albert_spm" / "spiece.model"))
+    expected = [10975, 31, 22, 79, 21, 12807, 1061, 9]
+    assert tokenizer("Hello I'm a modeling model.").tolist() == expected
+    assert tokenizer.vocabulary_size() == 30000
+
+
+# Ids to texts.
+
+
+def test_detokenize(tokenizer):
+    ids = tokenizer("The café (in 2011)").tolist()
+    text = "the cafe (in 2011)"
+    row = [2, *ids, 3, 0, 0]
+    assert tokenizer.detokenize(ids) == text
+    assert tokenizer.detokenize(row) == text
+    assert tokenizer.detokenize(np.array([row, row])) == [text, text]
+    assert tokenizer.detokenize([row, [], [4]]) == [text, "", ""]
+    assert tokenizer.detokenize([np.array(row), np.array(ids)]) == [text, text]
+    assert tokenizer.detokenize(keras.ops.array([row])) == [text]
+    assert tokenizer.detokenize([np.int32(ids[0])]) == "the"
+    assert tokenizer.detokenize(ids[0]) == "the"
+    assert tokenizer.detokenize(TokenRows.from_lists([row, ids])) == [text, text]
+    assert "⁇" in tokenizer.detokenize([1])
+
+
+def test_detokenize_in_tensorflow(tokenizer):
+    tf = pytest.importorskip("tensorflow")
+    ids = tokenizer(["The café", "a"])
+    ragged = tf.ragged.constant(ids)
+    assert tokenizer.detokenize(ragged) == ["the cafe", "a"]
+    graph = tf.function(tokenizer.detokenize)(ragged)
+    assert [row.decode() for row in graph.numpy()] == ["the cafe", "a"]
+
+
+@pytest.mark.parametrize("token_id", [-1, 130])
+def test_detokenize_refuses_ids_out_of_range(tokenizer, token_id):
+    with pytest.raises(ValueError, match=rf"row 1.*{token_id}.*0 to 129"):
+        tokenizer.detokenize([[5], [6, token_id]])
+
+
+# transformers' four calls; the expected values are its documented formats.
+
+
+def test_calls_of_transformers(tokenizer):
+    assert tokenizer.build_inputs_with_special_tokens([7, 8]) == [2, 7, 8, 3]
+    pair = tokenizer.build_inputs_with_special_tokens([7, 8], [9])
+    assert pair == [2, 7, 8, 3, 9, 3]
+    assert tokenizer.create_token_type_ids_from_sequences([7, 8]) == [0] * 4
+    types = tokenizer.create_token_type_ids_from_sequences([7, 8], [9])
+    assert types == [0, 0, 0, 0, 1, 1]
+    assert tokenizer.get_special_tokens_mask([7, 8]) == [1, 0, 0, 1]
+    assert tokenizer.get_special_tokens_mask([7, 8], [9]) == [1, 0, 0, 1, 0, 1]
+    mask = tokenizer.get_special_tokens_mask(pair, already_has_special_tokens=True)
+    assert mask == [1, 0, 0, 1, 0, 1]
+    with pytest.raises(ValueError, match="Pass the whole row"):
+        tokenizer.get_special_tokens_mask([2], [3], already_has_special_tokens=True)
+
+
+def test_save_vocabulary(tokenizer, tmp_path):
+    (path,) = tokenizer.save_vocabulary(tmp_path / "new")
+    assert path == str(tmp_path / "new" / "spiece.model")
+    assert AlbertTokenizer(path).proto == tokenizer.proto
+    (prefixed,) = tokenizer.save_vocabulary(str(tmp_path), "tiny")
+    assert prefixed == str(tmp_path / "tiny-spiece.model")

@@ -1,0 +1,60 @@
+"""One table says where words have no spaces between them."""
+
+import re
+import unicodedata
+
+import numpy as np
+import pytest
+
+from keras_albert.text.masked_lm.word_starts import WordStarts
+from keras_albert.text.token_classification.words import split_words
+from keras_albert.text.tokenizer.unspaced_scripts import UNSPACED
+
+SCRIPTS = {
+    *("BOPOMOFO", "CJK", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"),
+    "TIBETAN",
+}
+# Of the same scripts, under names of their own.
+MORE = SCRIPTS | {"HENTAIGANA", "IDEOGRAPHIC", "VERTICAL"}
+TEXTS = ["བོད་ཡིག", "ㄅㄆㄇ", "ไทย", "ລາວ", "မြန်မာ", "ខ្មែរ", "時々々", "カﾀｶ"]
+
+
+def is_unspaced(character):
+    return re.match(f"[{UNSPACED}]", character) is not None
+
+
+def test_the_table_has_all_letters_of_its_scripts():
+    letters = [
+        chr(code)
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) in ("Lo", "Lm")
+    ]
+    for letter in letters:
+        name = unicodedata.name(letter, "").removeprefix("HALFWIDTH ")
+        script = name.split(" ")[0].split("-")[0]
+        if script in SCRIPTS:
+            assert is_unspaced(letter), name
+        elif is_unspaced(letter):
+            assert script in MORE, name
+
+
+class OneTokenACharacter:
+    """Stands in for a tokenizer whose pieces are single characters."""
+
+    special_token_ids = (0,)
+
+    def __init__(self, text):
+        self.pieces = ["<pad>", *text]
+
+    def vocabulary_size(self):
+        return len(self.pieces)
+
+    def id_to_token(self, token_id):
+        return self.pieces[token_id]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_masking_and_tagging_cut_the_same_words(text):
+    ids = np.arange(1, len(text) + 1)[None]
+    starts = np.flatnonzero(WordStarts(OneTokenACharacter(text))(ids)[0])
+    assert starts.tolist() == split_words(text).starts.tolist()

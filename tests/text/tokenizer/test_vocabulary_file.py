@@ -1,0 +1,98 @@
+"""Vocabularies that other libraries crash on, tried in a process of their own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Each door with each vocabulary; what is written last is what ended the process.
+_PROGRAM = """
+import json, pathlib, sys
+from keras_albert import AlbertTokenizer
+from keras_albert.conversion import TRANSFORMERS
+from keras_albert.conversion.transformers.tokenizer_json import write_tokenizer_files
+from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
+
+folder = pathlib.Path(sys.argv[1])
+whole = (folder / "whole.model").read_bytes()
+assets, checkpoint = folder / "assets", folder / "checkpoint"
+assets.mkdir(), checkpoint.mkdir()
+write_tokenizer_files(checkpoint, whole, 24)
+tokenizer_json = json.loads((checkpoint / "tokenizer.json").read_text())
+
+def edited(name):
+    model = parse_vocabulary(whole)
+    table = model.normalizer_spec.precompiled_charsmap
+    if name == "table cut":
+        model.normalizer_spec.precompiled_charsmap = table[: len(table) // 2]
+    elif name == "table filled":
+        noise = bytes(range(256)) * 8
+        model.normalizer_spec.precompiled_charsmap = table[:8] + noise + table[2056:]
+    elif name == "other table":
+        model.denormalizer_spec.precompiled_charsmap = b"\\xff" * 4096
+    else:
+        model.pieces[20].piece = PIECES[name]
+        if name == "long symbol":
+            model.pieces[20].type = 4
+    return model.SerializeToString()
+
+PIECES = {"nul": "\\0", "nul inside": "a\\0b", "long": "x" * 10**6, "empty": "",
+          "long symbol": "x" * 65}
+tried = []
+def attempt(name, door, call):
+    print(name, door, flush=True)
+    try:
+        call()
+    except ValueError as error:
+        tried.append([name, door, str(error)])
+    else:
+        tried.append([name, door, None])
+
+for name in [*PIECES, "table cut", "table filled", "other table"]:
+    proto = edited(name)
+    attempt(name, "bytes", lambda: AlbertTokenizer(proto))
+    for door, path in [("spiece.model", folder / "spiece.model"),
+                       ("vocabulary.spm", assets / "vocabulary.spm")]:
+        path.write_bytes(proto)
+        call = (lambda: AlbertTokenizer(str(path))) if door == "spiece.model" else (
+            lambda: AlbertTokenizer().load_assets(str(assets)))
+        attempt(name, door, call)
+    if name in PIECES and name != "long symbol":
+        tokenizer_json["model"]["vocab"][20][0] = PIECES[name]
+        text = json.dumps(tokenizer_json)
+        (checkpoint / "tokenizer.json").write_text(text)
+        attempt(name, "tokenizer.json",
+                lambda: AlbertTokenizer(TRANSFORMERS.read_vocabulary(checkpoint)))
+(folder / "tried.json").write_text(json.dumps(tried))
+"""
+
+
+@pytest.fixture(scope="module")
+def tried(tiny_proto, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("crafted")
+    (folder / "whole.model").write_bytes(tiny_proto)
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-200:] + done.stderr[-2000:]
+    return json.loads((folder / "tried.json").read_text())
+
+
+def test_no_crafted_vocabulary_loads_or_ends_the_process(tried):
+    assert len(tried) == 28
+    assert not [name for name, door, message in tried if message is None]
+
+
+def test_the_error_says_what_is_wrong_and_what_to_do(tried):
+    for name, door, message in tried:
+        what = "SentencePiece" if "table" in name else "at id 20"
+        assert what in message, (name, door, message)
+        assert "Fetch" in message or "again" in message, (name, door, message)
+
+
+def test_the_error_names_the_file(tried):
+    assert all(door in message for _, door, message in tried if door != "bytes")

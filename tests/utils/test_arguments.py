@@ -1,0 +1,121 @@
+"""Unknown arguments are refused by every constructor."""
+
+import json
+
+import pytest
+
+import keras_albert
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertClassifierPreprocessor,
+    AlbertTokenizer,
+    layers,
+)
+from keras_albert.layers.masked_pooling import MaskedPooling
+from keras_albert.utils.arguments import check_positive, refuse_unknown
+
+SIZES = {
+    "vocabulary_size": 20,
+    "num_layers": 2,
+    "num_heads": 2,
+    "embedding_dim": 4,
+    "hidden_dim": 8,
+    "intermediate_dim": 16,
+}
+PREPROCESSORS = {
+    value for name, value in vars(keras_albert).items() if name.endswith("Preprocessor")
+}
+
+
+class Base:
+    def __init__(self, wide=1, **kwargs):
+        refuse_unknown(type(self), kwargs)
+
+
+class Special(Base):
+    def __init__(self, narrow=2, **kwargs):
+        super().__init__(**kwargs)
+
+
+def test_bases_know_arguments_too():
+    Special(narrow=1, wide=2)
+    with pytest.raises(TypeError, match=r"Special has no argument `wid`.*mean `wide`"):
+        Special(wid=2)
+    with pytest.raises(TypeError, match=r"no argument `x`. Its own are: narrow"):
+        Special(x=2)
+    with pytest.raises(TypeError, match=r"`wide`. Look there"):
+        refuse_unknown(Special, {"wide": 2}, inherited=("y",), hint="Look there.")
+
+
+@pytest.mark.parametrize("value", [None, 2.0, "3", True, 0, -1])
+def test_counts(value):
+    with pytest.raises(ValueError, match=r"`n` must be a whole number"):
+        check_positive(n=value)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "nearest"),
+    [("num_layer", "num_layers"), ("dropuot", "dropout"), ("rmat", "remat")],
+)
+def test_backbone(unknown, nearest):
+    with pytest.raises(TypeError, match=f"`{unknown}`. Did you mean `{nearest}`"):
+        AlbertBackbone(**SIZES, **{unknown: 1})
+
+
+def test_backbone_counts():
+    for name in SIZES:
+        with pytest.raises(ValueError, match=f"`{name}` must be a whole number"):
+            AlbertBackbone(**SIZES | {name: 2.5})
+    with pytest.raises(ValueError, match=r"preprocessor.max_sequence_length"):
+        AlbertBackbone(**SIZES, max_sequence_length=None)
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments", "unknown", "nearest"),
+    [
+        (layers.FactorizedEmbedding, (20, 4, 8), "num_segment", "num_segments"),
+        (layers.SharedTransformerEncoder, (2, 2, 16), "num_group", "num_groups"),
+        (layers.TransformerBlock, (2, 16), "drop_out", "dropout"),
+        (layers.ConditionalSpanHead, (), "drop_out", "dropout"),
+        (layers.MaskedLMHead, (None,), "activatoin", "activation"),
+        (MaskedPooling, ("mean",), "modes", "mode"),
+    ],
+)
+def test_layers(cls, arguments, unknown, nearest):
+    with pytest.raises(TypeError, match=f"{cls.__name__}.*Did you mean `{nearest}`"):
+        cls(*arguments, **{unknown: 1})
+
+
+@pytest.mark.parametrize("cls", sorted(PREPROCESSORS, key=str))
+def test_preprocessors(tiny_proto, cls):
+    message = f"{cls.__name__}.*Did you mean `sequence_length`"
+    with pytest.raises(TypeError, match=message):
+        cls(AlbertTokenizer(tiny_proto), sequence_lenght=16)
+
+
+def test_tokenizer(tiny_proto):
+    with pytest.raises(TypeError, match=r"AlbertTokenizer.*Did you mean `text_rules`"):
+        AlbertTokenizer(tiny_proto, text_rule="keep")
+
+
+def test_what_was_saved_loads(tiny_proto, tmp_path):
+    tokenizer = AlbertTokenizer(tiny_proto, dtype="int32", name="words")
+    backbone = AlbertBackbone(
+        **SIZES | {"vocabulary_size": tokenizer.vocabulary_size()},
+        name="body",
+        trainable=False,
+    )
+    preprocessor = AlbertClassifierPreprocessor(tokenizer, sequence_length=16, name="p")
+    task = AlbertClassifier(backbone, 2, preprocessor=preprocessor, name="task")
+    task.save_to_preset(tmp_path)
+    again = AlbertClassifier.from_preset(tmp_path)
+    assert again.backbone.name == "body"
+    assert again.preprocessor.sequence_length == 16
+    # A config of another version with an unknown argument is refused.
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text("utf-8"))
+    config["config"]["num_layer"] = 3
+    path.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises((TypeError, ValueError), match=r"num_layer"):
+        AlbertBackbone.from_preset(tmp_path)

@@ -1,0 +1,265 @@
+import os
+import stat
+
+import pytest
+
+from keras_albert.presets.handles import local_directory
+from keras_albert.utils import atomic_directory as module
+from keras_albert.utils.atomic_directory import atomic_directory
+from tests.placed_deaths import died_everywhere
+
+OLD = {"a.txt": "old", "stale.txt": "old", "sub/notes.txt": "mine"}
+NEW = {"a.txt": "new", "sub/b.txt": "new", "sub/notes.txt": "mine"}
+
+
+@pytest.fixture(params=["swapped", "renamed"])
+def way(request, monkeypatch):
+    """How the directory is replaced: swapped, or renamed where it cannot be."""
+    if request.param == "renamed":
+        monkeypatch.setattr(module, "swap_directories", lambda first, second: False)
+    return request.param
+
+
+def write_files(directory, texts):
+    for name, text in texts.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+
+
+def read_files(directory):
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {path.relative_to(directory).as_posix(): path.read_text() for path in files}
+
+
+def drop_stale(written, target):
+    return lambda name: name == "stale.txt"
+
+
+def save_new(target):
+    with atomic_directory(target, drop_stale) as directory:
+        write_files(directory, {"a.txt": "new", "sub/b.txt": "new"})
+
+
+def test_a_new_directory_appears_whole(tmp_path):
+    target = tmp_path / "parent" / "new"
+    with atomic_directory(target) as directory:
+        (directory / "a.txt").write_text("a")
+        (directory / "sub").mkdir()
+        (directory / "sub" / "b.txt").write_text("b")
+        assert directory.parent == target.parent
+        assert not target.exists()
+    assert (target / "sub" / "b.txt").read_text() == "b"
+    assert os.listdir(target.parent) == ["new"]
+
+
+def test_an_exception_leaves_no_trace_of_a_new_directory(tmp_path):
+    def write():
+        with atomic_directory(tmp_path / "new") as directory:
+            (directory / "a.txt").write_text("a")
+            raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        write()
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_exception_leaves_a_directory_as_it_was(tmp_path):
+    target = tmp_path / "old"
+    target.mkdir()
+    (target / "a.txt").write_text("old")
+
+    def write():
+        with atomic_directory(target) as directory:
+            (directory / "a.txt").write_text("new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert (target / "a.txt").read_text() == "old"
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def test_files_are_replaced_and_others_stay(tmp_path):
+    target = tmp_path / "old"
+    (target / "sub").mkdir(parents=True)
+    for name in ("a.txt", "notes.txt", "sub/b.txt", "sub/c.txt"):
+        (target / name).write_text("old")
+    with atomic_directory(target) as directory:
+        (directory / "a.txt").write_text("new")
+        (directory / "sub").mkdir()
+        (directory / "sub" / "b.txt").write_text("new")
+    texts = {
+        name: (target / name).read_text()
+        for name in ("a.txt", "notes.txt", "sub/b.txt", "sub/c.txt")
+    }
+    assert texts == {
+        "a.txt": "new",
+        "notes.txt": "old",
+        "sub/b.txt": "new",
+        "sub/c.txt": "old",
+    }
+
+
+def test_the_directory_has_ordinary_permissions(tmp_path):
+    (tmp_path / "plain").mkdir()
+    with atomic_directory(tmp_path / "new") as directory:
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    expected = stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == expected
+
+
+def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with (
+        pytest.raises(NotADirectoryError, match="is a file"),
+        atomic_directory(tmp_path / "file"),
+    ):
+        pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_relative_path_and_a_string_will_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with atomic_directory("new") as directory:
+        (directory / "a.txt").write_text("a")
+    assert (tmp_path / "new" / "a.txt").exists()
+
+
+def test_it_dies_with_the_old_or_with_the_new(tmp_path, way):
+    def prepare(number):
+        write_files(tmp_path / str(number) / "model", OLD)
+        return tmp_path / str(number) / "model"
+
+    found = [
+        read_files(local_directory(target))
+        for target in died_everywhere(prepare, save_new)
+    ]
+    assert found[0] == OLD
+    assert found[-1] == NEW
+    assert len(found) > 30
+    # After the new directory appears, the old one never comes back.
+    assert found == sorted(found, key=[OLD, NEW].index)
+
+
+def test_what_a_dead_process_left_is_overcome(tmp_path, way):
+    def prepare(number):
+        write_files(tmp_path / str(number) / "model", OLD)
+        return tmp_path / str(number) / "model"
+
+    for target in died_everywhere(prepare, save_new):
+        save_new(target)
+        assert read_files(target) == NEW
+        assert former_is_gone(target)
+
+
+def former_is_gone(target):
+    return not module.former_directory(target).exists()
+
+
+def test_a_refusal_changes_nothing(tmp_path):
+    def refuse(written, target):
+        assert read_files(written) == {"a.txt": "new"}
+        raise ValueError("not here")
+
+    write_files(tmp_path / "model", OLD)
+
+    def write():
+        with atomic_directory(tmp_path / "model", refuse) as directory:
+            write_files(directory, {"a.txt": "new"})
+
+    with pytest.raises(ValueError, match="not here"):
+        write()
+    assert read_files(tmp_path / "model") == OLD
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("there", "written"), [("a.txt/notes", "a.txt"), ("a", "a/b.txt")]
+)
+def test_a_file_and_a_directory_do_not_replace_each_other(tmp_path, there, written):
+    write_files(tmp_path / "model", {there: "mine", "z.txt": "mine"})
+
+    def write():
+        with atomic_directory(tmp_path / "model") as directory:
+            write_files(directory, {written: "new", "z.txt": "new"})
+
+    with pytest.raises(OSError, match="is to be written"):
+        write()
+    assert read_files(tmp_path / "model") == {there: "mine", "z.txt": "mine"}
+
+
+def test_what_others_write_meanwhile_stays(tmp_path, way):
+    write_files(tmp_path / "model", OLD)
+
+    def plan(written, target):
+        return lambda name: False
+
+    with atomic_directory(tmp_path / "model", plan) as directory:
+        write_files(directory, {"a.txt": "new"})
+        write_files(tmp_path / "model", {"log.txt": "theirs"})
+    assert (tmp_path / "model" / "log.txt").read_text() == "theirs"
+
+
+def test_links_and_permissions_stay(tmp_path, way):
+    target = tmp_path / "model"
+    write_files(target, {"a.txt": "old", "run.sh": "mine"})
+    (target / "run.sh").chmod(0o755)
+    (target / "link").symlink_to("nowhere")
+    target.chmod(0o750)
+    with atomic_directory(target) as directory:
+        write_files(directory, {"a.txt": "new"})
+    assert stat.S_IMODE(target.stat().st_mode) == 0o750
+    assert stat.S_IMODE((target / "run.sh").stat().st_mode) == 0o755
+    assert os.readlink(target / "link") == "nowhere"
+
+
+def test_a_link_to_the_directory_stays_one(tmp_path, way):
+    write_files(tmp_path / "disk" / "model", OLD)
+    (tmp_path / "model").symlink_to(tmp_path / "disk" / "model")
+    save_new(tmp_path / "model")
+    assert (tmp_path / "model").is_symlink()
+    assert read_files(tmp_path / "disk" / "model") == NEW
+
+
+def test_the_working_directory_can_be_replaced(tmp_path, monkeypatch, way):
+    write_files(tmp_path / "model", OLD)
+    monkeypatch.chdir(tmp_path / "model" / "sub")
+    save_new(tmp_path / "model")
+    assert sorted(os.listdir()) == ["b.txt", "notes.txt"]
+
+
+def test_a_mount_point_is_refused(tmp_path, monkeypatch):
+    write_files(tmp_path / "model", OLD)
+    monkeypatch.setattr(type(tmp_path), "is_mount", lambda path: True)
+    with pytest.raises(OSError, match="mount point"):
+        save_new(tmp_path / "model")
+    assert read_files(tmp_path / "model") == OLD
+
+
+def test_a_directory_that_may_not_be_written_is_refused(tmp_path, monkeypatch):
+    write_files(tmp_path / "model", OLD)
+    # The superuser has access to everything.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError, match="read-only"):
+        save_new(tmp_path / "model")
+    assert read_files(tmp_path / "model") == OLD
+
+
+def test_where_files_have_one_name_they_are_copied(tmp_path, monkeypatch):
+    def fail(*arguments, **kwargs):
+        raise OSError("not supported")
+
+    write_files(tmp_path / "model", OLD)
+    monkeypatch.setattr(os, "link", fail)
+    save_new(tmp_path / "model")
+    assert read_files(tmp_path / "model") == NEW
+
+
+def test_what_is_written_within_becomes_a_part(tmp_path):
+    with atomic_directory(tmp_path / "model") as directory:
+        for name in ("a.txt", "b.txt"):
+            with atomic_directory(directory) as inner:
+                write_files(inner, {name: "new"})
+        assert not (tmp_path / "model").exists()
+    assert read_files(tmp_path / "model") == {"a.txt": "new", "b.txt": "new"}
+    assert os.listdir(tmp_path) == ["model"]

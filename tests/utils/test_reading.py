@@ -1,0 +1,121 @@
+"""Any damage of a file raises one kind of error."""
+
+import json
+import os
+import struct
+import zipfile
+
+import pytest
+
+from keras_albert.utils.reading import read_bytes, read_json, reading
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("hidden_size"),
+        IndexError("list index out of range"),
+        TypeError("'int' object is not iterable"),
+        AttributeError("'list' object has no attribute 'items'"),
+        RuntimeError("Unable to get link info (addr overflow)"),
+        OSError("Unable to open file (truncated file)"),
+        RecursionError("maximum recursion depth exceeded"),
+        struct.error("unpack requires a buffer of 4 bytes"),
+        zipfile.BadZipFile("File is not a zip file"),
+        json.JSONDecodeError("Expecting value", "x", 0),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        OverflowError("int too large"),
+        AssertionError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_any_error_becomes_one_that_names_the_file_and_the_remedy(tmp_path, error):
+    path = tmp_path / "a.json"
+    path.write_text("1234")
+    again = "Save it again."
+    with pytest.raises(ValueError, match="is damaged") as caught, reading(path, again):
+        raise error
+    message = str(caught.value)
+    assert message.startswith(f"{path} (4 bytes) ")
+    assert message.endswith(again)
+    assert str(error) in message
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), KeyboardInterrupt(), SystemExit(1), ImportError("torch")]
+)
+def test_what_is_not_the_file_is_left_alone(error):
+    with pytest.raises(type(error)) as caught, reading("a.json"):
+        raise error
+    assert caught.value is error
+
+
+def test_an_error_that_names_the_file_is_left_alone(tmp_path):
+    path = tmp_path / "a.json"
+    with pytest.raises(FileNotFoundError), reading(path):
+        path.read_text()
+    with pytest.raises(ValueError, match=r"^in .*a\.json$"), reading(path):
+        raise ValueError(f"in {path}")
+    # `reading` of a directory around `reading` of its file.
+    damaged = pytest.raises(ValueError, match=r"a\.json is damaged")
+    with damaged, reading(tmp_path), reading(path):
+        raise KeyError("x")
+
+
+def test_a_long_reason_is_cut():
+    with pytest.raises(ValueError, match="is damaged") as caught, reading("a.json"):
+        raise KeyError("x" * 10**6)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "JSONDecodeError"),
+        (b"{", "JSONDecodeError"),
+        (b"\xff\xfe{}", "UnicodeDecodeError"),
+        (b"[]", "it holds list, and must hold an object"),
+        (b"3", "it holds int, and must hold an object"),
+        (b"[" * 200_000, "RecursionError"),
+        (b'{"a": ' * 200_000, "RecursionError"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "integer string conversion"),
+        (b'{"a": 1, "b": {"c": 2, "c": 3}}', "it has 'c' twice"),
+        (b" " * (2**23 + 1), "has more than 8,388,608 bytes"),
+    ],
+)
+def test_json_of_another_kind_is_refused(tmp_path, content, message):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_json(path)
+    assert str(path) in str(caught.value)
+    assert "Copy or download it again." in str(caught.value)
+
+
+def test_json_is_read(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"a": ["é", 1]}', encoding="utf-8")
+    assert read_json(path) == read_json(str(path)) == {"a": ["é", 1]}
+    path.write_text("[1]")
+    assert read_json(path, list) == [1]
+    with pytest.raises(ValueError, match="it holds list"):
+        read_json(path)
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "absent.json")
+
+
+def test_what_never_ends_is_not_read(tmp_path):
+    (tmp_path / "device").symlink_to(os.devnull)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("device", "pipe"):
+        with pytest.raises(ValueError, match=f"{name} is not a file"):
+            read_json(tmp_path / name)
+
+
+def test_a_file_may_have_as_many_bytes_as_that(tmp_path):
+    path = tmp_path / "vocabulary"
+    path.write_bytes(b"1234")
+    assert read_bytes(path, 4) == b"1234"
+    with pytest.raises(ValueError, match="vocabulary has more than 3 bytes"):
+        read_bytes(path, 3)
