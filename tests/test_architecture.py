@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import keras
@@ -77,6 +78,20 @@ def test_files_are_short():
         name_of(path): len(path.read_text("utf-8").splitlines()) for path in SOURCES
     }
     assert not {name: count for name, count in lines.items() if count > 450}
+
+
+def test_folders_are_small():
+    folders = Counter(path.parent for path in MODULES if path.stem != "__init__")
+    assert not {name_of(path): n for path, n in folders.items() if n > 16}
+
+
+def test_folders_inside_export_nothing():
+    """Importing one of their files must not import all of them."""
+    for path in MODULES:
+        if path.stem == "__init__" and len(path.relative_to(PACKAGE).parts) > 2:
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            assert len(body) == 1, name_of(path)
+            assert ast.get_docstring(ast.Module(body, [])), name_of(path)
 
 
 def test_public_modules_say_what_they_are():

@@ -207,9 +207,9 @@ class ReplicaSteps:
                 "'mixed_bfloat16' instead of 'mixed_float16'."
             )
             raise ValueError(msg)
-        is_shared = isinstance(
-            optimizer.iterations.value, tf.distribute.DistributedValues
-        )
+        # `iterations` is a number where gradients are accumulated.
+        iterations = optimizer.variables[0].value
+        is_shared = isinstance(iterations, tf.distribute.DistributedValues)
         if self.strategy.num_replicas_in_sync > 1 and not is_shared:
             msg = (
                 "The model was made in the scope of a `tf.distribute` strategy and its "
