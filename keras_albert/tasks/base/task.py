@@ -12,6 +12,7 @@ from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import export_writer
 from keras_albert.tasks.base.presets import TaskPresets
 from keras_albert.tasks.base.restore_weights import kept_weights
+from keras_albert.tasks.distribution.metric_state import build_metrics_before_xla
 from keras_albert.tasks.inputs.dataset_sizes import run_on
 from keras_albert.tasks.inputs.datasets import after
 from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
@@ -352,12 +353,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def train_step(self, *state_and_data: Any) -> Any:
         """Train on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
+        build_metrics_before_xla(self, data)
         with after(data):
             return super().train_step(*state, real_rows(data))
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
+        build_metrics_before_xla(self, data)
         with after(data):
             return super().test_step(*state, real_rows(data))
 

@@ -18,10 +18,9 @@ def build_metrics(model: Any, batch: Any) -> None:
     """
 
     def describe(array: Any) -> keras.KerasTensor:
-        # One row is enough.
-        return keras.KerasTensor(
-            (1, *array.shape[1:]), keras.backend.standardize_dtype(array.dtype)
-        )
+        # One row is enough, and two tokens where the length is not known.
+        shape = (1, *(size or 2 for size in array.shape[1:]))
+        return keras.KerasTensor(shape, keras.backend.standardize_dtype(array.dtype))
 
     def fill(spec: Any) -> Any:
         return keras.ops.ones(spec.shape, spec.dtype)
@@ -41,3 +40,19 @@ def build_metrics(model: Any, batch: Any) -> None:
         )
         model.compute_loss(x, y, outputs, weights)
         model.compute_metrics(x, y, outputs, weights)
+
+
+def build_metrics_before_xla(model: Any, batch: Any) -> None:
+    """Create the variables of losses and metrics while TensorFlow traces a step.
+
+    XLA compiles no function that creates variables, which Keras does in the first step.
+
+    Args:
+        model: A compiled model.
+        batch: See `build_metrics`.
+    """
+    if keras.config.backend() == "tensorflow" and model.jit_compile is True:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        with tf.init_scope():
+            build_metrics(model, batch)
