@@ -9,7 +9,7 @@ import numpy.typing as npt
 # A tensor of the current Keras backend, or of `keras.Input`.
 Tensor: TypeAlias = Any
 
-# An argument of `keras.dtype_policies.get`: "float32", "mixed_bfloat16", ...
+# Any argument of `keras.dtype_policies.get`: "float32", "mixed_bfloat16", ...
 DType: TypeAlias = Any
 
 # A Keras activation name, "gelu_approximate" (alias "gelu_new"), or a callable.
@@ -19,13 +19,13 @@ Activation: TypeAlias = str | Callable[[Tensor], Tensor]
 # `token_ids`, `segment_ids` and `padding_mask`, each (batch, length), int32.
 ModelInputs: TypeAlias = Mapping[str, Tensor]
 
-# One text, many texts, or a pair of either; see `text.text_columns`.
+# One text, many texts, or a pair of either; see `text_columns`.
 Texts: TypeAlias = Any
 
-# The purpose of a batch, which decides whether it has targets and what is random.
+# The purpose of a batch: decides whether it has targets and what is drawn at random.
 Purpose: TypeAlias = Literal["training", "evaluation", "prediction"]
 
-# How a pair that is too long is truncated, in KerasHub's terms.
+# How a pair that is too long is truncated, with KerasHub's names.
 Truncation: TypeAlias = Literal["round_robin", "waterfall"]
 
 IntArray: TypeAlias = npt.NDArray[np.int32]
@@ -33,5 +33,5 @@ FloatArray: TypeAlias = npt.NDArray[np.float32]
 Lengths: TypeAlias = Sequence[int]
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 
-# `(x,)`, `(x, y)` or `(x, y, sample_weight)`: arrays, or trees of them.
+# `(x,)`, `(x, y)` or `(x, y, sample_weight)`: arrays, or nested structures of arrays.
 Batch: TypeAlias = tuple[Any, ...]

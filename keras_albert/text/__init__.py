@@ -1,4 +1,4 @@
-"""Texts to ids: the vocabulary, its rules, and what packs ids into inputs."""
+"""Text preprocessing: the tokenizer, and a preprocessor for each task."""
 
 from keras_albert.text.classification.preprocessor import (
     AlbertClassifierPreprocessor,

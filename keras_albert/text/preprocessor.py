@@ -1,4 +1,4 @@
-"""What the preprocessors of all tasks share."""
+"""The base class of all preprocessors."""
 
 from typing import Any
 
@@ -28,9 +28,9 @@ from keras_albert.utils.arguments import refuse_unknown
 class AlbertPreprocessor(PresetMixin):
     """The part of a preprocessor that does not depend on the task.
 
-    Stands before one of KerasHub's preprocessor classes in the list of bases. A
-    subclass says what its examples are (`columns`) and how they are tokenized
-    (`encode`); the constructor of each calls `_set_lengths`.
+    In the list of bases it precedes one of KerasHub's preprocessor classes. A
+    subclass defines how raw input is read (`columns`) and tokenized (`encode`), and
+    calls `_set_lengths` in its constructor.
     """
 
     backbone_cls = AlbertBackbone
@@ -41,10 +41,10 @@ class AlbertPreprocessor(PresetMixin):
     max_sequence_length: int
     length_buckets: Lengths | None
 
-    # Whether a graph of TensorFlow can preprocess by itself, in a `tf.data.Dataset`.
+    # Whether it runs inside a TensorFlow graph, as in `tf.data.Dataset.map`.
     runs_in_graph = False
 
-    # The most tokens that only pack a row, and room for a token of each text.
+    # Smallest valid length: all special tokens, plus one token of each text.
     shortest_length = 2 * MAX_COLUMNS + 1
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -70,27 +70,27 @@ class AlbertPreprocessor(PresetMixin):
         self.sequence_length = sequence_length
         self.max_sequence_length = max_sequence_length
         self.length_buckets = length_buckets and _read_buckets(length_buckets)
-        # There is nothing to build, and on JAX Keras runs a task once more, eagerly,
-        # in each call of `fit` and for each predicted batch, as long as a layer is not.
+        # As long as a layer is not built, Keras on JAX runs the task once more,
+        # eagerly, in each call of `fit` and for each predicted batch.
         self.built = True
 
     def build(self, input_shape: Any) -> None:
-        """Do nothing: there is no weight, and KerasHub's packer is not used."""
+        """Do nothing: there are no weights, and KerasHub's packer is not used."""
         self.built = True
 
     @property
     def max_length(self) -> int:
-        """The most tokens in a row."""
+        """The maximum number of tokens in a row."""
         return int(self.sequence_length or self.max_sequence_length)
 
     def padded_length(self, longest: int) -> int:
-        """Choose the width of a batch.
+        """Return the length that a batch is padded to.
 
         Args:
-            longest: int. The batch's longest row, at most `max_length`.
+            longest: int. The length of the batch's longest row, at most `max_length`.
 
         Returns:
-            `sequence_length`, or the bucket that holds `longest`.
+            `sequence_length`, or the smallest bucket that fits `longest`.
         """
         if self.sequence_length is not None:
             return int(self.sequence_length)
@@ -113,10 +113,10 @@ class AlbertPreprocessor(PresetMixin):
         )
 
     def columns(self, x: Any) -> tuple[tuple[Any, ...], bool]:
-        """Read raw input into columns, one entry an example.
+        """Read raw input into columns with one entry per example.
 
         Args:
-            x: What a user passes to `fit`.
+            x: Raw input, as passed to `fit`.
 
         Returns:
             Lists of equal length, and whether `x` was a batch.
@@ -129,10 +129,10 @@ class AlbertPreprocessor(PresetMixin):
         """Tokenize raw input, to be packed batch by batch later.
 
         Args:
-            x: Raw input, as the task takes it.
-            y: Targets, one an example, as `encode_targets` of the task gives them.
+            x: Raw input of the task.
+            y: Targets, one per example, as returned by the task's `encode_targets`.
                 Defaults to `None`.
-            sample_weight: float32 array, one an example. Defaults to `None`.
+            sample_weight: float32 array, one weight per example. Defaults to `None`.
 
         Returns:
             The examples, and whether `x` was a batch.
@@ -142,11 +142,11 @@ class AlbertPreprocessor(PresetMixin):
     def encode_for(
         self, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize raw input, by what the model will do with it.
+        """Tokenize raw input for training, evaluation or prediction.
 
         Args:
-            purpose: `"training"`; `"evaluation"`, where what is random is drawn alike
-                each time; or `"prediction"`, where nothing is.
+            purpose: `"training"`; `"evaluation"`, with the same random draws each
+                time; or `"prediction"`, without randomness.
             x: See `encode`.
             y: See `encode`. Defaults to `None`.
             sample_weight: See `encode`. Defaults to `None`.
@@ -162,16 +162,16 @@ class AlbertPreprocessor(PresetMixin):
         """Preprocess raw input.
 
         Args:
-            x: One example, or many.
+            x: One example or a batch of examples.
             y: Targets. Defaults to `None`.
             sample_weight: Weights. Defaults to `None`.
-            **kwargs: As on any Keras layer.
+            **kwargs: As for any Keras layer.
 
         Returns:
             `x`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
 
         Raises:
-            TypeError: If it is mapped inside a TensorFlow graph and cannot run there.
+            TypeError: If it is called inside a TensorFlow graph and cannot run there.
         """
         if not self.runs_in_graph and (is_graph_text(x) or is_graph_text(y)):
             msg = (
@@ -183,7 +183,7 @@ class AlbertPreprocessor(PresetMixin):
             raise TypeError(msg)
         if isinstance(x, tuple) and y is None and sample_weight is None:
             x, y, sample_weight = self.split_element(x)
-        # With `y` by name, KerasHub does not take a pair for `(x, y)`.
+        # With `y` passed by name, KerasHub does not read a pair as `(x, y)`.
         return super().__call__(x, y=y, sample_weight=sample_weight, **kwargs)  # type: ignore[misc]
 
     def call(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -201,7 +201,7 @@ class AlbertPreprocessor(PresetMixin):
                 `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
         Returns:
-            `x`, `y` and `sample_weight`; `None` for what there is not.
+            `x`, `y` and `sample_weight`, each `None` if absent.
         """
         if len(element) == MAX_COLUMNS and holds_text(element[1]):
             return element, None, None
@@ -210,9 +210,9 @@ class AlbertPreprocessor(PresetMixin):
 
     @classmethod
     def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Fit a new preprocessor to the backbone of a preset.
+        """Complete the arguments of a new preprocessor from a preset's backbone.
 
-        KerasHub asks this where a preset has no preprocessor, or that of another task.
+        KerasHub calls this if a preset has no preprocessor, or that of another task.
         """
         config = loader.config.get("config") or {}
         if "max_sequence_length" in config:
@@ -232,7 +232,7 @@ class AlbertPreprocessor(PresetMixin):
         return cls(tokenizer=AlbertTokenizer(vocabulary), **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
         config.update(
             sequence_length=self.sequence_length,
@@ -243,7 +243,7 @@ class AlbertPreprocessor(PresetMixin):
 
 
 def _read_buckets(buckets: Lengths) -> tuple[int, ...]:
-    """Check lengths early; a batch would stumble over them late."""
+    """Check `length_buckets` at construction, not at the first batch."""
     lengths = np.asarray(buckets)
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         lengths = np.zeros(1, int)

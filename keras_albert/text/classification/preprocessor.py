@@ -1,4 +1,4 @@
-"""Texts or pairs of texts, as the classifier reads them."""
+"""Preprocessor of the classifier."""
 
 from typing import Any
 
@@ -25,27 +25,28 @@ class AlbertClassifierPreprocessor(
 ):
     """Tokenize texts and pack them as `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
-    In Python it needs no TensorFlow; mapped over a `tf.data.Dataset` it runs inside
-    the graph and gives the same ids. A tuple of two texts is always a pair, never
+    It does not need TensorFlow; mapped over a `tf.data.Dataset`, it runs inside the
+    graph and returns the same ids. A tuple of two texts is always a pair, never
     `(x, y)`.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. Pads every batch to this one length, as
-            TPUs like it. Defaults to `None`: to the smallest of `length_buckets`
-            that holds the batch's longest row.
-        max_sequence_length: int. Rows are truncated to this many tokens where
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to, as TPUs require. Defaults to `None`, which pads to the smallest of
+            `length_buckets` that fits the batch's longest row.
+        max_sequence_length: int. The length that rows are truncated to if
             `sequence_length` is `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
-        truncate: string. How a pair that is too long is cut: `"round_robin"`, one
-            token at a time from the longer text, or `"waterfall"`, the second text
-            first. Defaults to `"round_robin"`. `[CLS]` and `[SEP]` always stay.
-        **kwargs: `name`, as on any Keras layer.
+        truncate: string. How a pair that is too long is truncated: `"round_robin"`
+            removes one token at a time from the longer text, `"waterfall"` truncates
+            the second text first. `[CLS]` and `[SEP]` are always kept. Defaults to
+            `"round_robin"`.
+        **kwargs: `name`, as for any Keras layer.
 
     Raises:
         ValueError: If a length leaves no room for a token of each text, a bucket is
-            no length, or `truncate` is none of the two.
+            not a valid length, or `truncate` is unknown.
 
     Example:
         >>> import numpy as np
@@ -84,15 +85,15 @@ class AlbertClassifierPreprocessor(
 
         Args:
             x: Texts or pairs, in any form that `text_columns` reads.
-            y: Targets, one for each. Defaults to `None`.
-            sample_weight: Weights, one for each. Defaults to `None`.
+            y: Targets, one per example. Defaults to `None`.
+            sample_weight: Weights, one per example. Defaults to `None`.
 
         Returns:
             The encoded texts, and whether `x` was a batch.
 
         Raises:
-            TypeError: If `x` holds something else.
-            ValueError: If a row is no text; the message names it.
+            TypeError: If `x` does not contain texts.
+            ValueError: If a row is not a text; the message names it.
         """
         columns, batched = self.columns(x)
         rows = tuple(self.tokenizer.tokenize_rows(column) for column in columns)
@@ -103,14 +104,14 @@ class AlbertClassifierPreprocessor(
         """Preprocess texts.
 
         Args:
-            x: One text, many, or pairs of either.
-            y: Labels, which pass as they are. Defaults to `None`.
-            sample_weight: Weights, likewise. Defaults to `None`.
+            x: One text, a batch of texts, or a pair of either.
+            y: Labels, returned unchanged. Defaults to `None`.
+            sample_weight: Weights, returned unchanged. Defaults to `None`.
 
         Returns:
             A dict of `token_ids`, `segment_ids` and `padding_mask`, int32
             `(batch, length)`, or `(length,)` for one example; with labels and
-            weights `(x, y, sample_weight)`.
+            weights, `(x, y, sample_weight)`.
         """
         if y is not None and holds_text(y):
             msg = (
@@ -137,8 +138,8 @@ class AlbertClassifierPreprocessor(
             pad_to: See `pack_in_graph`. Defaults to `None`, the longest row.
 
         Returns:
-            The dict that `call` gives, of TensorFlow tensors. A text that is not
-            UTF-8 raises an error with its row.
+            The dict that `call` returns, with TensorFlow tensors. A text that is not
+            UTF-8 raises an error that names its row.
         """
         import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
 
@@ -160,5 +161,5 @@ class AlbertClassifierPreprocessor(
         return packed
 
 
-# KerasHub's name for the same thing.
+# KerasHub's name for the same class.
 AlbertTextClassifierPreprocessor = AlbertClassifierPreprocessor

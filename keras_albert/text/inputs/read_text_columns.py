@@ -1,4 +1,4 @@
-"""Whatever a caller means by one text, many texts, or pairs of texts."""
+"""Reads texts or pairs of texts from lists, arrays, data frames and tensors."""
 
 import sys
 from typing import Any
@@ -10,32 +10,32 @@ from keras_albert.types import Tensor
 
 MAX_COLUMNS = 2
 
-# Names in messages, by the number of columns.
+# Names for error messages, by the number of columns.
 COLUMN_NAMES = {1: ("texts",), 2: ("first texts", "second texts")}
 
-# All code points but surrogates, as in Python. RE2 is lenient about a range that
-# includes them.
+# All code points but surrogates, as in Python. RE2 is lenient if the range includes
+# surrogates.
 _UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
 def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
-    """Read texts, or pairs of texts, into one column or two.
+    """Read texts, or pairs of texts, into one or two columns.
 
-    A tuple is what belongs to one example (KerasHub's rule), a list or an array is
-    a batch: `("a", "b")` is one pair, `(["a", "c"], ["b", "d"])` and
-    `[("a", "b"), ("c", "d")]` are two, `["a", "b"]` is two single texts.
+    As in KerasHub, the elements of a tuple belong to the same example, and a list or
+    an array is a batch: `("a", "b")` is one pair, `(["a", "c"], ["b", "d"])` and
+    `[("a", "b"), ("c", "d")]` are two pairs, and `["a", "b"]` is two single texts.
 
     Args:
         texts: A text; a list, a NumPy array, a pandas Series or a string tensor of
-            texts; a tuple of two of these; a list of pairs, or an array or a pandas
+            texts; a tuple of two of these; a list of pairs; or an array or a pandas
             DataFrame `(batch, 2)`.
 
     Returns:
-        One or two lists of `str` of equal length, and whether there was a batch.
+        One or two lists of `str` of equal length, and whether `texts` was a batch.
 
     Raises:
-        TypeError: If something else is given.
-        ValueError: If a row is no text, or the two columns differ in length.
+        TypeError: If `texts` is of another type.
+        ValueError: If a row is not a text, or the two columns differ in length.
 
     Example:
         >>> text_columns(("a", "b"))
@@ -86,24 +86,24 @@ def _split_columns(texts: Any) -> tuple[Any, ...]:
 
 
 def is_graph_text(x: Any) -> bool:
-    """Whether `x` holds tensors of a TensorFlow graph that is being traced."""
+    """Return whether `x` contains symbolic tensors of a TensorFlow graph."""
     if "tensorflow" not in sys.modules:
         return False
-    import tensorflow as tf  # noqa: PLC0415  (imported already, or it would be False)
+    import tensorflow as tf  # noqa: PLC0415  (already imported, see above)
 
     leaves = x if isinstance(x, tuple) else (x,)
     return any(tf.is_tensor(leaf) and tf.is_symbolic_tensor(leaf) for leaf in leaves)
 
 
 def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
-    """Assert in a graph that texts are UTF-8, as `text_columns` does in Python.
+    """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python.
 
     Args:
-        texts: String tensor `(batch,)` of TensorFlow.
+        texts: TensorFlow string tensor `(batch,)`.
         name: string. Name of the column in the message. Defaults to `"texts"`.
 
     Returns:
-        The texts, to be used in place of `texts`.
+        The same texts; use them instead of `texts`, so that the check is executed.
     """
     import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
 
@@ -119,13 +119,13 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
         ]
     )
     check = tf.debugging.Assert(tf.reduce_all(is_text), [message])
-    # Otherwise later operations would not wait for it.
+    # Makes later operations wait for the check.
     with tf.control_dependencies([check]):
         return tf.identity(texts)
 
 
 def holds_text(x: Any) -> bool:
-    """Whether `x` looks like texts (not like labels), by its first element."""
+    """Return whether `x` contains texts rather than labels, by its first element."""
     while isinstance(x, list | tuple) and x:
         x = x[0]
     if isinstance(x, str | bytes):
@@ -134,5 +134,5 @@ def holds_text(x: Any) -> bool:
     if getattr(dtype, "kind", None) == "O":
         flat = np.asarray(x).reshape(-1)
         return bool(len(flat)) and isinstance(flat[0], str | bytes)
-    # TensorFlow's and pandas' string types have no NumPy kind, but a telling name.
+    # TensorFlow's and pandas' string types have no NumPy kind; their names tell.
     return getattr(dtype, "kind", None) in ("U", "S") or "str" in str(dtype)

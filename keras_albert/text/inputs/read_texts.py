@@ -1,4 +1,4 @@
-"""Whatever holds texts, as one list of `str`, or an error that names the row."""
+"""Reads texts from lists, arrays, Series and tensors into a list of `str`."""
 
 import math
 from typing import Any
@@ -9,23 +9,22 @@ __all__ = ["to_text_rows"]
 
 
 def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
-    r"""Read one text, or many, into a list of `str`.
+    r"""Read one text or many texts into a list of `str`.
 
-    TensorFlow is not imported: its string tensors are read through `.numpy()`.
+    TensorFlow is not imported: its string tensors are read by `.numpy()`.
 
     Args:
         inputs: `str`, `bytes` (UTF-8), a list or tuple of them, a NumPy array
             of rank 0 or 1, a pandas Series, or any string tensor that has
             `.numpy()`.
-        name: str. What the caller calls this argument, for the error messages.
-            Defaults to `"texts"`.
+        name: str. Name of the argument in error messages. Defaults to `"texts"`.
 
     Returns:
-        The rows, and whether there was a batch axis (`False` for one text).
+        The texts, and whether there was a batch axis (`False` for one text).
 
     Raises:
-        TypeError: `inputs` is no container of texts.
-        ValueError: a row is missing, is no text, or cannot be encoded as UTF-8.
+        TypeError: If `inputs` does not contain texts.
+        ValueError: If a row is missing, is not a text, or cannot be encoded as UTF-8.
 
     Example:
         >>> to_text_rows("one")
@@ -40,7 +39,7 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
         rows, batched = list(inputs), True
     else:
         rows, batched = _array_rows(inputs, name)
-    # Clean input, nearly all there ever is, costs two passes of C code.
+    # Valid input, the common case, costs only two passes of C code.
     if set(map(type, rows)) - {str}:
         rows = [_to_str(row, index, name) for index, row in enumerate(rows)]
     _refuse_surrogates(rows, name)
@@ -71,7 +70,7 @@ def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:
 
 
 def _to_str(row: Any, index: int, name: str) -> str:
-    """Turn one row into a plain `str`, or say what is wrong with it."""
+    """Convert one row to a plain `str`, or raise an error that names the row."""
     if isinstance(row, str):
         return str(row)
     if hasattr(row, "numpy") and callable(row.numpy):  # a list of scalar tensors
@@ -104,14 +103,14 @@ def _to_str(row: Any, index: int, name: str) -> str:
 
 
 def _is_missing(row: Any) -> bool:
-    """Whether a row is one of the ways in which Python says "nothing here"."""
+    """Return whether a row is `None`, NaN or one of pandas' missing values."""
     if row is None or type(row).__name__ in {"NAType", "NaTType"}:
         return True
     return isinstance(row, float | np.floating) and math.isnan(row)
 
 
 def _refuse_surrogates(rows: list[str], name: str) -> None:
-    """Find the row that UTF-8, and so SentencePiece, has no bytes for."""
+    """Raise if a row contains lone surrogates, which UTF-8 cannot encode."""
     for index, row in enumerate(rows):
         if row.isascii():
             continue

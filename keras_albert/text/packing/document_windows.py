@@ -1,4 +1,4 @@
-"""Texts of any length, as rows that a model can read."""
+"""Texts of any length, cut into windows."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,19 +10,19 @@ from keras_albert.types import Batch, FloatArray, Int64Array
 
 
 class TextWindows:
-    """Tokenized texts, cut into windows where they are too long; `Examples`.
+    """Tokenized texts, cut into windows if they are too long; see `Examples`.
 
     A row is `[CLS] window [SEP]`.
 
     Args:
         texts: `TokenRows`.
         special: `SpecialIds`.
-        max_length: int. The most tokens in a row, the specials counted.
-        stride: int or `None`. Tokens from one window to the next. Defaults to `None`,
-            half a window.
+        max_length: int. The maximum length of a row, including special tokens.
+        stride: int or `None`. Distance in tokens between the starts of consecutive
+            windows. Defaults to `None`, half a window.
 
     Raises:
-        ValueError: If `stride` is below 1, or above a window's length.
+        ValueError: If `stride` is less than 1 or greater than a window's length.
 
     Example:
         >>> from keras_albert.text.packing.pack import SpecialIds
@@ -51,7 +51,7 @@ class TextWindows:
         self._texts = windows.documents
         # How many windows each text has.
         self.counts: Int64Array = np.bincount(self._texts, minlength=len(texts))
-        # What the only window of an empty text owns counts as well.
+        # The only window of an empty text owns no token, but has a weight too.
         owned = np.maximum(1, windows.owned_counts)
         self._shares = owned / np.bincount(self._texts, owned)[self._texts]
 
@@ -63,15 +63,15 @@ class TextWindows:
         return (self._rows.pack(rows, length),)
 
     def mean(self, outputs: npt.NDArray[np.floating]) -> FloatArray:
-        """Put together what a model says of texts.
+        """Average the outputs of each text's windows.
 
         Args:
             outputs: Float array `(rows, width)`.
 
         Returns:
-            float32 array `(texts, width)`: the means over each text's windows, by the
-            tokens that they own. No token counts twice, and the outputs of a text in
-            one row stay as they are.
+            float32 array `(texts, width)`: the mean over each text's windows, weighted
+            by the number of tokens that they own, so that no token counts twice. The
+            output of a text with one window is unchanged.
         """
         sums = np.zeros((len(self.counts), outputs.shape[1]))
         np.add.at(sums, self._texts, outputs * self._shares[:, None])

@@ -1,4 +1,4 @@
-"""Examples that are tokenized and wait to be packed, batch by batch."""
+"""Tokenized examples, which are packed batch by batch."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -10,43 +10,44 @@ from keras_albert.types import Batch, Int64Array, IntArray
 
 
 class Examples(Protocol):
-    """What a preprocessor makes of raw input, and batches are cut from.
+    """Tokenized input, from which batches are packed.
 
-    A row is what the model sees; a long document may give several.
+    A row is one line of a batch; a long document may have several.
     """
 
     # Tokens in each row, int64 `(rows,)`.
     lengths: Int64Array
 
     def __len__(self) -> int:
-        """Count the rows."""
+        """Return the number of rows."""
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack some rows.
 
         Args:
             rows: int64 array `(batch,)`. Which rows, in which order.
-            length: int. The width to pad to, at least the longest row's length.
+            length: int. The length to pad to, at least that of the longest row.
 
         Returns:
-            `(x,)`, `(x, y)` or `(x, y, sample_weight)`, NumPy arrays or trees of them.
+            `(x,)`, `(x, y)` or `(x, y, sample_weight)`: NumPy arrays, or nested
+            structures of them.
         """
 
 
 class PackableTexts(Protocol):
-    """Encoded texts without targets: `EncodedTexts`, or a row of several."""
+    """Encoded texts without targets, such as `EncodedTexts`."""
 
     lengths: Int64Array
 
     def __len__(self) -> int:
-        """Count the rows."""
+        """Return the number of rows."""
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
         """Pack some rows; see `EncodedTexts.pack`."""
 
 
 class LabelledTexts:
-    """Texts with a target and a weight for each, if there are any.
+    """Texts with optional targets and sample weights.
 
     Args:
         texts: `PackableTexts`.
@@ -54,7 +55,7 @@ class LabelledTexts:
         sample_weight: An array `(rows,)`, or `None`. Defaults to `None`.
 
     Raises:
-        ValueError: If there are not as many targets or weights as texts.
+        ValueError: If the numbers of texts, targets and weights differ.
     """
 
     def __init__(
@@ -82,15 +83,16 @@ class LabelledTexts:
 def pack_all(
     examples: Examples, padded_length: Any, batched: bool
 ) -> tuple[Any, Any, Any]:
-    """Pack all rows as one batch, or the only one as an example.
+    """Pack all rows into one batch, or a single row without a batch axis.
 
     Args:
         examples: `Examples`.
-        padded_length: Callable of the longest length; the width to pad to.
+        padded_length: Callable that returns the length to pad to, given the length of
+            the longest row.
         batched: bool. Whether the result has a batch axis.
 
     Returns:
-        `x`, `y` and `sample_weight`; `None` for what there is not.
+        `x`, `y` and `sample_weight`, each `None` if absent.
     """
     longest = int(examples.lengths.max(initial=1))
     batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))
@@ -101,16 +103,16 @@ def pack_all(
 
 
 def read_weights(sample_weight: Any) -> Any:
-    """Read one weight an example, and find one that is no finite number.
+    """Read sample weights, and check that they are finite.
 
     Args:
-        sample_weight: Numbers `(examples, ...)`, or a dict of such.
+        sample_weight: Numbers `(examples, ...)`, or a dict of them.
 
     Returns:
-        float32 array, or a dict of such.
+        float32 array, or a dict of arrays.
 
     Raises:
-        ValueError: If one is NaN or infinite; the message names its row.
+        ValueError: If a weight is NaN or infinite; the message names its row.
     """
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part) for name, part in sample_weight.items()}
@@ -124,18 +126,17 @@ def read_weights(sample_weight: Any) -> Any:
 
 
 def weights_by_target(targets: Any, weights: Any) -> Any:
-    """Give each of several targets its weights, as many axes as it has.
+    """Copy one array of weights to each of several targets, with as many axes.
 
-    Keras on TensorFlow does not know how many axes a batch's weights have where they
-    are given once for several outputs, and fails, or multiplies each loss with each
-    weight.
+    If several outputs share one array of weights, Keras on TensorFlow does not know
+    its number of axes and fails, or multiplies each loss by each weight.
 
     Args:
-        targets: An array, or a dict of such.
-        weights: An array `(rows, ...)`, a dict of such, or `None`.
+        targets: An array, or a dict of arrays.
+        weights: An array `(rows, ...)`, a dict of arrays, or `None`.
 
     Returns:
-        A dict if `targets` is one and `weights` an array; else `weights`.
+        A dict if `targets` is a dict and `weights` an array; otherwise `weights`.
 
     Example:
         >>> targets = {"a": np.zeros(2), "b": np.zeros((2, 1))}
@@ -156,16 +157,17 @@ def weights_by_target(targets: Any, weights: Any) -> Any:
 def check_counts(
     count: int, targets: Any, weights: Any, needs_some: bool = False
 ) -> None:
-    """Check that each example has its target and its weight, if there are any.
+    """Check that there are as many targets and weights as examples.
 
     Args:
-        count: int. How many examples there are.
-        targets: Something with a length, a dict of such, or `None`.
-        weights: Something with a length, a dict of such, or `None`.
-        needs_some: bool. Whether there must be an example. Defaults to `False`.
+        count: int. The number of examples.
+        targets: A sized object, a dict of them, or `None`.
+        weights: A sized object, a dict of them, or `None`.
+        needs_some: bool. Whether at least one example is required. Defaults to
+            `False`.
 
     Raises:
-        ValueError: If a count differs, or there is no example.
+        ValueError: If a count differs, or there are no examples and one is required.
     """
     for name, values in (("targets", targets), ("sample weights", weights)):
         parts = values.values() if isinstance(values, Mapping) else (values,)

@@ -1,4 +1,4 @@
-"""Batches of examples of like length, padded to one of a few lengths."""
+"""Batches of examples of similar length, padded to one of a few lengths."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ from keras import ops
 
 from keras_albert.types import Int64Array
 
-# Batches that are sorted among themselves while training: enough that a batch is
-# of nearly one length, few enough that an epoch stays well shuffled.
+# Number of batches that are sorted by length together during training: enough that
+# the rows of a batch have nearly the same length, few enough for a good shuffle.
 _BATCHES_A_POOL = 64
 
 
 def default_length_buckets(max_length: int) -> tuple[int, ...]:
-    """Choose the lengths that batches are padded to.
+    """Return the default lengths that batches are padded to.
 
-    On JAX, which compiles each shape: powers of two and the points halfway between
-    them, from 8 on. Padding wastes at most a third, in a dozen shapes instead of
-    hundreds. On TensorFlow and PyTorch, where another length costs nothing: each
-    length on a CPU, each multiple of 8 on a GPU, whose matrix units like it.
+    JAX compiles a program for each shape, so the lengths are powers of two and the
+    points halfway between them, starting at 8: a dozen shapes instead of hundreds, with
+    at most a third of padding. On TensorFlow and PyTorch another length costs nothing:
+    every length on a CPU, every multiple of 8 on a GPU, as its matrix units prefer.
 
     Args:
         max_length: int. The longest row; it is always one of the buckets.
 
     Returns:
-        The lengths, rising.
+        The lengths, in increasing order.
 
     Example:
         >>> default_length_buckets(100)[-1]
@@ -44,7 +44,7 @@ def default_length_buckets(max_length: int) -> tuple[int, ...]:
 
 @cache
 def _is_on_cpu() -> bool:
-    """Say whether TensorFlow or PyTorch, whichever is the backend, finds no GPU."""
+    """Return whether the backend, TensorFlow or PyTorch, finds no GPU."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
@@ -53,14 +53,14 @@ def _is_on_cpu() -> bool:
 
 
 def bucket_length(length: int, buckets: Sequence[int]) -> int:
-    """Find the bucket of a length.
+    """Return the bucket of a length.
 
     Args:
         length: int. At most the last bucket.
-        buckets: Rising lengths.
+        buckets: Lengths in increasing order.
 
     Returns:
-        The smallest bucket that holds `length`.
+        The smallest bucket that fits `length`.
     """
     return buckets[bisect_left(buckets, length)]
 
@@ -68,20 +68,20 @@ def bucket_length(length: int, buckets: Sequence[int]) -> int:
 def plan_batches(
     lengths: Int64Array, batch_size: int, generator: np.random.Generator | None = None
 ) -> list[Int64Array]:
-    """Group examples of like length into batches.
+    """Group examples of similar length into batches.
 
-    Without a generator all examples are sorted, longest first, so that the memory
-    of the whole run is claimed by the first batch. With one, they are shuffled,
-    sorted within pools of 64 batches, and the batches are shuffled. Only one batch
-    is ever smaller than `batch_size`.
+    Without a generator, all examples are sorted, longest first, so that the first
+    batch allocates the memory of the whole run. With a generator, examples are
+    shuffled and sorted within pools of 64 batches, and the batches are shuffled. At
+    most one batch is smaller than `batch_size`.
 
     Args:
         lengths: int64 array `(examples,)`.
-        batch_size: int. Examples in a batch.
+        batch_size: int. Examples per batch.
         generator: `np.random.Generator` or `None`. Defaults to `None`.
 
     Returns:
-        Arrays of example numbers; together they hold each number once.
+        Arrays of example indices, in which each index occurs once.
 
     Example:
         >>> [batch.tolist() for batch in plan_batches(np.array([3, 9, 4, 8]), 2)]

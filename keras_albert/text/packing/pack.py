@@ -1,4 +1,4 @@
-"""From token ids to rows of `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
+"""Packs token ids into rows `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ class SpecialIds:
     """The ids that packing adds.
 
     Args:
-        cls: int. Opens every row.
-        sep: int. Closes each text.
-        pad: int. Fills a row up.
+        cls: int. Id of `[CLS]`, the first token of each row.
+        sep: int. Id of `[SEP]`, which follows each text.
+        pad: int. Id of the padding.
     """
 
     cls: int
@@ -24,7 +24,7 @@ class SpecialIds:
 
 
 def check_truncation(truncate: str) -> None:
-    """Refuse a word that is none of KerasHub's two."""
+    """Raise if `truncate` is neither "round_robin" nor "waterfall"."""
     if truncate not in ("round_robin", "waterfall"):
         msg = (
             "`truncate` is 'round_robin' or 'waterfall'. Received: "
@@ -36,19 +36,19 @@ def check_truncation(truncate: str) -> None:
 def truncated_lengths(
     lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
 ) -> tuple[Int64Array, ...]:
-    """Decide how many tokens of each text stay.
+    """Return how many tokens of each text are kept.
 
-    Both ways are KerasHub's, in closed form. "round_robin" deals out the room one
+    Both ways are KerasHub's, in closed form. "round_robin" assigns the budget one
     token at a time, the first text first, so `A = min(a, max(ceil(M / 2), M - b))`
-    and `B = min(b, M - A)`; "waterfall" serves the first text before the second.
+    and `B = min(b, M - A)`; "waterfall" fills it with the first text, then the second.
 
     Args:
-        lengths: One int64 array `(rows,)` a column.
-        budget: int. Tokens that a row has room for, the specials not counted.
+        lengths: One int64 array `(rows,)` per column.
+        budget: int. Tokens per row, without special tokens.
         truncate: "round_robin" or "waterfall".
 
     Returns:
-        As many arrays: the tokens that stay.
+        One array per column: the numbers of tokens that are kept.
 
     Example:
         >>> first, second = truncated_lengths(
@@ -68,12 +68,12 @@ def truncated_lengths(
 
 
 class EncodedTexts:
-    """Tokenized texts or pairs, truncated, ready to be packed batch by batch.
+    """Tokenized and truncated texts or pairs, which are packed batch by batch.
 
     Args:
         columns: One or two `TokenRows` of equal length.
         special: `SpecialIds`.
-        max_length: int. The most tokens in a row, the specials counted.
+        max_length: int. The maximum length of a row, including special tokens.
         truncate: "round_robin" or "waterfall". Defaults to `"round_robin"`.
 
     Example:
@@ -102,18 +102,18 @@ class EncodedTexts:
 
     @property
     def num_specials(self) -> int:
-        """How many special tokens a row has."""
+        """The number of special tokens in a row."""
         return len(self.columns) + 1
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some rows into rectangles.
+        """Pack some rows into rectangular arrays.
 
         Args:
             indices: int64 array `(batch,)`. Which rows, in which order.
-            length: int. The width of the result, at least the longest row's length.
+            length: int. The length to pad to, at least that of the longest row.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
@@ -129,7 +129,7 @@ class EncodedTexts:
             kept = self._kept[segment][indices]
             end = begin + kept
             inside = (position >= begin[:, None]) & (position < end[:, None])
-            # Row by row, left to right: the order in which the ids lie in `column`.
+            # Row by row and left to right, the order of the ids in `column`.
             shift = self._starts[segment][indices] - (np.cumsum(kept) - kept)
             source = np.arange(kept.sum()) + np.repeat(shift, kept)
             token_ids[inside] = column.values[source]

@@ -1,4 +1,4 @@
-"""Packing inside a TensorFlow graph: for `tf.data` and for serving."""
+"""Packing inside a TensorFlow graph, for `tf.data` and serving."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,20 +14,21 @@ def pack_in_graph(
     truncate: Truncation,
     pad_to: int | Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
-    """Do what `EncodedTexts` does, with TensorFlow's operations.
+    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations.
 
     Args:
         segments: One or two `tf.RaggedTensor` `(batch, tokens)` of int32 ids.
         special: `SpecialIds`.
-        max_length: int. The most tokens in a row, the specials counted.
+        max_length: int. The maximum length of a row, including special tokens.
         truncate: "round_robin" or "waterfall".
-        pad_to: int for one fixed length; a rising sequence of lengths, of which the
-            smallest that fits is taken; or `None`, the default, for the longest row.
+        pad_to: The length to pad to: an int; lengths in increasing order, of which
+            the smallest that fits is taken; or `None`, the length of the longest row.
+            Defaults to `None`.
 
     Returns:
         `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
     """
-    import tensorflow_text as tf_text  # noqa: PLC0415  (only who traces needs it)
+    import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
 
     budget = max_length - len(segments) - 1
     if truncate == "round_robin":
@@ -42,7 +43,7 @@ def join_in_graph(
     special: SpecialIds,
     pad_to: int | Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
-    """Join segments to rows as they are, however long.
+    """Join segments into rows without truncating them.
 
     Args:
         segments: See `pack_in_graph`.
@@ -50,9 +51,9 @@ def join_in_graph(
         pad_to: See `pack_in_graph`. Defaults to `None`.
 
     Returns:
-        As `pack_in_graph`.
+        See `pack_in_graph`.
     """
-    import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph need it)
+    import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
     import tensorflow_text as tf_text  # noqa: PLC0415
 
     token_ids, segment_ids = tf_text.combine_segments(
@@ -62,7 +63,7 @@ def join_in_graph(
     )
     longest = tf.cast(token_ids.bounding_shape(axis=1), tf.int32)
     if pad_to is None:
-        # An empty batch has no longest row, and a model wants at least one token.
+        # An empty batch has no longest row, but a model needs at least one token.
         length = tf.maximum(longest, 1)
     elif isinstance(pad_to, int):
         length = pad_to

@@ -1,4 +1,4 @@
-"""Long documents as overlapping windows, and which of them answers for what."""
+"""Overlapping windows of long documents, and the tokens that each of them owns."""
 
 import numpy as np
 
@@ -7,19 +7,19 @@ from keras_albert.types import Int64Array
 
 
 class OverlappingWindows:
-    """Where the windows of documents lie, and what each of them owns.
+    """The windows of documents, and the tokens that each of them owns.
 
-    Windows begin `stride` tokens apart. The last one of a document ends with it, and
-    is as long as the others unless it is the only one. A token is owned by the window
-    in which it has most context: whose middle is nearest, the first of two. So each
-    token is owned once.
+    Windows begin `stride` tokens apart. The last window of a document ends with the
+    document, and is as long as the others unless it is the only one. Each token is
+    owned by one window, that in which it has the most context: the window with the
+    nearest middle, or the first of two that are equally near.
 
     Args:
-        lengths: int64 array `(documents,)`. Tokens of each document, which lie end to
-            end.
-        size: int, or int64 array `(documents,)`. Tokens in a window.
-        stride: int, or int64 array `(documents,)`. Tokens from the beginning of a
-            window to that of the next, at most `size`.
+        lengths: int64 array `(documents,)`. The number of tokens of each document;
+            the documents are concatenated.
+        size: int, or int64 array `(documents,)`. Tokens per window.
+        stride: int, or int64 array `(documents,)`. Distance in tokens between the
+            starts of consecutive windows, at most `size`.
 
     Example:
         >>> windows = OverlappingWindows(np.array([7, 2]), size=4, stride=2)
@@ -35,7 +35,7 @@ class OverlappingWindows:
         self, lengths: Int64Array, size: int | Int64Array, stride: int | Int64Array
     ) -> None:
         counts = 1 + np.maximum(0, -(-(lengths - size) // stride))
-        # Which document each window is cut from.
+        # The document of each window.
         self.documents = np.repeat(np.arange(len(lengths)), counts)
         whole = lengths[self.documents]
         size = np.broadcast_to(size, lengths.shape)[self.documents]
@@ -47,11 +47,11 @@ class OverlappingWindows:
         begins = inside + (np.cumsum(lengths) - lengths)[self.documents]
         place = np.arange(self._sizes.sum())
         place -= np.repeat(np.cumsum(self._sizes) - self._sizes, self._sizes)
-        # The tokens of each window, by their place among those of all documents.
+        # The tokens of each window, as positions in the concatenated documents.
         self.tokens = TokenRows(
             (place + np.repeat(begins, self._sizes)).astype(np.int32), self._sizes
         )
-        # Middles are taken twice, and borders four times, to stay whole.
+        # Middles are doubled, and borders quadrupled, to remain integers.
         middles = 2 * begins + self._sizes
         same = self.documents[1:] == self.documents[:-1]
         borders = (middles[1:] + middles[:-1]) // 2
@@ -64,7 +64,7 @@ class OverlappingWindows:
         self.owned = np.asarray(
             (at >= np.repeat(low, self._sizes)) & (at < np.repeat(high, self._sizes))
         )
-        # How many tokens each window owns: of none it is one of an empty document.
+        # The number of tokens that each window owns: 0 for an empty document.
         self.owned_counts: Int64Array = high - low
 
     def __len__(self) -> int:
@@ -72,18 +72,18 @@ class OverlappingWindows:
 
 
 def window_stride(stride: int | None, size: int) -> int:
-    """Check how far windows are apart, or choose it.
+    """Check the stride, or choose the default.
 
     Args:
-        stride: int or `None`. Tokens from the beginning of a window to that of the
-            next; `None` for half a window.
-        size: int. Tokens in a window.
+        stride: int or `None`. Distance in tokens between the starts of consecutive
+            windows; `None` for half a window.
+        size: int. Tokens per window.
 
     Returns:
-        The tokens.
+        The stride.
 
     Raises:
-        ValueError: If windows would not move, or leave out tokens.
+        ValueError: If `stride` is less than 1 or greater than `size`.
 
     Example:
         >>> window_stride(None, 510), window_stride(128, 510)
