@@ -1,4 +1,4 @@
-"""What the preprocessors of masked language models share."""
+"""The base class of the preprocessors that mask tokens."""
 
 from typing import Any
 
@@ -18,11 +18,10 @@ from keras_albert.types import FloatArray, Purpose, Texts, Truncation
 
 
 class MaskingPreprocessor(AlbertPreprocessor):
-    """The part of a preprocessor that masks.
+    """The part of a preprocessor that masks tokens.
 
-    The constructor calls `_set_lengths`, then `_set_masking`.
-
-    A subclass says what its examples are (`_mask_examples`).
+    A subclass calls `_set_lengths`, then `_set_masking` in its constructor, and
+    creates its examples in `_mask_examples`.
     """
 
     truncate: Truncation
@@ -56,7 +55,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
 
     @property
     def masking(self) -> WholeWordMasking:
-        """What draws the masks, made once for a vocabulary."""
+        """The `WholeWordMasking` of the current vocabulary and rates, cached."""
         rates = MaskingRates(
             selection=self.mask_selection_rate,
             mask_token=self.mask_token_rate,
@@ -70,13 +69,13 @@ class MaskingPreprocessor(AlbertPreprocessor):
         return self._masking[1]
 
     def mask_slots(self, width: int) -> int:
-        """Give the number of `mask_positions` in rows of some width.
+        """Return the number of `mask_positions` of a row.
 
         Args:
-            width: int. The length of the rows, padding counted.
+            width: int. The length of the rows, including padding.
 
         Returns:
-            A number that depends on nothing else, so that shapes stay few.
+            The number, which depends on `width` alone, so that there are few shapes.
         """
         return self.masking.rates.slots(width)
 
@@ -87,27 +86,27 @@ class MaskingPreprocessor(AlbertPreprocessor):
 
         Args:
             x: Texts or pairs, in any form that `text_columns` reads.
-            y: Nothing: targets come from the texts. Defaults to `None`.
-            sample_weight: Weights, one for each. Defaults to `None`.
+            y: Must be `None`: targets are made from the texts. Defaults to `None`.
+            sample_weight: Weights, one per example. Defaults to `None`.
 
         Returns:
             The examples, whose masks differ each time, and whether `x` was a batch.
 
         Raises:
-            TypeError: If `x` holds something else.
-            ValueError: If a row is no text, or there are targets.
+            TypeError: If `x` does not contain texts.
+            ValueError: If a row is not a text, or `y` is not `None`.
         """
         return self.encode_for("training", x, y, sample_weight)
 
     def encode_for(
         self, purpose: Purpose, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize texts, by what the model will do with them.
+        """Tokenize texts for training, evaluation or prediction.
 
         Args:
-            purpose: For `"training"` masks differ each time. For `"evaluation"` they
-                follow from the text, and so do not depend on its batch either. For
-                `"prediction"` nothing is masked but the `[MASK]` that texts hold.
+            purpose: For `"training"`, masks differ each time. For `"evaluation"`, they
+                depend on the text alone, and not on its batch. For `"prediction"`,
+                only the `[MASK]` in the texts are masks.
             x: See `encode`.
             y: See `encode`. Defaults to `None`.
             sample_weight: See `encode`. Defaults to `None`.
@@ -141,14 +140,14 @@ class MaskingPreprocessor(AlbertPreprocessor):
     def _mask_examples(
         self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
     ) -> Examples:
-        """Say how tokenized columns become examples."""
+        """Create the examples from tokenized columns."""
         raise NotImplementedError
 
     def _texts(self, columns: Any) -> EncodedTexts:
         return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config = super().get_config()
         config.update(
             truncate=self.truncate,

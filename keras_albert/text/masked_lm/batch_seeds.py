@@ -1,4 +1,4 @@
-"""Random states for the rows of a batch, that do not depend on the order of batches."""
+"""Random generators for batches, independent of the order of the batches."""
 
 from typing import Any, Protocol, Self, TypeVar
 
@@ -12,40 +12,40 @@ _Drawn = TypeVar("_Drawn")
 
 
 class Seeds(Protocol):
-    """Cuts a batch into parts, each of which is drawn with a generator of its own."""
+    """Splits a batch into parts, each with its random generator."""
 
     def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Cut a batch.
+        """Split a batch into parts.
 
         Args:
             rows: int64 array `(batch,)`. The rows of the batch.
 
         Returns:
-            Rows and their generator, part after part.
+            List of the rows of each part and their generator.
         """
 
     def of_epoch(self, epoch: int) -> "Seeds":
-        """Fix what is drawn to one epoch, in which each row is visited once.
+        """Return the seeds of one epoch.
 
         Args:
-            epoch: int. Counts from 0.
+            epoch: int. The epoch, starting at 0.
 
         Returns:
-            Seeds that draw the same for a batch each time.
+            Seeds with the same draws each time a batch is packed.
         """
 
 
 class BatchSeeds:
-    """One generator a batch: another one each time, the same for one seed.
+    """One generator per batch, which differs each time and is set by the seed.
 
-    What is drawn for a batch follows from the seed, from the batch's first row and
-    from how often that row was drawn for.
+    The generator depends on the seed, on the batch's first row, and on the number of
+    times that this row was visited before.
 
     Args:
-        entropy: Sequence of int, none below zero. The seed.
-        num_rows: int. How many rows there are.
-        epoch: int or `None`. The only epoch to draw for. Defaults to `None`: visits
-            are counted.
+        entropy: Sequence of non-negative int. The seed.
+        num_rows: int. The number of rows.
+        epoch: int or `None`. The only epoch to draw for. Defaults to `None`, which
+            counts the visits.
 
     Example:
         >>> seeds = BatchSeeds([7], num_rows=4)
@@ -68,7 +68,7 @@ class BatchSeeds:
         self._is_counting = epoch is None
 
     def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Give the whole batch, and count the visit; see `Seeds`."""
+        """Return the batch as one part, and count the visit; see `Seeds`."""
         # No two batches of an epoch begin with the same row.
         place = [int(rows[0]), int(self._visits[rows[0]])] if len(rows) else []
         if self._is_counting:
@@ -76,38 +76,38 @@ class BatchSeeds:
         return [(rows, np.random.default_rng([*self._entropy, *place]))]
 
     def of_epoch(self, epoch: int) -> Self:
-        """Fix what is drawn to one epoch; see `Seeds`."""
+        """Return the seeds of one epoch; see `Seeds`."""
         return type(self)(self._entropy, len(self._visits), epoch)
 
 
 class TextSeeds:
-    """One generator a row, that follows from the seed and from the row's text alone.
+    """One generator per row, which depends on the seed and the row's text alone.
 
-    So an evaluation is the same each time, whatever the batches and their order.
+    An evaluation is thus the same each time, with any batches in any order.
 
     Args:
-        seed: int, not below zero.
+        seed: Non-negative int.
         columns: One or two `TokenRows`. The texts.
     """
 
     def __init__(self, seed: int, columns: tuple[TokenRows, ...]) -> None:
-        # Of any size, as one word.
+        # Reduces an int of any size to one 32-bit word.
         self._seed = np.random.SeedSequence(seed).generate_state(1)
         self._columns = columns
         self._starts = tuple(column.starts for column in columns)
 
     def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Cut a batch into its rows; see `Seeds`."""
+        """Split a batch into its rows; see `Seeds`."""
         if not len(rows):
             return [(rows, np.random.default_rng(self._seed))]
         return [(rows[i : i + 1], self._generator(row)) for i, row in enumerate(rows)]
 
     def of_epoch(self, epoch: int) -> Self:
-        """Give these seeds, as epochs do not differ."""
+        """Return the same seeds, since epochs do not differ."""
         return self
 
     def _generator(self, row: int) -> np.random.Generator:
-        # With its length before it, a text cannot pass for another's part.
+        # Each text is preceded by its length, so that different pairs differ.
         entropy: list[Any] = [self._seed]
         for column, starts in zip(self._columns, self._starts, strict=True):
             start, length = starts[row], column.lengths[row]
@@ -116,13 +116,13 @@ class TextSeeds:
 
 
 def join_parts(parts: list[_Drawn]) -> _Drawn:
-    """Put together what was drawn part by part.
+    """Concatenate the results of all parts.
 
     Args:
-        parts: Trees of arrays, alike but for their first axes.
+        parts: Nested structures of arrays, of the same shapes except the first axis.
 
     Returns:
-        One such tree.
+        One such structure.
     """
     if len(parts) == 1:
         return parts[0]

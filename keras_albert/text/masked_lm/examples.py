@@ -1,4 +1,4 @@
-"""Texts whose masked tokens are to be predicted."""
+"""Examples with masked tokens to predict."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from keras_albert.types import Batch, FloatArray, Int64Array
 
 
 class MaskedTexts:
-    """Texts that are masked when they are packed, as `seeds` say; see `Examples`.
+    """Texts that are masked when they are packed; see `Examples`.
 
     Args:
         texts: `EncodedTexts`.
@@ -47,7 +47,8 @@ class MaskedTexts:
             length: See `Examples`.
 
         Returns:
-            The model's inputs, the ids at `mask_positions`, and the weight of each.
+            The model's inputs, the original ids at `mask_positions`, and their
+            weights.
         """
         parts = self.seeds.parts(rows)
         return join_parts([self._draw(part, length, rng) for part, rng in parts])
@@ -66,7 +67,7 @@ class MaskedTexts:
 
 
 class WrittenMasks:
-    """Texts with mask tokens in them, to be filled; see `Examples`.
+    """Texts that contain mask tokens to fill; see `Examples`.
 
     Args:
         texts: `EncodedTexts`.
@@ -77,14 +78,14 @@ class WrittenMasks:
         self.texts = texts
         self.lengths = texts.lengths
         self.mask_token_id = mask_token_id
-        # Of each row, before it was truncated.
+        # The number of masks in each row before truncation.
         self.written = np.zeros(len(texts), np.int64)
         for column in texts.columns:
             row = np.repeat(np.arange(len(texts)), column.lengths)
             masks = row[column.values == mask_token_id]
             self.written += np.bincount(masks, minlength=len(texts))
-        # One number for all batches, so that outputs do not depend on the batch; few
-        # numbers for all calls, since each is compiled.
+        # The same for all batches, so that outputs do not depend on the batch; a power
+        # of two, since each number is compiled.
         most = int(self.written.max(initial=1))
         self.slots = 1 << (max(most, 1) - 1).bit_length()
 
@@ -99,7 +100,7 @@ class WrittenMasks:
             length: See `Examples`.
 
         Returns:
-            The model's inputs; `mask_positions` are 0 in empty slots.
+            The model's inputs; `mask_positions` is 0 in unused slots.
         """
         x: dict[str, Any] = self.texts.pack(rows, length)
         row, place = np.nonzero(x["token_ids"] == self.mask_token_id)

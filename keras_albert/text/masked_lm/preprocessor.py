@@ -1,4 +1,4 @@
-"""Texts or pairs of texts, masked as the masked language model reads them."""
+"""Preprocessor of the masked language model."""
 
 from typing import Any
 
@@ -17,32 +17,33 @@ from keras_albert.types import FloatArray, Lengths, Truncation
 class AlbertMaskedLMPreprocessor(
     MaskingPreprocessor, keras_hub.models.MaskedLMPreprocessor
 ):
-    """Tokenize texts, pack them, and mask whole words of them.
+    """Tokenize texts, pack them, and mask whole words.
 
-    Gives `(x, y, sample_weight)`: `x` has `token_ids`, `segment_ids`, `padding_mask`
-    and `mask_positions`, `y` the ids that stood there, and the weights are 0 where
-    `mask_positions` is filled up. Masks differ with each call and each epoch. How
-    masks are drawn: see `WholeWordMasking`.
+    Returns `(x, y, sample_weight)`: `x` contains `token_ids`, `segment_ids`,
+    `padding_mask` and `mask_positions`; `y` contains the original ids at these
+    positions; the weights are 0 for unused positions. Masks differ with each call and
+    each epoch. See `WholeWordMasking` for how masks are drawn.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
         sequence_length: int or `None`. See `AlbertClassifierPreprocessor`.
-        max_sequence_length: int. Defaults to `512`.
+        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
         truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
             `"round_robin"`.
-        mask_selection_rate: float. The part of a row's tokens to predict; 0 masks
+        mask_selection_rate: float. The fraction of a row's tokens to predict; 0 masks
             nothing. Defaults to `0.15`.
-        mask_selection_length: int or `None`. Predictions in each row. Defaults to
-            `None`: what the rate asks for at the padded width, and a few more.
-        mask_token_rate: float. The part of them that `[MASK]` replaces. Defaults to
-            `0.8`.
-        random_token_rate: float. The part of them that a random token replaces; the
-            rest stays as it is. Defaults to `0.1`.
-        max_ngram: int. The most words masked in one piece. Defaults to `3`.
+        mask_selection_length: int or `None`. The number of predictions per row.
+            Defaults to `None`, the rate times the padded length plus `max_ngram`.
+        mask_token_rate: float. The fraction of selected tokens that are replaced by
+            `[MASK]`. Defaults to `0.8`.
+        random_token_rate: float. The fraction of selected tokens that are replaced by
+            a random token; the others are unchanged. Defaults to `0.1`.
+        max_ngram: int. The maximum number of consecutive words that are masked
+            together. Defaults to `3`.
         seed: int or `None`. Makes the masks reproducible. Defaults to `None`, which
-            leaves this to `keras.utils.set_random_seed`.
-        **kwargs: `name`, as on any Keras layer.
+            uses `keras.utils.set_random_seed`.
+        **kwargs: `name`, as for any Keras layer.
 
     Raises:
         ValueError: If a length, a rate or a count is out of range.

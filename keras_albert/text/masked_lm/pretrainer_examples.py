@@ -1,4 +1,4 @@
-"""Pairs of segments, some of them changed, with masked tokens."""
+"""Examples for pretraining: pairs of segments, half of them changed, with masks."""
 
 from typing import NamedTuple
 
@@ -11,13 +11,13 @@ from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
 
 
 class MaskedPairs(NamedTuple):
-    """A batch of pairs, some of them changed, all of them masked.
+    """A batch of masked pairs, some of them changed.
 
     Args:
         x: dict of int32 arrays. The model's inputs.
-        labels: int32 array `(rows, slots)`. The ids that stood at `mask_positions`.
-        weights: float32 array `(rows, slots)`. 1, or 0 in empty slots.
-        changed: int32 array `(rows,)`. 1 for a pair that was changed.
+        labels: int32 array `(rows, slots)`. The original ids at `mask_positions`.
+        weights: float32 array `(rows, slots)`. 1, or 0 in unused slots.
+        changed: int32 array `(rows,)`. 1 for a changed pair.
     """
 
     x: dict[str, IntArray]
@@ -34,15 +34,16 @@ def draw_pairs(
     rows: Int64Array,
     length: int,
 ) -> MaskedPairs:
-    """Pack some pairs as they are or changed, by a coin's toss each, and mask them.
+    """Pack some pairs, each changed with probability 0.5, and mask them.
 
     Args:
         pairs: `EncodedTexts` of pairs.
-        changed_pairs: `EncodedTexts` of as many: swapped, or with other second texts.
+        changed_pairs: `EncodedTexts` of the same pairs, changed: swapped, or with
+            other second texts.
         masking: `WholeWordMasking`.
         generator: `np.random.Generator`.
         rows: int64 array `(batch,)`. Which pairs, in which order.
-        length: int. The width to pad to.
+        length: int. The length to pad to.
 
     Returns:
         The batch.
@@ -58,11 +59,11 @@ def draw_pairs(
 
 
 class SegmentPairs:
-    """Pairs that are swapped and masked when packed, as `seeds` say; see `Examples`.
+    """Pairs that are swapped and masked when they are packed; see `Examples`.
 
     Args:
-        in_order: `EncodedTexts` of pairs, each second text following its first.
-        swapped: `EncodedTexts` of the same, the second texts first.
+        in_order: `EncodedTexts` of pairs of consecutive texts.
+        swapped: `EncodedTexts` of the same pairs, with the second texts first.
         masking: `WholeWordMasking`.
         seeds: `Seeds`.
         sample_weight: float32 array `(rows,)`, or `None`. Defaults to `None`.
@@ -78,7 +79,7 @@ class SegmentPairs:
     ) -> None:
         self.in_order = in_order
         self.swapped = swapped
-        # Truncation leaves as many tokens of a pair in either order.
+        # After truncation a pair has the same length in either order.
         self.lengths = in_order.lengths
         self.masking = masking
         self.seeds = seeds
@@ -88,15 +89,15 @@ class SegmentPairs:
         return len(self.in_order)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Swap half of some rows, pack and mask them.
+        """Pack some rows, each swapped with probability 0.5, and mask them.
 
         Args:
             rows: See `Examples`.
             length: See `Examples`.
 
         Returns:
-            The model's inputs, and for each of its two outputs the targets (of the
-            order 1 where it is wrong) and their weights.
+            The model's inputs, and the targets and weights of its two outputs; the
+            target of `sentence_order` is 1 for a swapped pair.
         """
         parts = self.seeds.parts(rows)
         return join_parts([self._draw(part, length, rng) for part, rng in parts])

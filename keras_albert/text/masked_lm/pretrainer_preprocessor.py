@@ -1,4 +1,4 @@
-"""Pairs of consecutive segments, as ALBERT is pretrained on them."""
+"""Preprocessor of the pretraining model."""
 
 from typing import Any
 
@@ -18,17 +18,17 @@ from keras_albert.types import FloatArray, Lengths, Texts, Truncation
 class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preprocessor):
     """Tokenize pairs of consecutive segments, swap half of them, and mask words.
 
-    Gives `(x, y, sample_weight)`: `x` as `AlbertMaskedLMPreprocessor` does, `y` and
-    `sample_weight` dicts of `masked_lm` and `sentence_order`, which is 0 for a pair
-    in order and 1 for a swapped one. Which pairs are swapped differs with each call
-    and each epoch, as the masks do.
+    Returns `(x, y, sample_weight)`: `x` is that of `AlbertMaskedLMPreprocessor`, `y`
+    and `sample_weight` are dicts of `masked_lm` and `sentence_order`, whose target is
+    0 for a pair in order and 1 for a swapped pair. Swaps and masks differ with each
+    call and each epoch.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
         sequence_length: int or `None`. See `AlbertClassifierPreprocessor`.
-        max_sequence_length: int. Defaults to `512`.
+        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
         truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
             `"round_robin"`.
@@ -39,8 +39,8 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         random_token_rate: float. Defaults to `0.1`.
         max_ngram: int. Defaults to `3`.
         seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
-            which leaves this to `keras.utils.set_random_seed`.
-        **kwargs: `name`, as on any Keras layer.
+            which uses `keras.utils.set_random_seed`.
+        **kwargs: `name`, as for any Keras layer.
 
     Raises:
         ValueError: If a length, a rate or a count is out of range.

@@ -1,4 +1,4 @@
-"""`[MASK]` as a user writes it, as the token that a model fills."""
+"""Tokenizes texts in which `[MASK]` is written out."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from keras_albert.types import IntArray
 
 
 def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
-    """Cut texts into ids, where `[MASK]` is the mask token and not five letters.
+    """Tokenize texts, with `[MASK]` as the mask token.
 
-    What stands directly behind a `[MASK]` goes on with its word: "[MASK]." ends in
-    ".", as "word." does in training.
+    Text that follows `[MASK]` without a space continues its word: "[MASK]." is
+    tokenized as `[MASK]` and ".", as "word." is in training.
 
     Args:
         tokenizer: An `AlbertTokenizer` with a vocabulary.
@@ -35,7 +35,7 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     """
     mask = tokenizer.mask_token
     parts = [text.split(mask) for text in texts]
-    # All parts of all texts at once: one call of SentencePiece, in threads.
+    # All parts of all texts in one multithreaded call of SentencePiece.
     flat = [part for row in parts for part in row]
     tokens: TokenRows = tokenizer.tokenize_rows(flat)
     if len(flat) == len(texts):
@@ -52,7 +52,7 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
 
 
 def without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
-    """Take back the space that SentencePiece puts before a text that has none.
+    """Remove the space that SentencePiece adds before a text.
 
     Args:
         tokenizer: An `AlbertTokenizer` with a vocabulary.
@@ -60,7 +60,9 @@ def without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
         ids: int32 array `(tokens,)`. Its ids.
 
     Returns:
-        The ids, the first one of the same piece without a space before it.
+        The ids, with the first piece replaced by the same piece without a space. They
+        are unchanged if the text begins with a space, or the vocabulary does not
+        contain that piece.
     """
     if not len(ids) or text[0].isspace():
         return ids

@@ -1,4 +1,4 @@
-"""Masks over whole words, drawn for many rows at once."""
+"""Whole-word masking, vectorized over rows."""
 
 import math
 from dataclasses import dataclass
@@ -12,21 +12,22 @@ from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_mes
 from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 from keras_albert.types import FloatArray, Int64Array, IntArray
 
-# How much of a run is masked.
+# Which words of a run are masked.
 _NOT, _FIRST_WORD, _WHOLE = 0, 1, 2
 
 _PIECE_TYPES = sentencepiece_messages.SentencePiece
 
 
 class MaskedRows(NamedTuple):
-    """What a masked language model learns from.
+    """Masked rows and their targets.
 
     Args:
         token_ids: int32 array `(rows, length)`. The ids, some of them masked.
-        positions: int32 array `(rows, slots)`. Where, rising; 0 in empty slots.
-        labels: int32 array `(rows, slots)`. The ids that stood there; 0 in empty
-            slots.
-        weights: float32 array `(rows, slots)`. 1, or 0 in empty slots.
+        positions: int32 array `(rows, slots)`. The positions to predict, in increasing
+            order; 0 in unused slots.
+        labels: int32 array `(rows, slots)`. The original ids at these positions; 0 in
+            unused slots.
+        weights: float32 array `(rows, slots)`. 1, or 0 in unused slots.
     """
 
     token_ids: IntArray
@@ -37,23 +38,24 @@ class MaskedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskingRates:
-    """How much is masked, and by what.
+    """The rates of masking.
 
     Args:
-        selection: float. The part of a row's tokens to predict, special ones not
-            counted; 0 masks nothing, 1 every word for which there is room. Defaults to
-            `0.15`.
-        mask_token: float. The part of those that `[MASK]` replaces. Defaults to
-            `0.8`.
-        random_token: float. The part that a random token replaces; the rest stays.
-            Defaults to `0.1`.
-        max_ngram: int. The most words masked in one piece; runs of n words are drawn
-            in proportion to 1/n. Defaults to `3`.
-        max_selected: int or `None`. The most tokens of a row to predict. Defaults to
-            `None`, which follows from the row's width.
+        selection: float. The fraction of a row's tokens to predict, special tokens
+            excluded; 0 masks nothing, 1 masks every word for which there is room.
+            Defaults to `0.15`.
+        mask_token: float. The fraction of selected tokens that are replaced by
+            `[MASK]`. Defaults to `0.8`.
+        random_token: float. The fraction of selected tokens that are replaced by a
+            random token; the others are unchanged. Defaults to `0.1`.
+        max_ngram: int. The maximum number of consecutive words that are masked
+            together; runs of n words are drawn with probability proportional to 1/n.
+            Defaults to `3`.
+        max_selected: int or `None`. The maximum number of tokens to predict per row.
+            Defaults to `None`, which computes it from the row's length.
 
     Raises:
-        ValueError: If a rate is outside 0 to 1, or a count below 1.
+        ValueError: If a rate is not between 0 and 1, or a count is less than 1.
     """
 
     selection: float = 0.15
@@ -70,7 +72,7 @@ class MaskingRates:
             )
             raise ValueError(msg)
         rates = (self.mask_token, self.random_token)
-        # A hair above 1 is rounding: 0.7 + 0.2 + 0.1 is.
+        # Allows for rounding, as in 0.7 + 0.2 + 0.1.
         if not (min(rates) >= 0 and sum(rates) <= 1 + 1e-9):
             msg = (
                 "`mask_token_rate` and `random_token_rate` are parts of the selected "
@@ -89,14 +91,14 @@ class MaskingRates:
             raise ValueError(msg)
 
     def slots(self, width: int) -> int:
-        """Give the number of predictions for rows of some width.
+        """Return the number of predictions per row.
 
         Args:
-            width: int. The length of the rows, padding counted.
+            width: int. The length of the rows, including padding.
 
         Returns:
-            `max_selected`; or what the rate asks for and room for the last n-gram, at
-            most the width.
+            `max_selected`; or, if it is `None`, the selection rate times `width` plus
+            room for the last n-gram, at most `width`.
         """
         if self.max_selected is not None:
             return self.max_selected
@@ -104,23 +106,23 @@ class MaskingRates:
 
 
 class WholeWordMasking:
-    """Draws whole words to mask, n words in a run, for many rows at once.
+    """Masks whole words of many rows, in runs of up to `max_ngram` words.
 
-    The words of a row (see `WordStarts`) are cut at random into runs of n, drawn in
-    proportion to 1/n, and so many runs are taken that they have `rates.selection` of
-    the row's tokens, a few more or fewer; each run is as likely as any other. A row
-    in which nothing was taken gives one word. Special tokens are never selected and
-    never drawn.
+    The words of a row (see `WordStarts`) are split at random into runs of n words,
+    with probabilities proportional to 1/n. Runs are selected, all with equal
+    probability, until they contain about `rates.selection` of the row's tokens. If no
+    run is selected, one word is. Special tokens are never selected, and are never
+    drawn as replacements.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
     [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
 
     Args:
         tokenizer: An `AlbertTokenizer` with a vocabulary.
-        rates: `MaskingRates`. Defaults to the paper's.
+        rates: `MaskingRates` or `None`. Defaults to `None`, `MaskingRates()`.
 
     Raises:
-        ValueError: If the vocabulary has nothing but special tokens.
+        ValueError: If the vocabulary contains only special tokens.
 
     Example:
         >>> import numpy as np
@@ -151,9 +153,9 @@ class WholeWordMasking:
         """Mask rows.
 
         Args:
-            token_ids: int32 array `(rows, length)`. Packed: special tokens stand
-                between and around texts, and fill rows up.
-            generator: `np.random.Generator`. The same state gives the same masks.
+            token_ids: int32 array `(rows, length)`. Packed rows, with special tokens
+                around texts and as padding.
+            generator: `np.random.Generator`. The same state draws the same masks.
 
         Returns:
             The masked rows.
@@ -175,7 +177,7 @@ class WholeWordMasking:
         return MaskedRows(masked.reshape(token_ids.shape), positions, labels, weights)
 
     def _replace(self, kept: IntArray, generator: np.random.Generator) -> IntArray:
-        """Draw what stands in place of the selected tokens."""
+        """Draw the replacements of the selected tokens."""
         draw = generator.random(len(kept))
         random_ids = generator.choice(self._drawable, len(kept))
         swapped = draw < self.rates.mask_token + self.rates.random_token
@@ -186,11 +188,11 @@ class WholeWordMasking:
     def _choose(
         self, token_ids: IntArray, generator: np.random.Generator
     ) -> Int64Array:
-        """Choose the tokens to predict, as rising places in the flattened rows."""
+        """Choose the tokens to predict, as sorted indices of the flattened rows."""
         if not self.rates.selection:
             return np.empty(0, np.int64)
         num_rows, width = token_ids.shape
-        # As many as if there were no padding, which so changes no mask.
+        # Computed without the padding, so that padding does not change the masks.
         lengths = (token_ids != self.pad_token_id).sum(axis=1).tolist()
         slots = np.array([self.rates.slots(length) for length in lengths], np.int64)
         places = np.flatnonzero(self.word_starts.in_words(token_ids))
@@ -198,7 +200,7 @@ class WholeWordMasking:
             return places
         starts = self.word_starts(token_ids).reshape(-1)[places]
         first = self.word_starts.segment_starts(token_ids).reshape(-1)[places]
-        # Words: where each begins among the places, and how many tokens it has.
+        # Words: the index in `places` where each begins, and its number of tokens.
         begins = np.flatnonzero(starts)
         sizes = np.diff(begins, append=len(places))
         run_begins = self._cut_runs(first[begins], generator)
@@ -206,7 +208,7 @@ class WholeWordMasking:
         run_rows = places[begins[run_begins]] // width
         in_row = np.bincount(places // width, minlength=num_rows)
         taken = self._take_runs(run_rows, run_sizes, in_row, slots, generator)
-        # Down to words, then to tokens.
+        # From runs to words, then to tokens.
         lengths = np.diff(run_begins, append=len(begins))
         words = np.repeat(taken == _WHOLE, lengths)
         first_only = run_begins[taken == _FIRST_WORD]
@@ -217,7 +219,7 @@ class WholeWordMasking:
     def _cut_runs(
         self, opens_segment: npt.NDArray[np.bool_], generator: np.random.Generator
     ) -> Int64Array:
-        """Cut the words of all rows into runs; none reaches into another segment."""
+        """Split the words of all rows into runs, none of which crosses segments."""
         count = len(opens_segment)
         lengths = np.searchsorted(self._ngram_steps, generator.random(count)) + 1
         ends = np.cumsum(np.minimum(lengths, self.rates.max_ngram))
@@ -234,21 +236,21 @@ class WholeWordMasking:
         slots: Int64Array,
         generator: np.random.Generator,
     ) -> npt.NDArray[np.int8]:
-        """Take runs by chance, up to the rate and the slots of their row."""
-        # In random order within each row, the rows in theirs.
+        """Select runs at random, up to the selection rate and the slots of a row."""
+        # Shuffles the runs of each row, and keeps the order of the rows.
         order = np.argsort(run_rows + generator.random(len(run_rows)))
         sizes, rows = run_sizes[order], run_rows[order]
         opening = np.flatnonzero(np.diff(rows, prepend=-1))
         begins = np.cumsum(sizes) - sizes
         begins -= np.repeat(begins[opening], np.diff(opening, append=len(rows)))
-        # Laid around a circle, those are taken that begin within a window: each run
-        # is as likely, whatever its size.
+        # A row's runs form a circle, and those that begin within a window of random
+        # position are selected: the probability does not depend on a run's size.
         turn = generator.random(len(in_row)) * in_row
         distance = (begins - turn[rows]) % in_row[rows]
         window = np.minimum(self.rates.selection * in_row, slots)
         inside = np.flatnonzero(distance < window[rows])
         inside = inside[np.lexsort((distance[inside], rows[inside]))]
-        # The last one may reach beyond its row's slots.
+        # The last run may exceed its row's slots.
         total = np.cumsum(sizes[inside])
         before = np.concatenate([[0], total])[
             np.searchsorted(rows[inside], rows[inside])
@@ -266,7 +268,7 @@ def number_in_row(rows: Int64Array) -> Int64Array:
     """Number entries within their rows.
 
     Args:
-        rows: int64 array `(entries,)`, rising. The row of each entry.
+        rows: int64 array `(entries,)`. The row of each entry, in increasing order.
 
     Returns:
         int64 array `(entries,)`: 0 for the first entry of a row, and so on.
@@ -279,7 +281,7 @@ def number_in_row(rows: Int64Array) -> Int64Array:
 
 
 def _drawable_ids(tokenizer: Any) -> IntArray:
-    """List the ids of pieces that stand for text, no control or byte pieces."""
+    """Return the ids of pieces of text, without control, byte and special pieces."""
     pieces = parse_vocabulary(tokenizer.proto).pieces
     text_types = (_PIECE_TYPES.NORMAL, _PIECE_TYPES.USER_DEFINED)
     ids = [i for i, piece in enumerate(pieces) if piece.type in text_types]

@@ -1,4 +1,4 @@
-"""Where words begin in rows of token ids, told by the vocabulary's pieces."""
+"""Finds the starts of words in rows of token ids."""
 
 import re
 import unicodedata
@@ -10,29 +10,30 @@ import numpy.typing as npt
 from keras_albert.text.tokenizer.unspaced_scripts import UNSPACED
 from keras_albert.types import IntArray
 
-# What SentencePiece writes for a space.
+# SentencePiece's symbol for a space.
 SPACE = "\u2581"
 
 _LETTERS = re.compile(f"[{UNSPACED}]")
 
-# They stand inside words: don't, l'eau.
+# Part of a word, as in don't and l'eau.
 _APOSTROPHES = "'\u2019"
 
 
 class WordStarts:
-    """Finds words by looking pieces up in tables; made once for a vocabulary.
+    """Finds the starts of words with lookup tables over the vocabulary.
 
     A piece begins a word if
 
-    - it begins with U+2581, the mark of a space, or stands first in its segment;
-    - it, or the piece before it, is punctuation or a symbol where they meet: "-" and
-      "known" in "well-known" are words of their own. An apostrophe joins instead;
-    - it, or the piece before it, is of a script without spaces where they meet
-      (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan): each piece is then a
-      word, since a whole sentence could not be one.
+    - it begins with U+2581, the symbol for a space, or is the first of its segment;
+    - its first character, or the last of the previous piece, is punctuation or a
+      symbol: "-" and "known" in "well-known" are separate words. An apostrophe
+      continues a word;
+    - its first character, or the last of the previous piece, belongs to a script
+      without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan): each
+      piece is a word, since otherwise a whole sentence would be one.
 
-    All other pieces continue a word, letters of any script and digits alike. A lone
-    U+2581 belongs to what follows it, a combining mark to what stands before it.
+    All other pieces continue a word, letters of any script and digits alike. A single
+    U+2581 belongs to the next piece, a combining mark to the previous one.
 
     Args:
         tokenizer: An `AlbertTokenizer` with a vocabulary.
@@ -62,7 +63,7 @@ class WordStarts:
         self._parts_after = np.array([_stands_alone(piece[-1:]) for piece in pieces])
 
     def in_words(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
-        """Tell tokens that belong to a word from special ones, `<unk>` among these.
+        """Return which tokens belong to words; special tokens and `<unk>` do not.
 
         Args:
             token_ids: int32 array `(rows, length)`.
@@ -96,7 +97,8 @@ class WordStarts:
             token_ids: int32 array `(rows, length)`.
 
         Returns:
-            bool array `(rows, length)`: first in a row, or behind a special token.
+            bool array `(rows, length)`; true at the start of a row and after a special
+            token.
         """
         first = np.ones(token_ids.shape, bool)
         first[:, 1:] = self._is_special[token_ids[:, :-1]]
@@ -104,7 +106,7 @@ class WordStarts:
 
 
 def _stands_alone(character: str) -> bool:
-    """Whether a character is no part of a longer word."""
+    """Return whether a character is a separate word."""
     if character == SPACE or character in _APOSTROPHES:
         return False
     category = _category(character)
@@ -114,5 +116,5 @@ def _stands_alone(character: str) -> bool:
 
 
 def _category(character: str) -> str:
-    """Give the first letter of a character's category: letter, mark, number, ..."""
+    """Return the first letter of a character's category: "L", "M", "N", ..."""
     return unicodedata.category(character)[0] if character else ""

@@ -1,4 +1,4 @@
-"""Questions that are tokenized: for each choice a row, to be packed."""
+"""Tokenized questions, packed with one row per choice."""
 
 from dataclasses import dataclass
 
@@ -11,26 +11,28 @@ from keras_albert.types import Int64Array, IntArray
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where the ids of a row begin that stay, and how many they are."""
+    """The start and the number of the ids of each row that are kept."""
 
     begins: Int64Array
     lengths: Int64Array
 
 
 class ChoiceRows:
-    """Questions whose choices become the rows `[CLS] text [SEP] choice [SEP]`.
+    """Questions whose choices are packed as rows `[CLS] text [SEP] choice [SEP]`.
 
-    As in the reference, a choice keeps its last `max_choice_length` tokens, and the
-    text, which all choices of a question share, has the rest of the row.
+    As in the reference, the last `max_choice_length` tokens of a choice are kept, and
+    the text, which all choices of a question share, is truncated to the rest of the
+    row.
 
     Args:
         texts: `TokenRows`. Each distinct text once.
-        text_numbers: int64 array `(questions,)`. Which text belongs to a question.
-        choices: `TokenRows`. The choices of all questions, one after the other.
-        counts: int64 array `(questions,)`. How many belong to each, at least one.
+        text_numbers: int64 array `(questions,)`. The index of each question's text.
+        choices: `TokenRows`. The choices of all questions, concatenated.
+        counts: int64 array `(questions,)`. The number of choices of each question, at
+            least one.
         special: `SpecialIds`.
-        max_length: int. The most tokens in a row.
-        max_choice_length: int. The most tokens of a choice.
+        max_length: int. The maximum length of a row, including special tokens.
+        max_choice_length: int. The maximum number of tokens of a choice.
 
     Example:
         >>> rows = ChoiceRows(
@@ -58,7 +60,7 @@ class ChoiceRows:
         self.counts = counts
         self.special = special
         self.max_length = max_length
-        # `[CLS]`, two `[SEP]`, and a token of the text.
+        # Leaves room for `[CLS]`, two `[SEP]` and one token of the text.
         longest = min(max_choice_length, max_length - 4)
         kept = np.minimum(choices.lengths, longest)
         self._choices = _Cut(choices.lengths - kept, kept)
@@ -76,16 +78,16 @@ class ChoiceRows:
         return len(self.counts)
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some questions into boxes.
+        """Pack some questions.
 
         Args:
             indices: int64 array `(batch,)`. Which questions, in which order.
-            length: int. The width of the result, at least the longest row's length.
+            length: int. The length to pad to, at least that of the longest row.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32
-            `(batch, choices, length)`. A question with fewer choices than others has
-            padding alone in the rows of those that it lacks.
+            `(batch, choices, length)`. The rows of missing choices contain only
+            padding.
         """
         counts = self.counts[indices]
         most = int(counts.max(initial=1))
@@ -109,7 +111,7 @@ class ChoiceRows:
 def _take(
     source: TokenRows, numbers: Int64Array, cut: _Cut, rows: Int64Array
 ) -> TokenRows:
-    """Take the ids that stay of some rows of `source`."""
+    """Return the ids that are kept of some rows of `source`."""
     lengths = cut.lengths[rows]
     starts = source.starts[numbers] + cut.begins[rows]
     shift = starts - (np.cumsum(lengths) - lengths)

@@ -1,4 +1,4 @@
-"""Questions with choices, as the multiple-choice model reads them."""
+"""Preprocessor of the multiple-choice model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,27 +23,27 @@ class AlbertMultipleChoicePreprocessor(
     """Tokenize questions and pack a row for each choice.
 
     A row is `[CLS] context [SEP] question and choice [SEP]`. As in RACE, the choice
-    takes the place of `_` in the question, or follows it where there is none. Without
-    a context a row is `[CLS] question [SEP] choice [SEP]`.
+    replaces `_` in the question, or is appended to a question without `_`. Without a
+    context, a row is `[CLS] question [SEP] choice [SEP]`.
 
-    What follows the first `[SEP]` keeps its last `max_qa_length` tokens; the context
-    has the rest of the row, and loses its end.
+    The last `max_qa_length` tokens of the text between the two `[SEP]` are kept; the
+    first text is truncated to the rest of the row.
 
     Source: [google-research/albert](https://github.com/google-research/albert),
     `race_utils.py`.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. Pads every batch to this one length, as
-            TPUs like it. Defaults to `None`: to the smallest of `length_buckets`
-            that holds the batch's longest row.
-        max_sequence_length: int. Rows are truncated to this many tokens where
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to, as TPUs require. Defaults to `None`, which pads to the smallest of
+            `length_buckets` that fits the batch's longest row.
+        max_sequence_length: int. The length that rows are truncated to if
             `sequence_length` is `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
-        max_qa_length: int. The most tokens of question and choice together. Defaults
-            to `128`.
-        **kwargs: `name`, as on any Keras layer.
+        max_qa_length: int. The maximum number of tokens of question and choice
+            together. Defaults to `128`.
+        **kwargs: `name`, as for any Keras layer.
 
     Raises:
         ValueError: If a length leaves no room for a token of each text.
@@ -97,15 +97,15 @@ class AlbertMultipleChoicePreprocessor(
 
         Args:
             x: Questions, in any form that `choice_columns` reads.
-            y: The right choices, as numbers or letters. Defaults to `None`.
-            sample_weight: Weights, one for each question. Defaults to `None`.
+            y: The correct choices, as numbers or letters. Defaults to `None`.
+            sample_weight: Weights, one per question. Defaults to `None`.
 
         Returns:
             The encoded questions, and whether `x` was a batch.
 
         Raises:
-            TypeError: If `x` holds something else.
-            ValueError: If a row is wrong; the message names it.
+            TypeError: If `x` does not contain questions.
+            ValueError: If a row is invalid; the message names it.
         """
         columns, batched = self.columns(x)
         *contexts, questions, choices = columns
@@ -115,7 +115,7 @@ class AlbertMultipleChoicePreprocessor(
             for question, row in zip(questions, choices, strict=True)
             for choice in row
         ]
-        # Often several questions are about one text.
+        # Several questions often share a text, which is tokenized once.
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         rows = ChoiceRows(
             self.tokenizer.tokenize_rows(list(numbers)),
@@ -143,12 +143,12 @@ class AlbertMultipleChoicePreprocessor(
         return element, None, None
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "max_qa_length": self.max_qa_length}
 
 
 def _fill_in(question: str, choice: str) -> str:
-    """Put a choice into its question, by RACE's rule."""
+    """Insert a choice into its question, by RACE's rule."""
     if "_" in question:
         return question.replace("_", choice)
     return f"{question} {choice}"

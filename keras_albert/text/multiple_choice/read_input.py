@@ -1,4 +1,4 @@
-"""Questions with their choices, however people hold them."""
+"""Reads questions with choices from tuples, lists and dicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +14,18 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     """Read questions into columns.
 
     Args:
-        x: `(contexts, questions, choices)`, or `(questions, choices)` where there is
-            nothing to read first; a list of such tuples; a dict of `context` (or
-            not), `question` and `choices`, or a list of dicts. `choices` is a list of
-            texts for one question, and a list of lists for many.
+        x: `(contexts, questions, choices)`, or `(questions, choices)` without
+            contexts; a list of such tuples; or a dict of `context` (optional),
+            `question` and `choices`, or a list of dicts. `choices` is a list of texts
+            for one question, and a list of lists for many.
 
     Returns:
         The columns, `(contexts, questions, choices)` or `(questions, choices)`, and
-        whether there was a batch.
+        whether `x` was a batch.
 
     Raises:
-        TypeError: If something else is given.
-        ValueError: If a row lacks something; the message names it.
+        TypeError: If `x` is of another type.
+        ValueError: If a row is incomplete; the message names it.
 
     Example:
         >>> choice_columns({"question": "Who?", "choices": ["I", "you"]})
@@ -63,7 +63,7 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
-    """Turn a list of dicts or of tuples into columns."""
+    """Convert a list of dicts or tuples to columns."""
     if not rows:
         return [], []
     for number, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Which choice is right: numbers, or the letters of an exam."""
+"""Reads the correct choices, given as numbers or letters."""
 
 from string import ascii_uppercase
 from typing import Any
@@ -9,16 +9,17 @@ from keras_albert.types import Int64Array, IntArray
 
 
 def encode_answers(y: Any) -> IntArray:
-    """Turn answers into the numbers of the right choices.
+    """Convert answers to the numbers of the correct choices.
 
     Args:
-        y: One answer a question: a number from 0 on, or a letter from "A" on.
+        y: One answer per question: a number starting at 0, or a letter starting at
+            "A".
 
     Returns:
         int32 array `(questions,)`.
 
     Raises:
-        ValueError: If an answer is missing, or neither a number nor a letter; the
+        ValueError: If an answer is missing, or is neither a number nor a letter; the
             message names its row.
 
     Example:
@@ -27,7 +28,7 @@ def encode_answers(y: Any) -> IntArray:
     """
     if hasattr(y, "detach"):
         y = y.detach().cpu()
-    # As objects, since NumPy makes strings of numbers that stand beside letters.
+    # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
     if answers.ndim == 2 and answers.shape[1] == 1:
         answers = answers[:, 0]
@@ -44,14 +45,14 @@ def encode_answers(y: Any) -> IntArray:
 
 
 def check_answers(answers: IntArray, counts: Int64Array) -> None:
-    """Find an answer that its question has no choice for.
+    """Check that each question has the choice that its answer names.
 
     Args:
         answers: int array `(questions,)`.
-        counts: int array `(questions,)`. How many choices each question has.
+        counts: int array `(questions,)`. The number of choices of each question.
 
     Raises:
-        ValueError: If there is one; the message names its row.
+        ValueError: If a choice does not exist; the message names the row.
     """
     wrong = np.asarray(answers) >= counts
     if wrong.any():

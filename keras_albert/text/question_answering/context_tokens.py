@@ -1,4 +1,4 @@
-"""Tokenized contexts that remember where each token stands in its text."""
+"""Tokenized contexts with the character offsets of each token."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from keras_albert.types import Int64Array, IntArray
 
 
 class ContextTokens:
-    """The tokens of contexts, many of which may be the same text.
+    """The tokens of contexts and their character offsets.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        contexts: Sequence of string. Each different text is tokenized once.
+        contexts: Sequence of string. Each distinct text is tokenized once.
 
     Example:
         >>> from keras_albert.text import train_vocabulary
@@ -28,7 +28,7 @@ class ContextTokens:
 
     def __init__(self, tokenizer: AlbertTokenizer, contexts: Sequence[str]) -> None:
         numbers: dict[str, int] = {}
-        # Which of the different texts each context is.
+        # The index of each context among the distinct texts.
         self.text_of: Int64Array = np.fromiter(
             (numbers.setdefault(context, len(numbers)) for context in contexts),
             np.int64,
@@ -38,7 +38,7 @@ class ContextTokens:
         self.rows = TokenRows.from_arrays(ids)
         self._starts = _flat(starts)
         self._ends = _flat(ends)
-        # Texts laid end to end, so that one sorted search finds places in all.
+        # Offsets into all texts, concatenated, so that one sorted search covers them.
         self._room = 1 + max(map(len, numbers), default=0)
         shift = np.repeat(np.arange(len(numbers)) * self._room, self.rows.lengths)
         self._global_starts = self._starts + shift
@@ -46,7 +46,7 @@ class ContextTokens:
 
     @property
     def lengths(self) -> Int64Array:
-        """Tokens of each context."""
+        """The number of tokens of each context."""
         return self.rows.lengths[self.text_of]
 
     @property
@@ -57,16 +57,16 @@ class ContextTokens:
     def find(
         self, contexts: Int64Array, starts: Int64Array, ends: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Find the tokens that cover characters.
+        """Find the tokens that cover spans of characters.
 
         Args:
-            contexts: int64 array `(spans,)`. Which context each span is of.
+            contexts: int64 array `(spans,)`. The context of each span.
             starts: int64 array `(spans,)`. The first character.
-            ends: int64 array `(spans,)`. The character behind the last.
+            ends: int64 array `(spans,)`. The character after the last.
 
         Returns:
-            The first and the last token, from 0 on in each context. The last is
-            before the first where no token covers any of it.
+            The first and the last token of each span, counted from the start of its
+            context. The last is less than the first if no token covers the span.
         """
         shift = self.text_of[contexts] * self._room
         begins = self.begins[contexts]
@@ -77,15 +77,15 @@ class ContextTokens:
     def characters(
         self, contexts: Int64Array, first: Int64Array, last: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Find the characters that tokens stand for; the inverse of `find`.
+        """Find the characters that spans of tokens cover; the inverse of `find`.
 
         Args:
-            contexts: int64 array `(spans,)`.
+            contexts: int64 array `(spans,)`. The context of each span.
             first: int64 array `(spans,)`. The first token.
             last: int64 array `(spans,)`. The last token.
 
         Returns:
-            The first character, and the one behind the last.
+            The first character, and the character after the last.
         """
         begins = self.begins[contexts]
         return self._starts[begins + first], self._ends[begins + last]

@@ -1,4 +1,4 @@
-"""Questions on contexts of any length, as rows that a model can read."""
+"""Questions with contexts of any length, cut into windows."""
 
 from typing import Any
 
@@ -11,26 +11,27 @@ from keras_albert.text.question_answering.context_tokens import ContextTokens
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Batch, Int64Array
 
-# [CLS], and a [SEP] behind each of the two texts.
+# [CLS], and a [SEP] after each of the two texts.
 _SPECIALS = 3
 
 
 class SpanWindows:
-    """Tokenized questions with their contexts, cut into windows; `Examples`.
+    """Tokenized questions and contexts, cut into windows; see `Examples`.
 
     A row is `[CLS] question [SEP] window [SEP]`.
 
     Args:
         questions: `TokenRows`.
-        contexts: `ContextTokens`, as many, each of one token or more.
+        contexts: `ContextTokens`, one context per question, each with at least one
+            token.
         special: `SpecialIds`.
-        max_length: int. The most tokens in a row, the specials counted.
-        doc_stride: int. Tokens from one window to the next, less where windows are
-            smaller.
-        max_query_length: int. Longer questions are cut. No question takes more than
-            half of a row.
+        max_length: int. The maximum length of a row, including special tokens.
+        doc_stride: int. Distance in tokens between the starts of consecutive windows;
+            at most the length of a window.
+        max_query_length: int. The length that questions are truncated to. A question
+            takes at most half of a row.
         spans: int64 array `(questions, 2)`, or `None`. The first and the last token
-            of each answer, -1 where there is none. Defaults to `None`: no targets.
+            of each answer, or -1 without an answer. Defaults to `None`, no targets.
         sample_weight: Array `(questions,)`, or `None`. Defaults to `None`.
     """
 
@@ -51,15 +52,16 @@ class SpanWindows:
         room = budget - kept
         lengths = contexts.lengths
         windows = OverlappingWindows(lengths, room, np.minimum(doc_stride, room))
-        # Which question each row is of.
+        # The question of each row.
         self.questions: Int64Array = windows.documents
         rows = windows.tokens
-        # Windows know contexts that lie end to end; here, each text lies once.
+        # Windows count in concatenated contexts; here, each distinct text is stored
+        # once.
         base = np.cumsum(lengths) - lengths
         place = rows.values - np.repeat(base[self.questions], rows.lengths)
         source = place + np.repeat(contexts.begins[self.questions], rows.lengths)
         tokens = TokenRows(contexts.rows.values[source], rows.lengths)
-        # Where in its row, and in its context, a window begins.
+        # Where a window begins in its row, and in its context.
         self.offsets: Int64Array = kept[self.questions] + 2
         self.begins: Int64Array = place[rows.starts].astype(np.int64)
         self._owned = windows.owned
@@ -75,7 +77,7 @@ class SpanWindows:
         return len(self._texts)
 
     def _window_targets(self, spans: Int64Array) -> npt.NDArray[np.int32]:
-        """Give each window the answer's place in its row; [CLS] if not all is there."""
+        """Return the answer's position in each row; 0, `[CLS]`, if it is incomplete."""
         first, last = spans[self.questions].T
         inside = (first >= self.begins) & (last < self.begins + self._window_lengths)
         shift = self.offsets - self.begins
@@ -87,14 +89,14 @@ class SpanWindows:
 
         Args:
             rows: int64 array `(batch,)`.
-            length: int. The width to pad to.
+            length: int. The length to pad to.
 
         Returns:
-            `(x,)`, or with targets `(x, y)` or `(x, y, sample_weight)`. `x` has
+            `(x,)`, or with targets `(x, y)` or `(x, y, sample_weight)`. `x` contains
             `token_ids`, `segment_ids` and `padding_mask`, and with targets
-            `start_positions`, `(batch, 1)`, for the head that reads it. `y` has, each
-            `(batch,)`, `start_logits` and `end_logits`, the answer's place in the row,
-            and `answerability`, 1 where there is none.
+            `start_positions`, `(batch, 1)`, an input of the conditional head. `y`
+            contains three arrays `(batch,)`: `start_logits` and `end_logits`, the
+            answer's position in the row, and `answerability`, 1 without an answer.
         """
         x: dict[str, Any] = self._texts.pack(rows, length)
         if self.targets is None:
@@ -109,11 +111,11 @@ class SpanWindows:
         return (x, y) if self._weights is None else (x, y, self._weights[rows])
 
     def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
-        """Mark the positions whose token a row answers for; see `OverlappingWindows`.
+        """Mark the positions of the tokens that a row owns; see `OverlappingWindows`.
 
         Args:
             rows: int64 array `(batch,)`.
-            length: int. The width of the result.
+            length: int. The length of the result.
 
         Returns:
             Boolean array `(batch, length)`.

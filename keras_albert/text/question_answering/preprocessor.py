@@ -1,4 +1,4 @@
-"""Questions and contexts, as the question answerer reads them."""
+"""Preprocessor of the question answerer."""
 
 from typing import Any
 
@@ -22,29 +22,31 @@ class AlbertQuestionAnswererPreprocessor(
 ):
     """Tokenize questions and contexts, and find the answers' tokens.
 
-    A row is `[CLS] question [SEP] window [SEP]`. A context that does not fit in one
-    gives several windows, which together hold all its tokens; the last one ends with
-    the context. A window that does not hold the whole answer is trained to point to
-    `[CLS]`.
+    A row is `[CLS] question [SEP] window [SEP]`. A context that does not fit into one
+    row is split into several windows, which together contain all its tokens; the last
+    window ends with the context. The targets of a window that does not contain the
+    whole answer point to `[CLS]`.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. Pads every batch to this one length. Defaults
-            to `None`: to the smallest of `length_buckets` that holds the batch.
-        max_sequence_length: int. The most tokens in a row where `sequence_length` is
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to. Defaults to `None`, which pads to the smallest of `length_buckets` that
+            fits the batch's longest row.
+        max_sequence_length: int. The maximum length of a row if `sequence_length` is
             `None`. Defaults to `512`; the reference's SQuAD recipes also use 384.
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
-        doc_stride: int. Tokens from one window to the next, at most a window's
-            length. Defaults to `128`.
-        max_query_length: int. Tokens of a question that are kept; never more than
-            half of a row. Defaults to `64`.
-        misaligned: string. What happens to an answer that its context does not have
-            at `answer_start`: `"error"`; `"repair"`, which takes the nearest place
-            that has it; or `"drop"`. Defaults to `"error"`.
+        doc_stride: int. Distance in tokens between the starts of consecutive windows,
+            at most a window's length. Defaults to `128`.
+        max_query_length: int. The length that questions are truncated to; a question
+            takes at most half of a row. Defaults to `64`.
+        misaligned: string. How an answer is treated that is not found at
+            `answer_start` of its context: `"error"` raises, `"repair"` uses the
+            nearest place where it is found, `"drop"` drops the question. Defaults to
+            `"error"`.
 
     Raises:
-        ValueError: If a number is too small, or `misaligned` none of the three.
+        ValueError: If a number is too small, or `misaligned` is unknown.
 
     Example:
         >>> from keras_albert import (
@@ -100,16 +102,16 @@ class AlbertQuestionAnswererPreprocessor(
         """Tokenize questions and contexts, to be packed batch by batch later.
 
         Args:
-            x: As `question_contexts` reads them.
-            y: Answers, as `read_answers` reads them. Defaults to `None`.
-            sample_weight: One weight a question. Defaults to `None`.
+            x: Questions and contexts, in any form that `question_contexts` reads.
+            y: Answers, in any form that `read_answers` reads. Defaults to `None`.
+            sample_weight: Weights, one per question. Defaults to `None`.
 
         Returns:
             The windows, and whether `x` was a batch.
 
         Raises:
-            TypeError: If `x` or `y` is something else.
-            ValueError: If a row is wrong; the message names it.
+            TypeError: If `x` or `y` is of another type.
+            ValueError: If a row is invalid; the message names it.
         """
         (questions, contexts), batched = self.columns(x)
         weights = None if sample_weight is None else read_weights(sample_weight)
@@ -146,13 +148,13 @@ class AlbertQuestionAnswererPreprocessor(
         """Preprocess questions and contexts.
 
         Args:
-            x: One question with its context, or many.
+            x: One question with its context, or a batch of them.
             y: Answers. Defaults to `None`.
             sample_weight: Weights. Defaults to `None`.
 
         Returns:
             `x`, `(x, y)` or `(x, y, sample_weight)`; see `SpanWindows.pack`. Always
-            a batch: one question may give several rows.
+            a batch, since one question may have several rows.
         """
         windows, _ = self.encode(x, y, sample_weight)
         return keras.utils.pack_x_y_sample_weight(
@@ -160,7 +162,7 @@ class AlbertQuestionAnswererPreprocessor(
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             doc_stride=self.doc_stride,
@@ -183,7 +185,7 @@ def _refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
 def _token_spans(
     spans: Int64Array, contexts: ContextTokens, rows: Int64Array
 ) -> Int64Array:
-    """Turn characters into tokens, -1 staying where there is no answer."""
+    """Convert spans of characters to spans of tokens; -1 is kept (no answer)."""
     answered = np.flatnonzero(spans[:, 0] >= 0)
     first, last = contexts.find(answered, *spans[answered].T)
     lost = last < first

@@ -1,4 +1,4 @@
-"""Questions and contexts, however people hold them."""
+"""Reads questions and contexts from lists, arrays, data frames, tensors and dicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,15 +12,15 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
     """Read questions with their contexts into two columns.
 
     Args:
-        x: `(questions, contexts)`, a list of pairs, or a list of dicts of `question`
-            and `context`; or one dict, of two texts or of two lists.
+        x: `(questions, contexts)`, a list of pairs, a list of dicts of `question` and
+            `context`, or one such dict of two texts or two lists.
 
     Returns:
-        The questions and the contexts, and whether there was a batch.
+        The questions and the contexts, and whether `x` was a batch.
 
     Raises:
-        TypeError: If something else is given.
-        ValueError: If a row lacks something; the message names it.
+        TypeError: If `x` is of another type.
+        ValueError: If a row is incomplete; the message names it.
 
     Example:
         >>> question_contexts([{"question": "Who?", "context": "He."}])

@@ -1,4 +1,4 @@
-"""Answers to questions as users hold them: spans of the context, or none."""
+"""Reads the answers to questions: spans of the context, or no answer."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -6,26 +6,26 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-# All answers that count as right, each its first character and its text; none where
-# the context has no answer.
+# The correct answers to a question, each with its first character and its text; empty
+# if the context does not contain an answer.
 Answers: TypeAlias = tuple[tuple[int, str], ...]
 
 
 def read_answers(y: Any) -> list[Answers]:
-    """Read one answer, several or none for each question.
+    """Read the answers to questions: any number for each question.
 
     Args:
-        y: A list with, for each question, SQuAD's dict of lists
-            `{"text": [...], "answer_start": [...]}`, empty where there is no answer;
-            or a pair `(start, text)`; or `None` for no answer. Also one dict of the
-            columns `text` and `answer_start`, and what this function returns.
+        y: A list with one element per question: SQuAD's dict of lists
+            `{"text": [...], "answer_start": [...]}`, which are empty without an
+            answer; a pair `(start, text)`; or `None` for no answer. Or one dict of the
+            columns `text` and `answer_start`, or the result of this function.
 
     Returns:
-        For each question its answers, the first of which is trained on.
+        The answers to each question; the first is the target in training.
 
     Raises:
-        TypeError: If `y` is nothing of the kind.
-        ValueError: If a row is no answer; the message names it.
+        TypeError: If `y` is of another type.
+        ValueError: If a row is not an answer; the message names it.
 
     Example:
         >>> read_answers([
@@ -71,7 +71,7 @@ def _read_row(answer: Any, row: int) -> Answers:
         try:
             texts, starts = _columns(answer)
         except (TypeError, ValueError):
-            # Single values, or something wrong.
+            # Single values, or invalid ones, which are reported below.
             texts, starts = answer.get("text"), answer.get("answer_start")
         if isinstance(texts, str | bytes):
             texts, starts = [texts], np.reshape(starts, -1)
@@ -116,23 +116,23 @@ def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
 def answer_spans(
     answers: Sequence[Answers], contexts: Sequence[str], misaligned: str = "error"
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
-    """Find the characters of the first answer of each question.
+    """Find the characters of the first answer to each question.
 
     Args:
-        answers: What `read_answers` gives.
-        contexts: As many texts.
-        misaligned: string. What happens to an answer that is not what its context
-            has there: `"error"`; `"repair"` takes the nearest place that has it, and
-            is an error if there is none; `"drop"` leaves the question out. Defaults
-            to `"error"`.
+        answers: The result of `read_answers`.
+        contexts: The context of each question.
+        misaligned: string. How an answer is treated that is not found at its start in
+            the context: `"error"` raises; `"repair"` uses the nearest place where it
+            is found, and raises if there is none; `"drop"` drops the question.
+            Defaults to `"error"`.
 
     Returns:
-        int64 array `(questions, 2)` of the first character and the one behind the
-        last, -1 where there is no answer; and the numbers of the questions to leave
-        out.
+        int64 array `(questions, 2)` of the first character and the character after
+        the last, or -1 without an answer; and the indices of the questions to drop.
 
     Raises:
-        ValueError: If an answer is not in its context; the message names its row.
+        ValueError: If an answer is not found in its context; the message names its
+            row.
 
     Example:
         >>> spans, dropped = answer_spans(
@@ -167,7 +167,7 @@ def answer_spans(
                 )
                 raise ValueError(msg)
             start = nearest
-        # Blanks around an answer belong to no token.
+        # Whitespace around an answer does not belong to any token.
         lead = len(text) - len(text.lstrip())
         spans[row] = start + lead, start + len(text.rstrip())
     return spans, dropped

@@ -1,4 +1,4 @@
-"""SQuAD's files: questions on paragraphs, with answers."""
+"""Reads files in SQuAD's format."""
 
 import json
 import os
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 
 class SquadFile(NamedTuple):
-    """The questions of a file, in its order.
+    """The questions of a SQuAD file, in the file's order.
 
     Args:
-        ids: The questions' ids.
+        ids: The ids of the questions.
         questions: The questions.
-        contexts: As many paragraphs.
-        answers: For each question a dict of `text` and `answer_start`, two lists,
-            which are empty where the paragraph has no answer.
+        contexts: The paragraph of each question.
+        answers: A dict of the lists `text` and `answer_start` for each question; the
+            lists are empty if the paragraph does not contain an answer.
     """
 
     ids: list[str]
@@ -25,22 +25,22 @@ class SquadFile(NamedTuple):
 
     @property
     def x(self) -> tuple[list[str], list[str]]:
-        """The questions and the contexts, as `fit` takes them."""
+        """The questions and the contexts, as an argument of `fit`."""
         return self.questions, self.contexts
 
     @property
     def has_unanswerable(self) -> bool:
-        """Whether a question has no answer, as in SQuAD 2.0."""
+        """Whether some questions have no answer, as in SQuAD 2.0."""
         return not all(answer["text"] for answer in self.answers)
 
     def take(self, rows: slice) -> "SquadFile":
-        """Take some of the questions.
+        """Return some of the questions.
 
         Args:
-            rows: slice.
+            rows: slice. Which questions.
 
         Returns:
-            A `SquadFile` of them.
+            A `SquadFile`.
         """
         return SquadFile(
             self.ids[rows],
@@ -51,11 +51,11 @@ class SquadFile(NamedTuple):
 
 
 def read_squad(path: str | os.PathLike[str]) -> SquadFile:
-    """Read a file of SQuAD 1.1 or 2.0, or one of your own in its form.
+    """Read a file of SQuAD 1.1 or 2.0, or any file in the same format.
 
     `{"data": [{"paragraphs": [{"context": "...", "qas": [{"id": "...", "question":
-    "...", "answers": [{"text": "...", "answer_start": 0}]}]}]}]}`; SQuAD 2.0 has
-    `"is_impossible": true` and no answers where there is none.
+    "...", "answers": [{"text": "...", "answer_start": 0}]}]}]}]}`; in SQuAD 2.0, a
+    question without an answer has `"is_impossible": true` and no `answers`.
 
     Source: [Rajpurkar et al., 2016](https://arxiv.org/abs/1606.05250) and
     [2018](https://arxiv.org/abs/1806.03822).
@@ -67,7 +67,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
         The questions.
 
     Raises:
-        ValueError: If the file is no such JSON; the message says where.
+        ValueError: If the file is not in this format; the message names the place.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -102,7 +102,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
 
 
 class _Place:
-    """A value within the file, which knows how to say where it is."""
+    """A value in the file, with its path for error messages."""
 
     def __init__(self, where: str, value: Any) -> None:
         self.where = where
@@ -110,7 +110,7 @@ class _Place:
 
     def get(self, key: str, kind: type, default: Any = None) -> "_Place":
         value = self.value.get(key, default) if isinstance(self.value, dict) else None
-        # `True` is an int in Python, but no place in a text.
+        # `True` is an int in Python, but not a position in a text.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             what = "nothing" if value is None else repr(value)[:60]
             msg = (

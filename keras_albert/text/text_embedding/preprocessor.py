@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, as the embedder reads them."""
+"""Preprocessor of the text embedder."""
 
 from typing import Any
 
@@ -19,22 +19,23 @@ class AlbertTextEmbedderPreprocessor(
 ):
     """Tokenize texts and pack each as `[CLS] text [SEP]`.
 
-    The texts of a pair do not see each other: a pair, on which an embedder is
-    trained, becomes two rows.
+    The two texts of a pair, on which an embedder is trained, are packed as separate
+    rows and do not attend to each other.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. Pads every batch to this one length, as
-            TPUs like it. Defaults to `None`: to the smallest of `length_buckets`
-            that holds the batch's longest text.
-        max_sequence_length: int. Rows are truncated to this many tokens where
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to, as TPUs require. Defaults to `None`, which pads to the smallest of
+            `length_buckets` that fits the batch's longest row.
+        max_sequence_length: int. The length that rows are truncated to if
             `sequence_length` is `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
-        **kwargs: `name`, as on any Keras layer.
+        **kwargs: `name`, as for any Keras layer.
 
     Raises:
-        ValueError: If a length leaves no room for a token, or a bucket is no length.
+        ValueError: If a length leaves no room for a token, or a bucket is not a valid
+            length.
 
     Example:
         >>> from keras_albert import AlbertTextEmbedderPreprocessor, AlbertTokenizer
@@ -57,7 +58,7 @@ class AlbertTextEmbedderPreprocessor(
         length_buckets: Lengths | None = None,
         **kwargs: Any,
     ) -> None:
-        # KerasHub's way to cut pairs, which are never in one row here.
+        # KerasHub's truncation of pairs, which are never in one row here.
         kwargs.pop("truncate", None)
         super().__init__(tokenizer, **kwargs)
         self._set_lengths(sequence_length, max_sequence_length, length_buckets)
@@ -69,15 +70,15 @@ class AlbertTextEmbedderPreprocessor(
 
         Args:
             x: Texts or pairs, in any form that `text_columns` reads.
-            y: Similarities, one for each pair. Defaults to `None`.
-            sample_weight: Weights, one for each pair. Defaults to `None`.
+            y: Similarities, one per pair. Defaults to `None`.
+            sample_weight: Weights, one per pair. Defaults to `None`.
 
         Returns:
             The encoded texts, and whether `x` was a batch.
 
         Raises:
-            TypeError: If `x` holds something else.
-            ValueError: If a row is no text; the message names it.
+            TypeError: If `x` does not contain texts.
+            ValueError: If a row is not a text; the message names it.
         """
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:

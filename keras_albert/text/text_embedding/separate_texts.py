@@ -1,4 +1,4 @@
-"""Pairs of texts, each text in a row of its own."""
+"""Pairs of texts, packed as separate rows."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from keras_albert.types import Int64Array, IntArray
 
 
 class SeparateTexts:
-    """Examples of one text or several, which do not see each other.
+    """Examples of one or several texts, packed as separate rows.
 
     Args:
-        columns: `EncodedTexts` of single texts, all of equal length.
+        columns: `EncodedTexts` of single texts, one per column, of equal length.
 
     Example:
         >>> from keras_albert.text import TokenRows
@@ -35,11 +35,11 @@ class SeparateTexts:
 
         Args:
             indices: int64 array `(batch,)`. Which examples, in which order.
-            length: int. The width of the result, at least the longest text's length.
+            length: int. The length to pad to, at least that of the longest row.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`, or
-            `(batch, texts, length)` where an example has several texts.
+            `(batch, texts, length)` if an example has several texts.
         """
         packed = [column.pack(indices, length) for column in self.columns]
         if len(packed) == 1:

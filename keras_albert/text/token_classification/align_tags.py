@@ -1,4 +1,4 @@
-"""What the words of a text are to be tagged as, from tags or from entities."""
+"""Assigns tags to the words of a text, from given tags or from entities."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +11,14 @@ from keras_albert.types import Int64Array, IntArray
 
 @dataclass(frozen=True)
 class SpanTags:
-    """The entities of one raw text, and the numbers of the tags they give its words.
+    """The entities of one raw text, and the numbers of their tags.
 
     Args:
-        spans: int64 array `(entities, 2)`. The first character, and the one behind the
-            last, in order.
-        tags: int32 array `(entities, 4)`. The tags of a word that is all of the
-            entity, its first word, a word inside and its last word; -1 for a tag
-            that there is not.
+        spans: int64 array `(entities, 2)`. The first character and the character
+            after the last, in increasing order.
+        tags: int32 array `(entities, 4)`. The tags of a one-word entity, and of the
+            first, an inner and the last word of a longer entity; -1 for a tag that
+            does not exist.
         outside: int. The tag of other words.
     """
 
@@ -31,21 +31,21 @@ class SpanTags:
 
 
 def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
-    """Give each word of a text its tag.
+    """Return the tag of each word of a text.
 
-    An entity that begins or ends within a word takes the whole word.
+    An entity that begins or ends within a word includes the whole word.
 
     Args:
-        target: int32 array, a tag for each word; or `SpanTags`, of a raw text.
+        target: int32 array of one tag per word; or, for a raw text, `SpanTags`.
         words: The words.
-        row: int. The number of the text, for errors.
+        row: int. The row of the text, for error messages.
 
     Returns:
         int32 array `(words,)`.
 
     Raises:
-        ValueError: If there are not as many tags as words, or an entity lies outside
-            the text, has no word, or shares one with another.
+        ValueError: If the numbers of tags and words differ, or an entity is outside
+            the text, contains no word, or shares a word with another entity.
     """
     count = len(words.starts)
     if isinstance(target, SpanTags) and (words.is_raw or not (count or len(target))):

@@ -1,4 +1,4 @@
-"""Files of words and their tags, one word a line, as CoNLL's shared tasks have them."""
+"""Reads files in CoNLL's format: one word and its tag per line."""
 
 import os
 from pathlib import Path
@@ -11,21 +11,21 @@ def read_conll(
 ) -> tuple[list[list[str]], list[list[str]]]:
     r"""Read a CoNLL file: a word and its tag on each line, a blank line after a text.
 
-    Columns are parted by tabs if a line has one, otherwise by spaces. Lines that
-    begin with `-DOCSTART-` part texts as well.
+    Columns are separated by tabs if the line contains a tab, otherwise by spaces.
+    Lines that begin with `-DOCSTART-` separate texts as well.
 
     Args:
-        path: string or path. The file, in UTF-8.
-        word_column: int. Where the word stands. Defaults to `0`.
-        tag_column: int. Where its tag stands. Defaults to `-1`, the last column.
+        path: string or path. A UTF-8 file.
+        word_column: int. The column of the word. Defaults to `0`.
+        tag_column: int. The column of the tag. Defaults to `-1`, the last column.
 
     Returns:
         The words and the tags of each text.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If a line has too few columns, the file is not UTF-8 or holds no
-            text; the message names file and line.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If a line has too few columns, or the file is not UTF-8 or does not
+            contain words; the message names the file and the line.
 
     Source: [Tjong Kim Sang and De Meulder, 2003](https://arxiv.org/abs/cs/0306050).
 
@@ -40,7 +40,7 @@ def read_conll(
     rows: list[list[str]] = []
     words: list[str] = []
     tags: list[str] = []
-    # Not `splitlines`: some characters that it cuts at stand within tweets.
+    # Not `splitlines`, which also splits at characters that occur within tweets.
     for number, line in enumerate(_read_text(Path(path)).split("\n"), start=1):
         if not line.strip() or line.startswith(_DOCUMENT):
             if words:

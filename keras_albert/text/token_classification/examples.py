@@ -1,4 +1,4 @@
-"""Words that are cut into pieces, laid out in windows, and put together again."""
+"""Documents of words, packed as windows of pieces; predictions merged by word."""
 
 from typing import Any
 
@@ -13,22 +13,22 @@ from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
 
 
 class TaggedDocuments:
-    """Documents of words as rows of pieces, with the tags of their words if known.
+    """Documents of words, as rows of pieces, with optional tags; see `Examples`.
 
-    A document that is too long gives several rows, overlapping windows. Each piece is
-    trained on once, in the window in which it has most context; there too it is
-    predicted.
+    A document that is too long is split into several rows, overlapping windows. Each
+    piece is trained and predicted once, in the window in which it has the most
+    context.
 
     Args:
-        words: One `WordRow` a document.
+        words: One `WordRow` per document.
         pieces: `TokenRows`. The pieces of each word of all documents.
         special: `SpecialIds`.
-        max_length: int. The most tokens in a row, the specials counted.
-        stride: int or `None`. Pieces from one window to the next. Defaults to `None`,
-            half a window.
-        label_all_pieces: bool. Whether a word is tagged at all its pieces instead of
-            the first. Defaults to `False`.
-        tags: int32 array, one for each word of all documents, or `None`. Defaults to
+        max_length: int. The maximum length of a row, including special tokens.
+        stride: int or `None`. Distance in pieces between the starts of consecutive
+            windows. Defaults to `None`, half a window.
+        label_all_pieces: bool. Whether all pieces of a word are tagged instead of the
+            first. Defaults to `False`.
+        tags: int32 array of one tag per word of all documents, or `None`. Defaults to
             `None`.
         sample_weight: float32 array `(documents,)`, or `None`. Defaults to `None`.
     """
@@ -46,7 +46,7 @@ class TaggedDocuments:
     ) -> None:
         self.words = words
         self._counts = np.fromiter((len(row.starts) for row in words), np.int64)
-        # Whether the model sees something of a word; of U+200B, say, it does not.
+        # Whether a word has pieces; U+200B, for example, has none.
         self._is_seen = pieces.lengths > 0
         word_of_piece = np.repeat(np.arange(len(pieces)), pieces.lengths)
         room = max_length - 2
@@ -60,7 +60,7 @@ class TaggedDocuments:
         self._texts = EncodedTexts((ids,), special, max_length)
         self.lengths = self._texts.lengths
         self._word = word_of_piece[at]
-        # Where a tag is learned and read.
+        # The pieces whose tag is trained and predicted.
         self._answers = windows.owned
         if not label_all_pieces:
             is_first = np.zeros(len(pieces.values), bool)
@@ -83,7 +83,7 @@ class TaggedDocuments:
         x = self._texts.pack(rows, length)
         if self._targets is None:
             return (x,)
-        # Behind `[CLS]`.
+        # After `[CLS]`.
         inside = np.zeros((len(rows), length), bool)
         inside[:, 1:] = np.arange(length - 1) < self._places.lengths[rows][:, None]
         places = self._places.take(rows).values
@@ -95,14 +95,14 @@ class TaggedDocuments:
         return x, *targets
 
     def merge(self, outputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Put together what the model says of words, from the rows of documents.
+        """Merge the outputs of rows into outputs of words.
 
         Args:
-            outputs: Array `(rows, length, ...)`, as `predict` gives it.
+            outputs: Array `(rows, length, ...)`, as returned by `predict`.
 
         Returns:
-            For each document an array `(words, ...)`: the mean over the pieces that
-            answer for a word. Zeros for a word that has none.
+            One array `(words, ...)` per document: the mean over the tagged pieces of
+            each word, or zeros for a word without pieces.
         """
         sizes = self._places.lengths
         row = np.repeat(np.arange(len(sizes)), sizes)
@@ -116,10 +116,10 @@ class TaggedDocuments:
         return self._by_document(merged)
 
     def seen_words(self) -> list[npt.NDArray[np.bool_]]:
-        """Say of each word whether the model saw a piece of it.
+        """Return which words have pieces.
 
         Returns:
-            For each document a bool array `(words,)`.
+            One bool array `(words,)` per document.
         """
         return self._by_document(self._is_seen)
 

@@ -1,4 +1,4 @@
-"""Words or raw texts, as the token classifier reads them."""
+"""Preprocessor of the token classifier."""
 
 from typing import Any
 
@@ -27,30 +27,31 @@ class AlbertTokenClassifierPreprocessor(
 ):
     """Tokenize words and pack them as `[CLS] words [SEP]`, with a tag for each.
 
-    Each word is tokenized by itself, so that it keeps its pieces; raw texts are cut
-    into words first (see `split_words`), and so go the same way. Words have exact
-    places in the text as given. A document of more than `max_sequence_length` tokens
-    becomes several rows, overlapping windows; each piece is trained on once, in the
-    window in which it has most context.
+    Each word is tokenized separately, so that its pieces are known; raw texts are
+    split into words first (see `split_words`). Words keep their exact offsets in the
+    original text. A document of more than `max_sequence_length` tokens is split into
+    several rows, overlapping windows; each piece is trained once, in the window in
+    which it has the most context.
 
     Args:
         tokenizer: An `AlbertTokenizer`, cased or uncased.
-        sequence_length: int or `None`. Pads every batch to this one length. Defaults
-            to `None`: to the smallest of `length_buckets` that holds it.
-        max_sequence_length: int. The longest window, where `sequence_length` is
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to. Defaults to `None`, which pads to the smallest of `length_buckets` that
+            fits the batch's longest row.
+        max_sequence_length: int. The maximum length of a row if `sequence_length` is
             `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
-        stride: int or `None`. How many pieces a window begins behind the one before.
-            Defaults to `None`, half a window.
-        label_all_pieces: bool. Whether each piece of a word learns the word's tag, and
-            the word's answer is their mean. Defaults to `False`, the first piece
-            alone.
-        **kwargs: `name`, as on any Keras layer.
+        stride: int or `None`. Distance in pieces between the starts of consecutive
+            windows. Defaults to `None`, half a window.
+        label_all_pieces: bool. Whether all pieces of a word are trained with its tag,
+            and their predictions are averaged. Defaults to `False`, which uses the
+            first piece alone.
+        **kwargs: `name`, as for any Keras layer.
 
     Raises:
-        ValueError: If a length leaves no room for a piece, or `stride` is below 1 or
-            above a window's length, so that pieces would be lost.
+        ValueError: If a length leaves no room for a piece, or `stride` is less than 1
+            or greater than a window's length.
 
     Example:
         >>> from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
@@ -82,7 +83,7 @@ class AlbertTokenClassifierPreprocessor(
         self.label_all_pieces = label_all_pieces
 
     def columns(self, x: Any) -> tuple[tuple[list[Any], ...], bool]:
-        """Tell lists of words from raw texts; see `word_columns`."""
+        """Read lists of words or raw texts; see `word_columns`."""
         return word_columns(x)
 
     def encode(
@@ -92,17 +93,17 @@ class AlbertTokenClassifierPreprocessor(
 
         Args:
             x: Words or raw texts, in any form that `word_columns` reads.
-            y: For each document an array of tag numbers, one a word, or `SpanTags`.
+            y: An array of tag numbers, one per word, or `SpanTags` for each document.
                 Defaults to `None`.
-            sample_weight: Weights, one for each document. Defaults to `None`.
+            sample_weight: Weights, one per document. Defaults to `None`.
 
         Returns:
-            The documents; and `True`, as one document may give many rows.
+            The documents, and `True`, since one document may have many rows.
 
         Raises:
-            TypeError: If `x` holds something else.
-            ValueError: If a document is wrong or does not match its tags; the message
-                names its row.
+            TypeError: If `x` does not contain words or texts.
+            ValueError: If a document is invalid or does not match its tags; the
+                message names its row.
         """
         (column,), _ = self.columns(x)
         words = read_word_rows(column)
@@ -127,7 +128,7 @@ class AlbertTokenClassifierPreprocessor(
         return documents, True
 
     def _tokenize_words(self, rows: list[WordRow]) -> TokenRows:
-        """Tokenize each word of all documents, and a word that comes again once."""
+        """Tokenize the words of all documents, each distinct word once."""
         numbers: dict[str, int] = {}
         places = [
             numbers.setdefault(word, len(numbers)) for row in rows for word in row.words
@@ -136,12 +137,12 @@ class AlbertTokenClassifierPreprocessor(
         return words.take(places)
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split one element of a data set; there are no pairs here."""
+        """Split one element of a data set; there are no pairs of texts here."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
         return x, y, sample_weight
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config = super().get_config()
         config.update(stride=self.stride, label_all_pieces=self.label_all_pieces)
         return config

@@ -1,4 +1,4 @@
-"""Tags of words and the entities they mean, in the schemes that people use.
+"""Conversion between tags of words and entities, in all common schemes.
 
 Source: [Tjong Kim Sang and Veenstra, 1999](https://arxiv.org/abs/cs/9907006).
 """
@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-# "BIO" is also known as IOB2, "BIOES" as IOBES. "IO" has bare labels: words next to
-# each other that share one are one entity.
+# "BIO" is also known as IOB2, "BIOES" as IOBES. "IO" has labels without marks:
+# consecutive words of the same label are one entity.
 Scheme: TypeAlias = Literal["BIO", "IOB1", "BIOES", "IO"]
 
 SCHEMES: tuple[Scheme, ...] = ("BIO", "IOB1", "BIOES", "IO")
@@ -19,12 +19,12 @@ _MARKED = re.compile(r"([BIES])-(.+)", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """An entity in a row of words, or of characters.
+    """An entity, as a range of words or characters.
 
     Args:
-        start: int. The first.
-        end: int. The one behind the last.
-        label: string. What it is.
+        start: int. The first word or character.
+        end: int. The word or character after the last.
+        label: string. The kind of entity.
     """
 
     start: int
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 
 def check_scheme(scheme: str) -> None:
-    """Refuse a word that names no scheme."""
+    """Raise if `scheme` is unknown."""
     if scheme not in ("auto", *SCHEMES):
         msg = (
             "`scheme` is 'auto', 'BIO' (IOB2), 'IOB1', 'BIOES' or 'IO' (bare labels). "
@@ -43,14 +43,14 @@ def check_scheme(scheme: str) -> None:
 
 
 def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
-    """List all tags that a scheme has for some kinds of entities, sorted.
+    """Return all tags of a scheme for some kinds of entities, sorted.
 
     Args:
         labels: The kinds of entities.
         scheme: string. Defaults to `"BIO"`.
 
     Returns:
-        The names, as a model takes them for its `labels`.
+        The names of the tags, for the `labels` argument of a model.
 
     Example:
         >>> tag_names(["place", "person"])
@@ -67,7 +67,7 @@ def scheme_of_names(names: Iterable[str]) -> Scheme:
         names: The distinct tags.
 
     Returns:
-        "BIOES" where one ends or stands alone, "BIO" where they are marked, or "IO".
+        "BIOES" if a tag is marked E or S, "BIO" if tags are marked B or I, or "IO".
 
     Example:
         >>> scheme_of_names(["O", "B-place", "E-place"])
@@ -85,16 +85,17 @@ def scheme_of_names(names: Iterable[str]) -> Scheme:
 
 
 def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
-    """Find the scheme that rows of tags are written in.
+    """Detect the scheme of rows of tags.
 
     Args:
         rows: The tags of many texts.
 
     Returns:
-        The first of "BIO", "IOB1", "BIOES" and "IO" that they follow.
+        The first of "BIO", "IOB1", "BIOES" and "IO" that the tags follow.
 
     Raises:
-        ValueError: If they have marks and follow no scheme, with row and word.
+        ValueError: If the tags have marks but follow no scheme; the message names row
+            and word.
 
     Example:
         >>> detect_scheme([["O", "I-place", "I-place", "B-place"]])
@@ -115,15 +116,15 @@ def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
 
 
 def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
-    """Refuse tags that a scheme cannot mean.
+    """Check that tags follow a scheme.
 
     Args:
         rows: The tags of many texts.
         scheme: string. The scheme.
 
     Raises:
-        ValueError: If one is unknown, or cannot follow the one before; the message
-            names row and word.
+        ValueError: If a tag is unknown, or cannot follow the previous tag; the
+            message names row and word.
 
     Example:
         >>> check_tags([["O", "B-place", "I-place"]], "BIO")
@@ -133,11 +134,11 @@ def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
 
 
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """Read entities from the tags of one text, in any scheme.
+    """Convert the tags of one text to entities, in any scheme.
 
-    Also of tags that a model made up: as in the evaluation of CoNLL, a tag that
-    continues nothing begins an entity. Use `check_tags` first on tags that should be
-    right.
+    Inconsistent tags, as predicted by a model, are accepted: as in CoNLL's evaluation,
+    a tag that does not continue an entity begins one. Call `check_tags` first on tags
+    that must be consistent.
 
     Args:
         tags: The tags of one text.
@@ -167,18 +168,18 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
 def spans_to_tags(
     spans: Iterable[Span], length: int, scheme: Scheme = "BIO"
 ) -> list[str]:
-    """Write the entities of one text as tags.
+    """Convert the entities of one text to tags.
 
     Args:
         spans: The entities, which do not overlap.
-        length: int. How many words there are.
+        length: int. The number of words.
         scheme: string. Defaults to `"BIO"`.
 
     Returns:
-        As many tags.
+        One tag per word.
 
     Raises:
-        ValueError: If an entity is empty or lies outside, or two overlap.
+        ValueError: If an entity is empty or outside the text, or two overlap.
 
     Example:
         >>> spans_to_tags([Span(0, 2, "person"), Span(3, 4, "place")], 4, "BIOES")
@@ -211,15 +212,16 @@ def spans_to_tags(
 def convert_tags(
     rows: Iterable[Sequence[str]], source: Scheme, target: Scheme
 ) -> list[list[str]]:
-    """Write tags in another scheme.
+    """Convert tags to another scheme.
 
     Args:
         rows: The tags of many texts.
-        source: string. The scheme they are in, and are checked by.
-        target: string. The scheme to write. "IO" joins neighbours of one label.
+        source: string. The scheme of the tags, which are checked first.
+        target: string. The scheme of the result. "IO" joins adjacent entities of the
+            same label.
 
     Returns:
-        As many tags.
+        The converted tags.
 
     Raises:
         ValueError: See `check_tags`.
@@ -234,13 +236,13 @@ def convert_tags(
 
 
 def _split(tag: str) -> tuple[str, str]:
-    """Split a tag into its mark, empty if there is none, and its label."""
+    """Split a tag into its mark, which may be empty, and its label."""
     match = _MARKED.fullmatch(tag)
     return (match[1], match[2]) if match else ("", tag)
 
 
 def _find_problem(rows: Iterable[Sequence[str]], scheme: Scheme) -> str:
-    """Say what is wrong with the first wrong tag; nothing if none is."""
+    """Describe the first invalid tag; an empty string if all tags are valid."""
     marks = _MARKS.get(scheme)
     if marks is None:
         return ""

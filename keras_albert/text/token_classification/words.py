@@ -1,4 +1,4 @@
-"""Texts as words: as the caller cut them, or cut here, with their characters."""
+"""The words of texts and their character offsets."""
 
 import re
 import unicodedata
@@ -13,18 +13,18 @@ from keras_albert.text.tokenizer.unspaced_scripts import UNSPACED
 from keras_albert.types import Int64Array
 
 _FLAGS = "\U0001f1e6-\U0001f1ff"
-# Makes one sign of two.
+# Zero-width joiner: combines two symbols into one, as in emoji.
 JOINER = "\u200d"
 
 
 class WordRow(NamedTuple):
-    """One text and where its words stand.
+    """One text and the offsets of its words.
 
     Args:
-        text: string. The text as given, or the words with a space between them.
+        text: string. The original text, or the words joined by spaces.
         starts: int64 array `(words,)`. The first character of each word.
-        ends: int64 array `(words,)`. The character behind it.
-        is_raw: bool. Whether the words were cut here.
+        ends: int64 array `(words,)`. The character after the last of each word.
+        is_raw: bool. Whether the text was passed as a string, not as words.
     """
 
     text: str
@@ -40,21 +40,22 @@ class WordRow(NamedTuple):
 
 
 def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Tell lists of words from raw texts.
+    """Read raw texts or lists of words.
 
-    A string is a text and a tuple of strings the words of one text; a list of strings
-    is many texts, and a list of lists (or of tuples) the words of many.
+    A string is a text, and a tuple of strings is the words of one text; a list of
+    strings is a batch of texts, and a list of lists (or tuples) is the words of a
+    batch.
 
     Args:
-        x: A text, the words of one, or many of either: lists, NumPy arrays, pandas
-            columns, string tensors, also ragged ones.
+        x: A text, the words of one text, or a batch of either: lists, NumPy arrays,
+            pandas columns, or string tensors, also ragged ones.
 
     Returns:
-        One column: a list of `str`, or of lists of `str`; and whether it was a batch.
+        One column, a list of `str` or of lists of `str`; and whether `x` was a batch.
 
     Raises:
-        TypeError: If something else is given.
-        ValueError: If a row or a word is no text; the message names it.
+        TypeError: If `x` is of another type.
+        ValueError: If a row or a word is not a text; the message names it.
 
     Example:
         >>> word_columns([["Ada", "wrote"]])
@@ -93,13 +94,13 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def read_word_rows(column: Iterable[Any]) -> list[WordRow]:
-    """Find the words of texts, or put given words together.
+    """Split texts into words, and join given words into texts.
 
     Args:
-        column: What `word_columns` gave.
+        column: The column returned by `word_columns`.
 
     Returns:
-        One `WordRow` a text.
+        One `WordRow` per text.
     """
     return [
         split_words(row) if isinstance(row, str) else join_words(row) for row in column
@@ -107,13 +108,13 @@ def read_word_rows(column: Iterable[Any]) -> list[WordRow]:
 
 
 def join_words(words: list[str]) -> WordRow:
-    """Put words together with a space between each two.
+    """Join words into a text with spaces.
 
     Args:
-        words: The words; one may be empty, or hold a space.
+        words: The words, which may be empty or contain spaces.
 
     Returns:
-        The text and its words, where they now stand.
+        The text, and the offsets of its words.
 
     Example:
         >>> join_words(["Ada", "wrote"]).starts.tolist()
@@ -125,16 +126,16 @@ def join_words(words: list[str]) -> WordRow:
 
 
 def split_words(text: str) -> WordRow:
-    """Cut a text into words: letters and digits together, each other sign alone.
+    """Split a text into words: runs of letters and digits, and single symbols.
 
-    Marks and joiners stay with what they stand on, and a character of a script
+    Marks and joiners belong to the previous character. A character of a script
     without spaces, such as an ideograph, is a word.
 
     Args:
         text: string. The text.
 
     Returns:
-        The text and its words; only whitespace belongs to none.
+        The text, and the offsets of its words; only whitespace belongs to no word.
 
     Example:
         >>> split_words("Isn't Ada in São Paulo?").words
@@ -147,21 +148,22 @@ def split_words(text: str) -> WordRow:
 
 @cache
 def character_kinds() -> dict[str, str]:
-    """Give the kinds of characters that words are made of, as `re` writes classes.
+    """Return the kinds of characters in words, as character classes of `re`.
 
     Returns:
-        The insides of `[...]`: "mark", which stays with what it stands on; "unspaced",
-        each a word; "letter", digits among them; "flag", two of which are one sign;
-        and "sign". Of what belongs to several, the first of the last four counts.
+        The content of `[...]` for each kind: "mark", which belongs to the previous
+        character; "unspaced", each of which is a word; "letter", which includes
+        digits; "flag", two of which are one symbol; and "sign". A character of several
+        kinds is of the first one of the last four.
     """
-    # Made when it is needed: Python's `re` knows no class of marks.
+    # Computed, because Python's `re` has no class of marks.
     marks = "".join(
         re.escape(chr(code))
         for code in range(0x110000)
         if unicodedata.category(chr(code)) in ("Mn", "Mc", "Me", "Cf")
     )
     return {
-        "mark": f"{marks}\U0001f3fb-\U0001f3ff",  # and the colours of skin
+        "mark": f"{marks}\U0001f3fb-\U0001f3ff",  # and skin-tone modifiers
         "unspaced": UNSPACED,
         "letter": rf"^\W{UNSPACED}",
         "flag": _FLAGS,
