@@ -1,4 +1,4 @@
-"""ALBERT's tokenizer: SentencePiece, with the text rules inside the vocabulary."""
+"""ALBERT's tokenizer: SentencePiece with the text rules in the vocabulary."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -42,28 +42,28 @@ __all__ = ["AlbertTokenizer"]
 class AlbertTokenizer(
     PresetMixin, TransformersCalls, keras_hub.tokenizers.SentencePieceTokenizer
 ):
-    """Texts to ALBERT's token ids and back.
+    """Tokenizer that converts texts to ALBERT's token ids and back.
 
-    The same ids come out of Python, where TensorFlow is not needed, and of a
-    `tf.data` pipeline or any TensorFlow graph. Raw text goes in: the vocabulary
-    carries the text rules (see `TextRules`), so do not lower or clean it first.
-    A special token that a user types, such as `[SEP]`, is text like any other.
+    It returns the same ids in Python, without TensorFlow, and in a `tf.data` pipeline
+    or any other TensorFlow graph. Pass raw text: the vocabulary contains the text
+    rules (see `TextRules`), so do not lowercase or clean it first. Special tokens
+    written in a text, such as `[SEP]`, are tokenized as ordinary text.
 
     Args:
-        proto: str path to a SentencePiece model, or its bytes, or a base64 str
-            of them. Defaults to `None`: set it later with `set_proto`.
-        text_rules: `"auto"`, `"keep"` or `TextRules`. The rules to write into
-            the vocabulary. `"auto"` gives the released uncased vocabularies
-            theirs and leaves one that is cased, or has rules already, alone;
-            `"keep"` always takes the vocabulary as it is. Defaults to `"auto"`.
-        **kwargs: What `keras_hub.tokenizers.SentencePieceTokenizer` takes:
-            `sequence_length`, `dtype`, `name`. A preprocessor, which pads rows
-            itself, cuts each text to `sequence_length` tokens and no more.
+        proto: Path to a SentencePiece model, its bytes, or its bytes as a base64 str.
+            Defaults to `None`; call `set_proto` to set it later.
+        text_rules: `"auto"`, `"keep"` or `TextRules`. The rules to write into the
+            vocabulary. `"auto"` adds their rules to the released uncased vocabularies,
+            and does not change a vocabulary that is cased or has rules already;
+            `"keep"` never changes the vocabulary. Defaults to `"auto"`.
+        **kwargs: `sequence_length`, `dtype` and `name` of
+            `keras_hub.tokenizers.SentencePieceTokenizer`. In a preprocessor, each text
+            is truncated to `sequence_length` tokens, but not padded.
 
     Raises:
-        ValueError: `proto` is no SentencePiece model, its special tokens are not
-            at ALBERT's ids (`<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3,
-            `[MASK]` 4), or it carries other text rules than those asked for.
+        ValueError: If `proto` is not a SentencePiece model, its special tokens do not
+            have ALBERT's ids (`<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4),
+            or it contains text rules other than `text_rules`.
 
     References:
         - [Lan et al., 2020](https://arxiv.org/abs/1909.11942)
@@ -116,10 +116,10 @@ class AlbertTokenizer(
         return cls(checkpoint_format.read_vocabulary(directory), **kwargs)
 
     def set_proto(self, proto: str | os.PathLike[str] | bytes | None) -> None:
-        """Take a vocabulary: check it, and give it the text rules.
+        """Set the vocabulary: check it, and add the text rules.
 
         Args:
-            proto: As in the constructor.
+            proto: See the constructor.
         """
         if isinstance(proto, str | os.PathLike):
             proto = self._add_rules(read_vocabulary(proto))
@@ -131,35 +131,35 @@ class AlbertTokenizer(
         super()._set_proto_tf(graph_vocabulary(proto))
 
     def load_assets(self, dir_path: str) -> None:
-        """Take the vocabulary that a preset or a `.keras` file holds.
+        """Load the vocabulary of a preset or a `.keras` file.
 
         Args:
-            dir_path: str. The folder that `save_assets` wrote.
+            dir_path: str. The directory written by `save_assets`.
         """
         self.set_proto(os.path.join(dir_path, self.file_assets[0]))
 
     def get_config(self) -> dict[str, Any]:
-        """List the constructor's arguments; the vocabulary is saved beside them."""
+        """Return the constructor's arguments, without the vocabulary (an asset)."""
         config: dict[str, Any] = super().get_config()
         rules: Any = self._text_rules
         if isinstance(rules, TextRules):
-            # Once written in, they come with the vocabulary, and "auto" sees it.
+            # Rules that are written are part of the vocabulary; "auto" keeps them.
             rules = asdict(rules) if self.proto is None else "auto"
         return config | {"text_rules": rules}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "AlbertTokenizer":
-        """Build a tokenizer from what `get_config` returned.
+        """Create a tokenizer from the result of `get_config`.
 
         Args:
             config: The constructor's arguments.
 
         Returns:
-            The tokenizer, without a vocabulary unless `config` holds its bytes.
+            The tokenizer, without a vocabulary unless `config` contains its bytes.
 
         Raises:
-            ValueError: `config` holds a path. Ours never do; one that comes with
-                a model from elsewhere could point to any file of this machine.
+            ValueError: If `config` contains a path. `get_config` never returns one; a
+                config from an untrusted model could point to any file of this machine.
         """
         proto = config.get("proto")
         if isinstance(proto, str | os.PathLike) and os.path.exists(proto):
@@ -172,19 +172,19 @@ class AlbertTokenizer(
         return tokenizer
 
     def tokenize(self, inputs: Any) -> Any:
-        """Cut texts into token ids.
+        """Tokenize texts into ids.
 
         Args:
-            inputs: One text or a batch, as `to_text_rows` reads them; in a
-                TensorFlow graph a string tensor of rank 0 or 1.
+            inputs: One text or a batch, in any form that `to_text_rows` reads; in a
+                TensorFlow graph, a string tensor of rank 0 or 1.
 
         Returns:
-            What KerasHub's tokenizers return: an int32 array for one text, a
-            list of lists for a batch, one dense array with `sequence_length`;
-            in a graph a (ragged) tensor.
+            As KerasHub's tokenizers: an int32 array for one text, a list of lists for
+            a batch, or one dense array with `sequence_length`; in a graph, a (ragged)
+            tensor.
 
         Raises:
-            ValueError: A row is missing, no text, or not UTF-8; or no
+            ValueError: If a row is missing, is not a text, or is not UTF-8; or no
                 vocabulary is set.
         """
         if self._use_tf_workflow():
@@ -194,19 +194,19 @@ class AlbertTokenizer(
         return super().tokenize(rows if batched else rows[0])
 
     def tokenize_rows(self, texts: Any, num_threads: int = -1) -> Any:
-        """Cut many texts for a preprocessor: rows that are never padded.
+        """Tokenize many texts for a preprocessor, without padding.
 
-        In Python this is the fast way, from SentencePiece straight to NumPy.
+        In Python this is the fastest method: SentencePiece returns NumPy arrays.
 
         Args:
-            texts: The texts; see `to_text_rows`. In a TensorFlow graph a string
+            texts: The texts; see `to_text_rows`. In a TensorFlow graph, a string
                 tensor of rank 1.
-            num_threads: int. Threads to share the work. Defaults to `-1`: one
-                for each processor.
+            num_threads: int. The number of threads. Defaults to `-1`, one per
+                processor.
 
         Returns:
-            The ids of all rows, `sequence_length` at most of each: `TokenRows`,
-            in a graph a `tf.RaggedTensor`.
+            The ids of all rows, at most `sequence_length` per row, as `TokenRows`; in
+            a graph, as a `tf.RaggedTensor`.
         """
         self._check_vocabulary()
         if self._use_tf_workflow():
@@ -221,19 +221,19 @@ class AlbertTokenizer(
         return TokenRows.from_arrays(ids)
 
     def tokenize_with_offsets(self, inputs: Any) -> tuple[Any, Any, Any]:
-        """Cut texts into ids, and say where each piece stands.
+        """Tokenize texts into ids and the character offsets of each piece.
 
-        `text[start:end]` is what a piece was made of, in the text as given,
-        without the whitespace before it. It is empty for a piece of whitespace
-        alone, and for all but the last of several pieces of one character.
+        `text[start:end]` is the part of the original text that a piece was made from,
+        without the whitespace before it. It is empty for a piece of whitespace alone,
+        and for all but the last of several pieces of one character.
 
         Args:
-            inputs: As in `tokenize`.
+            inputs: See `tokenize`.
 
         Returns:
-            `(token_ids, starts, ends)`: int32 arrays for one text, lists of
-            arrays for a batch, (ragged) int32 tensors in a TensorFlow graph.
-            Offsets count characters.
+            `(token_ids, starts, ends)`: int32 arrays for one text, lists of arrays for
+            a batch, (ragged) int32 tensors in a TensorFlow graph. Offsets count
+            characters.
 
         Example:
             >>> from keras_albert.text import train_vocabulary
@@ -258,18 +258,18 @@ class AlbertTokenizer(
         return (ids, starts, ends) if batched else (ids[0], starts[0], ends[0])
 
     def detokenize(self, inputs: Any) -> Any:
-        """Put ids together to texts; special tokens but `<unk>` leave no trace.
+        """Convert ids to texts, without special tokens other than `<unk>`.
 
         Args:
-            inputs: Ids of one text or of many: int, lists, arrays, tensors, a
+            inputs: The ids of one text or a batch: int, lists, arrays, tensors, a
                 ragged tensor, or `TokenRows`.
 
         Returns:
-            str for one text, a list of str for many; in a TensorFlow graph a
+            A str for one text, a list of str for a batch; in a TensorFlow graph, a
             string tensor.
 
         Raises:
-            ValueError: The vocabulary has no such id.
+            ValueError: If an id is not in the vocabulary.
         """
         self._check_vocabulary()
         if self._use_tf_workflow():
@@ -281,10 +281,10 @@ class AlbertTokenizer(
 
     @contextmanager
     def _graph_tokenizer(self) -> Iterator[Any]:
-        """Make tensorflow-text's tokenizer for this graph, inside of it.
+        """Create tensorflow-text's tokenizer inside the current graph.
 
-        One that is made outside is gone when TensorFlow clears its kernels, as
-        `keras.utils.set_random_seed` has it do.
+        A tokenizer created outside is lost when TensorFlow clears its kernels, as in
+        `keras.utils.set_random_seed`.
         """
         self._sentence_piece = None
         try:

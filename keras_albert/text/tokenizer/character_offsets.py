@@ -1,7 +1,7 @@
-"""Where a piece stands in the text as it was given, in characters.
+"""Character offsets of pieces in the original text.
 
-A piece owns the whitespace before it; its offsets here do not, so that
-`text[start:end]` is the word or part of it that a person sees.
+A piece includes the whitespace before it; its offsets here do not, so that
+`text[start:end]` is the visible word or part of a word.
 """
 
 import sys
@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 __all__ = ["BLANKS", "graph_tokens_with_offsets", "trim_blanks"]
 
-# What the vocabulary reads as a space: Python's whitespace, and characters of
-# no width, such as the joiner within an emoji.
+# The characters that the vocabulary normalizes to a space: Python's whitespace, and
+# characters without width, such as the joiner within an emoji.
 BLANKS = frozenset(
     [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
     + list("\u200b\u200c\u200d\u200e\u200f\ufeff")
@@ -23,14 +23,14 @@ BLANKS = frozenset(
 def trim_blanks(
     text: str, spans: list[tuple[int, int]]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Move each start past the blanks that its piece begins with.
+    """Move the start of each piece past its leading blanks.
 
     Args:
-        text: str. The text as given.
+        text: str. The original text.
         spans: Start and end of each piece, in characters of `text`.
 
     Returns:
-        Starts and ends, int32 arrays. A piece of blanks alone gets an empty span.
+        Starts and ends, int32 arrays. The span of a piece of blanks alone is empty.
     """
     starts = []
     for start, end in spans:
@@ -42,20 +42,20 @@ def trim_blanks(
 
 
 def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """Cut the texts of a TensorFlow graph, with offsets as `trim_blanks` has them.
+    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`.
 
     Args:
         sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
         inputs: string tensor `()` or `(rows,)`, UTF-8.
 
     Returns:
-        Ids, starts and ends: ragged tensors, int32 for offsets; dense ones for
-        one text.
+        Ids, starts and ends: ragged tensors, or dense tensors for one text; offsets
+        are int32.
     """
-    # Only a TensorFlow graph comes here; nobody else has to have it.
+    # Called in TensorFlow graphs only.
     import tensorflow as tf  # noqa: PLC0415
 
-    with tf.device("cpu"):  # strings live there
+    with tf.device("cpu"):  # string tensors are on the CPU only
         texts = tf.convert_to_tensor(inputs)
         scalar = texts.shape.rank == 0
         if scalar:
@@ -68,9 +68,9 @@ def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, An
 def _graph_character_offsets(
     tf: Any, texts: Any, starts: Any, ends: Any
 ) -> tuple[Any, Any]:
-    """Turn tensorflow-text's byte offsets into ours, by core TensorFlow ops."""
+    """Convert tensorflow-text's byte offsets to character offsets without blanks."""
     codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-    # All rows end to end, so that one sorted search serves every piece.
+    # Offsets into all rows, concatenated, so that one sorted search covers them.
     row_bytes = tf.math.cumsum(
         tf.cast(tf.strings.length(texts), "int64"), exclusive=True
     )
@@ -82,8 +82,8 @@ def _graph_character_offsets(
     blanks = tf.constant(sorted(map(ord, BLANKS)), "int32")
     nearest = tf.minimum(tf.searchsorted(blanks, codes.values), len(BLANKS) - 1)
     inked = tf.where(tf.gather(blanks, nearest) != codes.values)[:, 0]
-    # The first inked character at or after each start; none is left where the
-    # texts end in blanks, and then the end of the piece is nearer anyway.
+    # The first visible character at or after each start, or the end of the piece if
+    # that is before it (the texts may end in blanks).
     inked = tf.concat([inked, [tf.size(codes.values, out_type="int64")]], axis=0)
     start = tf.gather(inked, tf.searchsorted(inked, start))
     start = tf.minimum(start, end)

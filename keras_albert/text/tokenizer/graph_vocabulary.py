@@ -1,4 +1,4 @@
-"""The vocabulary as the SentencePiece inside of graphs is given it."""
+"""The vocabulary for the SentencePiece inside graphs."""
 
 import functools
 
@@ -15,19 +15,18 @@ _NORMAL = sentencepiece_messages.SentencePiece.NORMAL
 
 @functools.lru_cache(maxsize=8)
 def graph_vocabulary(proto: bytes) -> bytes:
-    """Make most ties of a vocabulary break in a graph as they do in Python.
+    """Round a vocabulary's scores, so that most ties are broken as in Python.
 
-    SentencePiece chooses the pieces whose scores have the largest sum, and of equal
-    sums the one whose last piece is longest. It adds in float32. Version 0.1.96, which
-    is inside tensorflow-text and onnxruntime-extensions, compares the rounded sum of
-    one way with the unrounded sum of another, so that of `e` + `ee` and `ee` + `e` now
-    one is larger and now the other. Scores that are multiples of 1/8,192 have sums that
-    need no rounding.
+    SentencePiece chooses the pieces with the largest sum of scores, and among equal
+    sums the one with the longest last piece. It adds in float32. Version 0.1.96, which
+    is part of tensorflow-text and onnxruntime-extensions, compares the rounded sum of
+    one split with the unrounded sum of another, so that either of `e` + `ee` and `ee` +
+    `e` may be larger. Sums of multiples of 1/8,192 are exact.
 
-    The vocabulary in Python keeps its scores, and so its ids, which are those of
+    The vocabulary in Python keeps its scores, and thus its ids, which are those of
     google-research's code. They depend on rounding too: the same pieces in another
-    order may have another sum, by its last bit. So ids still differ where the sums of
-    two ways are as near to each other as rounding.
+    order may have a sum that differs in the last bit. So ids still differ if the sums
+    of two splits differ by no more than a rounding error.
 
     Args:
         proto: bytes. A SentencePiece model.

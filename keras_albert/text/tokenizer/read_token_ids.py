@@ -1,4 +1,4 @@
-"""Whatever holds token ids, as a list of lists of `int`."""
+"""Reads token ids from lists, arrays and tensors into lists of `int`."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ __all__ = ["to_id_rows"]
 
 
 def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool]:
-    """Read the ids of one text, or of many, into lists of `int`.
+    """Read the ids of one text or many texts into lists of `int`.
 
     Args:
         inputs: An id, a list of ids, a list of lists or arrays of them, an array
@@ -19,7 +19,7 @@ def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool
         The rows, and whether there was a batch axis (`False` for one text).
 
     Raises:
-        ValueError: `inputs` are no ids, or ids that the vocabulary does not have.
+        ValueError: If `inputs` are not ids, or an id is not in the vocabulary.
 
     Example:
         >>> import numpy as np
@@ -33,7 +33,7 @@ def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool
         batched = isinstance(values, list) and any(isinstance(v, list) for v in values)
         rows = values if batched else [values if isinstance(values, list) else [values]]
     for index, row in enumerate(rows):
-        # A bare id among lists is no row; showing it says so well enough.
+        # An id among lists is not a row; the message shows it.
         for token_id in row if isinstance(row, list) else [[row]]:
             if not isinstance(token_id, int) or not 0 <= token_id < vocabulary_size:
                 raise ValueError(
@@ -46,7 +46,7 @@ def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool
 
 
 def _to_python(inputs: Any) -> Any:
-    """Turn arrays and tensors, also those within lists, into lists and `int`."""
+    """Convert arrays and tensors, also inside lists, to lists and `int`."""
     if isinstance(inputs, list | tuple):
         return [_to_python(item) for item in inputs]
     if hasattr(inputs, "to_list"):  # a ragged TensorFlow tensor

@@ -1,7 +1,7 @@
-"""SentencePiece's model file as protocol buffer messages, under any protobuf.
+"""Protocol buffer messages of SentencePiece's model file, for any protobuf version.
 
-The module that SentencePiece brings along was generated for one version of protobuf
-and refuses older ones, which Apache Beam for instance needs.
+The module in the SentencePiece package is generated for one version of protobuf and
+does not support older versions, which Apache Beam, for example, requires.
 
 Source: `sentencepiece_model.proto` of
 [SentencePiece](https://github.com/google/sentencepiece).

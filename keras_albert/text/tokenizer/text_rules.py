@@ -1,11 +1,12 @@
-"""ALBERT's text rules, written into the vocabulary itself.
+"""ALBERT's text rules, written into the vocabulary.
 
-The reference collapses whitespace, applies NFKD, drops combining characters,
-lowers, and splits pieces that end in digit + comma, all in Python around
-SentencePiece. Here SentencePiece does it: a model carries a table of rules for
-characters and sequences of them (`normalizer_spec.precompiled_charsmap`). So
-the rules hold wherever the model goes (Python, a TensorFlow graph, a server),
-at the speed of C++ and with offsets into the text as it was given.
+The reference collapses whitespace, applies NFKD, removes combining characters,
+lowercases, and splits pieces that end in digit + comma, in Python code around
+SentencePiece. Here the rules are part of the SentencePiece model, in its table of
+rules for characters and sequences of characters
+(`normalizer_spec.precompiled_charsmap`). They thus apply wherever the model is used
+(Python, a TensorFlow graph, a server), at the speed of C++ and with offsets into the
+original text.
 """
 
 import functools
@@ -30,9 +31,9 @@ __all__ = [
 
 _PREFIX = "keras_albert"
 _PIECE = sentencepiece_messages.SentencePiece
-# SentencePiece's own tables that neither lower nor drop accents.
+# SentencePiece's tables that neither lowercase nor remove accents.
 _PLAIN_NAMES = {"nmt_nfkc", "nfkc", "identity"}
-# No key of a table can hold NUL, so it keeps keys apart in one long string.
+# No key of a table can contain NUL, so it separates the keys in one long string.
 _SEPARATOR = "\0"
 # No character beyond plane 2 has a case, a decomposition or a combining class.
 _LAST_CHARACTER = 0x2FFFF
@@ -40,25 +41,25 @@ _LAST_CHARACTER = 0x2FFFF
 
 @dataclass(frozen=True)
 class TextRules:
-    """What happens to a text before it is cut into pieces.
+    """Normalization of a text before it is split into pieces.
 
-    Whitespace of every kind (as `str.isspace` has it) becomes one space under
-    any rules. The rules of the released uncased models are `TextRules()`.
+    With any rules, runs of whitespace (see `str.isspace`) become one space. The rules
+    of the released uncased models are `TextRules()`.
 
-    The Python code of google-research/albert looks at the whole text where a
-    table sees a few characters. So two things differ: a capital sigma at the
-    end of a word becomes the plain small one, not the final one, and a number
-    before a comma may be cut in another place: 10 of 260,000 paragraphs of
-    English books and encyclopedia.
+    The Python code of google-research/albert processes the whole text, a table only a
+    few characters at a time. This makes two differences: a capital sigma at the end of
+    a word becomes the ordinary lowercase sigma, not the final one, and a number before
+    a comma may be split differently, in 10 of 260,000 paragraphs of English books and
+    encyclopedia articles.
 
     Args:
-        lowercase: bool. Lower every letter. Defaults to `True`.
-        strip_accents: bool. Decompose (NFKD) and drop every character whose
-            combining class is not 0. Defaults to `True`.
-        quotes: bool. Read ``` `` ``` and `''` as `"`, as transformers does and
-            google-research/albert does not. Defaults to `False`.
-        split_digit_comma: bool. Never use a piece that ends in a digit and a
-            comma, so that `2011,` is `2011` and `,`. Defaults to `True`.
+        lowercase: bool. Whether to lowercase letters. Defaults to `True`.
+        strip_accents: bool. Whether to decompose characters (NFKD) and remove those
+            whose combining class is not 0. Defaults to `True`.
+        quotes: bool. Whether to replace ``` `` ``` and `''` by `"`, as transformers
+            does and google-research/albert does not. Defaults to `False`.
+        split_digit_comma: bool. Whether to never use a piece that ends in a digit and
+            a comma, so that `2011,` is split into `2011` and `,`. Defaults to `True`.
 
     Example:
         >>> TextRules(lowercase=False)
@@ -73,13 +74,13 @@ class TextRules:
 
 
 def rule_name(rules: TextRules) -> str:
-    """Name rules, for the model file that carries them.
+    """Return the name of rules in a model file.
 
     Args:
         rules: The rules.
 
     Returns:
-        What stands in the model's `normalizer_spec.name`.
+        The value of the model's `normalizer_spec.name`.
 
     Example:
         >>> rule_name(TextRules(split_digit_comma=False))
@@ -93,14 +94,14 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
     """Read a tokenizer's `text_rules` argument.
 
     Args:
-        text_rules: `"auto"`, `"keep"`, a `TextRules`, or the dict of one, which
-            is what a saved config holds.
+        text_rules: `"auto"`, `"keep"`, a `TextRules`, or its dict, as in a saved
+            config.
 
     Returns:
         The str, or the `TextRules`.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: If `text_rules` is anything else.
     """
     if isinstance(text_rules, Mapping):
         return TextRules(**text_rules)
@@ -116,22 +117,22 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
 
 
 def default_text_rules(proto: bytes) -> TextRules | None:
-    """Choose the rules that a model was trained for.
+    """Return the rules that a model was trained with.
 
     Args:
         proto: bytes. A SentencePiece model.
 
     Returns:
-        `TextRules()` for a lower-case model with SentencePiece's plain tables,
-        as all released English ones are. `None`, to keep the model as it is,
-        if it carries our rules or somebody's own, or has upper-case pieces.
+        `TextRules()` for a lowercase model with one of SentencePiece's plain tables,
+        such as all released English models. `None`, which keeps the model unchanged,
+        if it contains text rules or custom rules, or has uppercase pieces.
 
     Raises:
-        ValueError: The bytes are no SentencePiece model.
+        ValueError: If the bytes are not a SentencePiece model.
     """
     model = parse_vocabulary(proto)
     spec = model.normalizer_spec
-    # A model without a name is as old as the default, which is nmt_nfkc.
+    # Old models have no name and use the default, nmt_nfkc.
     plain = not spec.name or spec.name in _PLAIN_NAMES
     if not plain or spec.normalization_rule_tsv:
         return None
@@ -145,25 +146,24 @@ def default_text_rules(proto: bytes) -> TextRules | None:
 def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
     """Write text rules into a SentencePiece model.
 
-    For each character, and each sequence that the model's own table knows, the
-    new rule is `own(lower(strip(NFKD(characters))))`, so the model's own rules
-    (`nmt_nfkc` in the released files) still hold. Takes about a second, once
-    for each table and rules.
+    For each character, and each sequence in the model's own table, the new rule is
+    `own(lower(strip(NFKD(characters))))`, so the model's own rules (`nmt_nfkc` in the
+    released files) still apply. Takes about a second, once per table and rules.
 
     Args:
         proto: bytes. A SentencePiece model.
-        rules: What to add.
+        rules: The rules to add.
 
     Returns:
-        The model with the rules; one that has them already is handed back as is.
+        The model with the rules; the same bytes if it contains them already.
 
     Raises:
-        ValueError: The bytes are no SentencePiece model, or it carries other
-            rules of ours, which cannot be taken out again.
+        ValueError: If the bytes are not a SentencePiece model, or it contains other
+            text rules, which cannot be removed.
 
     References:
-        - [Lan et al., 2020](https://arxiv.org/abs/1909.11942), whose released
-          code (google-research/albert, `tokenization.py`) sets the rules.
+        - [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the rules are those of
+          its released code (google-research/albert, `tokenization.py`).
     """
     model = parse_vocabulary(proto)
     name, own = rule_name(rules), model.normalizer_spec.name
@@ -184,10 +184,10 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
 
 
 def retire_digit_comma_pieces(model: Any) -> None:
-    """See to it that no piece that ends in digit + comma is ever chosen.
+    """Mark pieces that end in digit + comma as unused.
 
-    Such pieces become unused: a very low score, transformers' way, would also
-    lower the score of unknown characters, which follows the lowest one.
+    A very low score, as in transformers, would also lower the score of unknown
+    characters, which is derived from the lowest score.
 
     Args:
         model: A `ModelProto`, changed in place.
@@ -200,18 +200,18 @@ def retire_digit_comma_pieces(model: Any) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _compose(charsmap: bytes, rules: TextRules) -> bytes:
-    """Build the table `own(rules(characters))` over a model's own table."""
+    """Build the table `own(rules(characters))` from a model's own table."""
     own = _normalizer(charsmap)
     table = dict(own.Decompile()) if charsmap else {}
     keys = [chr(code) for code in range(1, _LAST_CHARACTER + 1) if _is_scalar(code)]
     keys += [key for key in table if len(key) > 1 or ord(key) > _LAST_CHARACTER]
-    # One string, one call of each step: two million calls would take seconds.
+    # All keys in one string, since millions of calls would take seconds.
     ruled = _apply(_SEPARATOR.join(keys), rules)
     values = own.Normalize(ruled).split(_SEPARATOR)
     composed: dict[str, str] = {}
     for key, value in zip(keys, values, strict=True):
-        # A sequence needs a rule of its own only where its characters' rules
-        # do not add up to it, as in Hangul. Characters come first in `keys`.
+        # A sequence needs a separate rule only if the rules of its characters do not
+        # have the same result, as in Hangul. Characters come first in `keys`.
         alone = key if len(key) == 1 else "".join(composed.get(c, c) for c in key)
         if value not in (alone, key):
             composed[key] = value
@@ -221,12 +221,12 @@ def _compose(charsmap: bytes, rules: TextRules) -> bytes:
 
 
 def _is_scalar(code: int) -> bool:
-    """Whether a code point is a character, not half of one."""
+    """Return whether a code point is a character, not a surrogate."""
     return not 0xD800 <= code <= 0xDFFF
 
 
 def _apply(text: str, rules: TextRules) -> str:
-    """Do in Python what the reference does, on the string of all keys."""
+    """Apply the rules in Python, as the reference does, to the string of all keys."""
     text = "".join([" " if character.isspace() else character for character in text])
     if rules.strip_accents:
         decomposed = unicodedata.normalize("NFKD", text)
@@ -235,7 +235,7 @@ def _apply(text: str, rules: TextRules) -> str:
 
 
 def _normalizer(charsmap: bytes) -> Any:
-    """Make a normalizer that applies a table and touches no space."""
+    """Create a normalizer that applies a table and does not change spaces."""
     spec = sentencepiece_messages.NormalizerSpec(
         name="own",
         precompiled_charsmap=charsmap,
@@ -247,8 +247,8 @@ def _normalizer(charsmap: bytes) -> Any:
 
 
 def _compile(table: dict[str, str]) -> bytes:
-    """Have SentencePiece compile a table into its own binary form."""
-    # The compiler reports its progress on stderr; nobody asked for that.
+    """Compile a table into SentencePiece's binary format."""
+    # Silences the compiler's progress messages on stderr.
     sentencepiece.SetMinLogLevel(1)
     try:
         compiled = sentencepiece.SentencePieceNormalizer(norm_map=list(table.items()))

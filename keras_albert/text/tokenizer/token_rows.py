@@ -1,4 +1,4 @@
-"""Many rows of token ids of unlike length, held in two flat arrays."""
+"""Rows of token ids of different lengths, stored in two flat arrays."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -11,14 +11,14 @@ __all__ = ["TokenRows"]
 
 
 class TokenRows(NamedTuple):
-    """A ragged batch of token ids, flat, so that NumPy packs it without a loop.
+    """A ragged batch of token ids, stored flat, so that NumPy packs it without a loop.
 
-    Row `i` is `values[starts[i] : starts[i] + lengths[i]]`. `len()` is the
+    Row `i` is `values[starts[i] : starts[i] + lengths[i]]`. `len()` returns the
     number of rows.
 
     Args:
-        values: int32 array `(total,)`. The ids of all rows, one after the other.
-        lengths: int64 array `(rows,)`. How many of them belong to each row.
+        values: int32 array `(total,)`. The ids of all rows, concatenated.
+        lengths: int64 array `(rows,)`. The number of ids of each row.
 
     Example:
         >>> rows = TokenRows.from_lists([[5, 6, 7], [], [8]])
@@ -33,13 +33,13 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int]]) -> "TokenRows":
-        """Lay lists of ids end to end.
+        """Concatenate lists of ids.
 
         Args:
             rows: Lists (or other sequences) of int.
 
         Returns:
-            The same ids, flat.
+            The rows.
         """
         rows = list(rows)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -49,13 +49,13 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_arrays(cls, rows: Sequence[npt.NDArray[np.int32]]) -> "TokenRows":
-        """Lay int32 arrays end to end, without visiting their ids in Python.
+        """Concatenate int32 arrays, without a loop over their ids.
 
         Args:
-            rows: One int32 array a row.
+            rows: One int32 array per row.
 
         Returns:
-            The same ids, flat.
+            The rows.
         """
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         values = np.concatenate(rows) if rows else np.empty(0, np.int32)
@@ -70,7 +70,7 @@ class TokenRows(NamedTuple):
         return len(self.lengths)
 
     def to_lists(self) -> list[list[int]]:
-        """Hand the rows back as lists of `int`."""
+        """Return the rows as lists of `int`."""
         values = self.values.tolist()
         starts = self.starts.tolist()
         lengths = self.lengths.tolist()
@@ -80,22 +80,22 @@ class TokenRows(NamedTuple):
         ]
 
     def take(self, indices: npt.ArrayLike) -> "TokenRows":
-        """Pick rows, in the order asked for, each as often as asked for.
+        """Return some of the rows, in any order, with repetitions.
 
         Args:
-            indices: Integers `(picked,)`; negative ones count from the end.
+            indices: Integers `(picked,)`; negative indices count from the end.
 
         Returns:
-            The picked rows.
+            The rows at `indices`.
 
         Raises:
-            IndexError: There is no such row.
+            IndexError: If an index is out of range.
         """
         picked = np.asarray(indices, np.int64).reshape(-1)
         lengths = self.lengths[picked]
         ends = np.cumsum(lengths)
-        # The n-th id of the result stands in row r, `n - (ends - lengths)[r]`
-        # ids after that row's first one.
+        # The n-th id of the result is in row r, `n - (ends - lengths)[r]` ids after
+        # the first id of that row.
         shift = self.starts[picked] - (ends - lengths)
         total = int(ends[-1]) if len(ends) else 0
         source = np.arange(total) + np.repeat(shift, lengths)

@@ -25,10 +25,10 @@ from keras_albert.text.tokenizer.vocabulary_file import (
 
 __all__ = ["train_vocabulary"]
 
-# The released vocabularies' own, kept as single pieces (albert#127).
+# The user-defined symbols of the released vocabularies (albert#127).
 _USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # noqa: RUF001
-# The trainer silently skips longer lines, so they are cut: SentencePiece learns
-# from words, and no word spans two lines.
+# The trainer silently skips longer lines, so they are split, between words where
+# possible: SentencePiece learns from words.
 _MAX_LINE_BYTES = 4192
 _LINE_PART = re.compile(r"\S.{0,998}\S(?!\S)|\S{1,1000}")
 
@@ -47,36 +47,37 @@ def train_vocabulary(
 ) -> bytes:
     """Train a unigram SentencePiece model with ALBERT's ids and text rules.
 
-    The training text goes through the very rules that the model will carry.
-    The same texts and arguments give the same bytes, on any number of processors:
-    SentencePiece draws its lines the same way each time.
+    The training texts are normalized by the rules that are written into the model.
+    The same texts and arguments result in the same bytes on any number of processors,
+    since SentencePiece samples the same lines each time.
 
     Args:
-        texts: Strings, of any length, each of one or more lines; a generator
-            does. Give this or `files`.
+        texts: Iterable of strings of any length, each of one or more lines. Pass
+            either `texts` or `files`.
         files: Paths of UTF-8 text files, plain or `.gz`. Defaults to `None`.
-        output_path: Where to write the model, whole or not at all. Defaults to
-            `None`: nowhere.
-        vocabulary_size: int. Pieces, special tokens included. Defaults to
-            `30000`, the released models'.
-        hard_vocab_limit: bool. Whether it is an error if the texts give fewer
-            pieces than `vocabulary_size`; with `False` they give what they have.
-            Defaults to `True`.
-        text_rules: The rules. Defaults to `None`: `TextRules()`, uncased. For a
-            cased vocabulary pass `TextRules(lowercase=False, strip_accents=False)`.
-        input_sentence_size: int. Lines to train on, drawn at random where there
-            are more: more than 100, or 0 to take all. Defaults to `10_000_000`.
-        character_coverage: float. Share of all characters that get a piece.
-            Defaults to `0.99995`.
-        num_threads: int. Threads; it takes part in rounding, so the result
-            depends on it a little. Defaults to `16`.
+        output_path: Path to write the model to, atomically. Defaults to `None`, which
+            does not write it.
+        vocabulary_size: int. The number of pieces, including special tokens. Defaults
+            to `30000`, as in the released models.
+        hard_vocab_limit: bool. Whether to raise if the texts have fewer pieces than
+            `vocabulary_size`; if `False`, the vocabulary is smaller. Defaults to
+            `True`.
+        text_rules: The rules. Defaults to `None`, the uncased `TextRules()`. For a
+            cased vocabulary, pass `TextRules(lowercase=False, strip_accents=False)`.
+        input_sentence_size: int. The number of lines to train on, sampled at random if
+            there are more: more than 100, or 0 for all lines. Defaults to
+            `10_000_000`.
+        character_coverage: float. The fraction of all characters that are in the
+            vocabulary. Defaults to `0.99995`.
+        num_threads: int. The number of threads. It changes rounding, and thus slightly
+            the result. Defaults to `16`.
 
     Returns:
         The model's bytes, for `AlbertTokenizer(proto)`.
 
     Raises:
-        ValueError: There is no text, or a row is no text, or the texts are too
-            few (or their characters too many) for `vocabulary_size`.
+        ValueError: If there is no text, a row is not a text, or there are too few
+            texts (or too many characters) for `vocabulary_size`.
 
     References:
         - [Kudo, 2018](https://arxiv.org/abs/1804.10959), the unigram model.
@@ -143,7 +144,7 @@ def train_vocabulary(
 
 
 class _Lines:
-    """The lines of the texts, counted; an error waits for its way out of C++."""
+    """Iterates over the lines of texts; keeps an error to re-raise it outside C++."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = texts
@@ -165,7 +166,7 @@ class _Lines:
 
 
 def _checked(text: Any, index: int) -> str:
-    """Read one text that is not plain ASCII, or name its row."""
+    """Read one text that is not a plain ASCII `str`; errors name its row."""
     try:
         return to_text_rows([text])[0][0]
     except ValueError as error:
@@ -173,14 +174,14 @@ def _checked(text: Any, index: int) -> str:
 
 
 def _parts(line: str) -> Iterable[str]:
-    """Cut a line that the trainer would skip, between words where it can."""
+    """Split a line that the trainer would skip, between words where possible."""
     if len(line) * 4 <= _MAX_LINE_BYTES or len(line.encode()) <= _MAX_LINE_BYTES:
         return (line,) if line and not line.isspace() else ()
     return _LINE_PART.findall(line)
 
 
 def _read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
-    """Read text files, packed or not, line by line."""
+    """Read text files, plain or compressed, line by line."""
     for path in files:
         name = os.fspath(path)
         opener: Any = gzip.open if name.endswith(".gz") else open
@@ -196,9 +197,9 @@ def _read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
 
 
 def _ruled_normalizer(rules: TextRules) -> Any:
-    """Make the normalizer for training: nmt_nfkc, as in ALBERT, with the rules."""
+    """Create the normalizer for training: nmt_nfkc, as in ALBERT, with the rules."""
     plain = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc")
-    # `add_text_rules` asks for a whole model, of which this is but one part.
+    # `add_text_rules` requires a whole model, with a trainer spec and pieces.
     model = sentencepiece_messages.ModelProto()
     model.ParseFromString(plain.serialized_model_proto())
     model.trainer_spec.SetInParent()
@@ -208,7 +209,7 @@ def _ruled_normalizer(rules: TextRules) -> Any:
 
 
 def _finish(proto: bytes, rules: TextRules) -> bytes:
-    """Do what can be done to a trained model only."""
+    """Apply the rules that need a trained model, and check the model."""
     model = parse_vocabulary(proto)
     if rules.split_digit_comma:
         retire_digit_comma_pieces(model)
@@ -216,7 +217,7 @@ def _finish(proto: bytes, rules: TextRules) -> bytes:
 
 
 def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
-    """Say what SentencePiece's message means for the caller."""
+    """Return an error message for the caller, from SentencePiece's message."""
     if limit := re.search(r"too high .*<= (\d+)", problem):
         return (
             f"`vocabulary_size={vocabulary_size}` is too large for these texts: "

@@ -1,4 +1,4 @@
-"""The calls that code written for transformers makes on a tokenizer."""
+"""Tokenizer methods with the names and results of transformers."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ __all__ = ["TransformersCalls"]
 
 
 class TransformersCalls:
-    """transformers' four calls on an ALBERT tokenizer, as a mixin.
+    """Mixin with four methods of transformers' ALBERT tokenizer.
 
     Example:
         >>> class Tokenizer(TransformersCalls):
@@ -19,7 +19,7 @@ class TransformersCalls:
         [2, 7, 8, 3, 9, 3]
     """
 
-    # The tokenizer's own.
+    # Attributes of the tokenizer.
     cls_token_id: int
     sep_token_id: int
     special_token_ids: list[int]
@@ -29,11 +29,11 @@ class TransformersCalls:
     def build_inputs_with_special_tokens(
         self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
     ) -> list[int]:
-        """Put the special tokens around one sequence or a pair, as transformers does.
+        """Add the special tokens to one sequence or a pair, as in transformers.
 
         Args:
             token_ids_0: The first sequence.
-            token_ids_1: The second one, if any. Defaults to `None`.
+            token_ids_1: The second sequence of a pair. Defaults to `None`.
 
         Returns:
             `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`.
@@ -47,19 +47,20 @@ class TransformersCalls:
         token_ids_1: Sequence[int] | None = None,
         already_has_special_tokens: bool = False,
     ) -> list[int]:
-        """Mark the special tokens of a sequence or a pair, as transformers does.
+        """Mark the special tokens of a sequence or a pair, as in transformers.
 
         Args:
             token_ids_0: The first sequence.
-            token_ids_1: The second one, if any. Defaults to `None`.
-            already_has_special_tokens: bool. Whether `token_ids_0` is the
-                finished row. Defaults to `False`: they will be put around it.
+            token_ids_1: The second sequence of a pair. Defaults to `None`.
+            already_has_special_tokens: bool. Whether `token_ids_0` is a complete row
+                with special tokens. Defaults to `False`, which marks those that
+                `build_inputs_with_special_tokens` adds.
 
         Returns:
-            1 for a special token (`<unk>` is one), 0 for any other.
+            1 for each special token, including `<unk>`, and 0 for other tokens.
 
         Raises:
-            ValueError: A second sequence beside a finished row.
+            ValueError: If a second sequence is passed with a complete row.
         """
         if not already_has_special_tokens:
             mask = [1, *([0] * len(token_ids_0)), 1]
@@ -76,11 +77,11 @@ class TransformersCalls:
     def create_token_type_ids_from_sequences(
         self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
     ) -> list[int]:
-        """Number the segments of a sequence or a pair, as transformers does.
+        """Return the segment ids of a sequence or a pair, as in transformers.
 
         Args:
             token_ids_0: The first sequence.
-            token_ids_1: The second one, if any. Defaults to `None`.
+            token_ids_1: The second sequence of a pair. Defaults to `None`.
 
         Returns:
             0 for `[CLS] first [SEP]`, 1 for `second [SEP]`.
@@ -91,12 +92,12 @@ class TransformersCalls:
     def save_vocabulary(
         self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
     ) -> tuple[str]:
-        """Write the vocabulary as `spiece.model`, as transformers does.
+        """Write the vocabulary to `spiece.model`, as in transformers.
 
         Args:
-            save_directory: The folder; it is created where it is missing.
-            filename_prefix: str. Put before the name, with a dash. Defaults to
-                `None`.
+            save_directory: The directory, which is created if it is missing.
+            filename_prefix: str. Prefix of the file name, followed by a dash. Defaults
+                to `None`.
 
         Returns:
             The path of the file, in a tuple.

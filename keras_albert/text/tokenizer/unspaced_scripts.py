@@ -1,7 +1,7 @@
-"""The letters of scripts that put no spaces between words."""
+"""The letters of scripts without spaces between words."""
 
-# As `re` writes a class: what masks words and what cuts texts into words read the same.
-# Marks within a range are told apart before.
+# The content of a character class of `re`, used both for masking and for splitting
+# texts into words. Marks within a range are matched before.
 UNSPACED = (
     "\u0e01-\u0e30\u0e32-\u0e33\u0e40-\u0e46"  # Thai
     "\u0e81-\u0eb0\u0eb2-\u0eb3\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf"  # Lao

@@ -1,4 +1,4 @@
-"""SentencePiece model files: read, checked against ALBERT's ids, written."""
+"""Reads, checks and writes SentencePiece model files."""
 
 import base64
 import binascii
@@ -21,18 +21,19 @@ __all__ = [
     "write_vocabulary",
 ]
 
-# Every released checkpoint has its special tokens at these ids.
+# The special tokens of all released checkpoints, in the order of their ids.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 _PIECE = sentencepiece_messages.SentencePiece
 
-# Of a quarter of a million pieces; ALBERT's have 30,000 and less than a megabyte.
+# Enough for a quarter of a million pieces; ALBERT's vocabularies have 30,000 pieces and
+# less than a megabyte.
 MOST_BYTES = 2**25
 
-# Longer ones crash the SentencePiece inside tensorflow-text and onnxruntime-extensions.
-# Released pieces have 18 bytes at most, and those of SentencePiece's trainer 64.
+# Longer pieces crash the SentencePiece in tensorflow-text and onnxruntime-extensions.
+# Released pieces have at most 18 bytes, and those of SentencePiece's trainer 64.
 _LONGEST_PIECE = 256
-# That SentencePiece looks for 64 symbols at most that begin alike.
+# The same SentencePiece looks up at most 64 symbols with a common prefix.
 _LONGEST_SYMBOL = 64
 
 _REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
@@ -48,7 +49,7 @@ def parse_vocabulary(proto: bytes) -> Any:
         A `sentencepiece_messages.ModelProto`.
 
     Raises:
-        ValueError: The bytes are no whole SentencePiece model.
+        ValueError: If the bytes are not a complete SentencePiece model.
     """
     model = sentencepiece_messages.ModelProto()
     try:
@@ -56,7 +57,7 @@ def parse_vocabulary(proto: bytes) -> Any:
     except DecodeError:
         problem = "cannot be parsed"
     else:
-        # A file cut between two fields parses; what comes last is then missing.
+        # A file truncated between two fields can be parsed, but lacks the last fields.
         missing = [
             part
             for part in ("trainer_spec", "normalizer_spec")
@@ -73,24 +74,24 @@ def parse_vocabulary(proto: bytes) -> Any:
 
 
 def check_vocabulary(proto: bytes) -> bytes:
-    """Check that a model is whole and has ALBERT's special tokens, and guard them.
+    """Check that a model is complete, and make its special tokens control symbols.
 
-    Every vocabulary passes here before any other library reads it: the SentencePiece
-    inside tensorflow-text ends the process where a model is damaged.
+    Every vocabulary is checked here before another library reads it: the SentencePiece
+    in tensorflow-text terminates the process if a model is damaged.
 
-    A special token that is a user-defined symbol, or a piece like any other,
-    would be found in the text of a user, who could so close a segment or place
-    a mask; such a piece becomes a control symbol, which no text gives.
+    A special token that is a user-defined symbol or an ordinary piece would be matched
+    in texts, which could then end a segment or insert a mask. A control symbol is
+    never matched.
 
     Args:
         proto: bytes. A SentencePiece model.
 
     Returns:
-        The model, the very same bytes where nothing had to be guarded.
+        The model; the same bytes if nothing was changed.
 
     Raises:
-        ValueError: The bytes are no SentencePiece model, or SentencePiece does not
-            load it, or a special token is missing or stands at another id.
+        ValueError: If the bytes are not a SentencePiece model, SentencePiece does not
+            load it, or a special token is missing or has another id.
     """
     model = parse_vocabulary(proto)
     _check_pieces(model)
@@ -120,7 +121,7 @@ def check_vocabulary(proto: bytes) -> bytes:
 
 
 def _check_pieces(model: Any) -> None:
-    """Refuse pieces that crash other versions of SentencePiece."""
+    """Raise if a piece would crash other versions of SentencePiece."""
     for token_id, piece in enumerate(model.pieces):
         size = len(piece.piece.encode())
         is_symbol = piece.type == _PIECE.USER_DEFINED
@@ -135,7 +136,7 @@ def _check_pieces(model: Any) -> None:
 
 
 def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
-    """Say where a special token was looked for and where it is."""
+    """Return the message for a special token that does not have its id."""
     ids = [index for index, piece in enumerate(model.pieces) if piece.piece == token]
     where = f"stands at id {ids[0]}" if ids else "is missing"
     return (
@@ -147,18 +148,18 @@ def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
 
 
 def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
-    """Read a model from a path, or from the base64 form of its bytes, and check it.
+    """Read a model from a path or from base64, and check it.
 
     Args:
-        source: A path, or base64, by KerasHub's rule: a str of more than 2,048
-            characters, all of them base64's, is no path.
+        source: A path, or the model's bytes in base64. As in KerasHub, a str of more
+            than 2,048 characters that are all base64 is not a path.
 
     Returns:
-        The model's bytes, as `check_vocabulary` returns them.
+        The model's bytes, as returned by `check_vocabulary`.
 
     Raises:
-        OSError: There is no such file.
-        ValueError: It is damaged, larger than any vocabulary, or not of ALBERT; the
+        OSError: If the file does not exist.
+        ValueError: If the file is damaged, too large, or not an ALBERT vocabulary; the
             message names the file.
     """
     source = os.fspath(source)
@@ -171,10 +172,11 @@ def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
 
 
 def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
-    """Write a model file whole or not at all.
+    """Write a model file atomically.
 
     Args:
-        path: Where to. Its folder is created; a file that is there is replaced.
+        path: The path of the file. Its directory is created; an existing file is
+            replaced.
         proto: bytes. A SentencePiece model.
 
     Returns:
