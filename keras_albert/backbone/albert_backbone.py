@@ -10,11 +10,11 @@ import keras_hub
 from keras_albert.backbone.architectures import architecture
 from keras_albert.layers.activations import serialize_activation
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
-from keras_albert.layers.initializers import albert_initializer, derive_seeds
+from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
-from keras_albert.presets.builtin import BUILTIN_PRESETS
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.presets.handles import BUILTIN_PRESETS
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor

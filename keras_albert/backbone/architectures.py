@@ -1,14 +1,30 @@
-"""The published sizes of ALBERT."""
+"""Named sizes of ALBERT."""
 
 from typing import Any
 
-# (layers, hidden width, heads); the feed-forward net is four times as wide.
-# Paper, table 1, as released: xlarge has 16 heads of 128.
-_SIZES = {
+# (layers, hidden width, heads). Paper, table 1, as released (xlarge: 16 heads of 128).
+_PUBLISHED = {
     "base": (12, 768, 12),
     "large": (24, 1024, 16),
     "xlarge": (24, 2048, 16),
     "xxlarge": (12, 4096, 64),
+}
+_SMALLER = {"tiny": (6, 256, 4), "small": (12, 512, 8)}
+
+
+def _arguments(num_layers: int, hidden_dim: int, num_heads: int) -> dict[str, Any]:
+    return {
+        "num_layers": num_layers,
+        "num_heads": num_heads,
+        "embedding_dim": 128,
+        "hidden_dim": hidden_dim,
+        "intermediate_dim": 4 * hidden_dim,
+    }
+
+
+# Arguments of `AlbertBackbone` by the name of a size, for pretraining.
+MODEL_SIZES = {
+    name: _arguments(*size) for name, size in (_SMALLER | _PUBLISHED).items()
 }
 
 
@@ -34,21 +50,16 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
         >>> architecture("base")["hidden_dim"]
         768
     """
-    if size not in _SIZES or version not in (1, 2):
+    if size not in _PUBLISHED or version not in (1, 2):
         msg = (
-            f"ALBERT was published as {', '.join(_SIZES)}, in versions 1 and 2. "
+            f"ALBERT was published as {', '.join(_PUBLISHED)}, in versions 1 and 2. "
             f"Received: size={size!r}, version={version!r}"
         )
         raise ValueError(msg)
-    num_layers, hidden_dim, num_heads = _SIZES[size]
     dropout = 0.1 if version == 1 and size != "xxlarge" else 0.0
     return {
         "vocabulary_size": 30_000,
-        "num_layers": num_layers,
-        "num_heads": num_heads,
-        "embedding_dim": 128,
-        "hidden_dim": hidden_dim,
-        "intermediate_dim": 4 * hidden_dim,
+        **_arguments(*_PUBLISHED[size]),
         "dropout": dropout,
         "attention_dropout": dropout,
     }

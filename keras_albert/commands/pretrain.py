@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.pretraining.pretrain import pretrain
-from keras_albert.pretraining.settings.check_types import allowed_types
 from keras_albert.pretraining.settings.config import PretrainingConfig
+from keras_albert.utils.arguments import allowed_types
 
 _HELP = """Pretrain on the output of `keras-albert prepare`.
 

@@ -6,10 +6,9 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_albert.layers.initializers import albert_initializer, derive_seeds
+from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.types import DType, Tensor
-from keras_albert.utils.arguments import refuse_unknown
-from keras_albert.utils.number_ranges import check_epsilon, check_rates
+from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

@@ -6,10 +6,9 @@ import keras
 from keras import ops
 
 from keras_albert.layers.activations import get_activation, serialize_activation
-from keras_albert.layers.initializers import albert_initializer
+from keras_albert.layers.randomness import albert_initializer
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import refuse_unknown
-from keras_albert.utils.number_ranges import check_epsilon
+from keras_albert.utils.arguments import check_epsilon, refuse_unknown
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

@@ -5,15 +5,17 @@ from typing import Any
 import keras
 
 from keras_albert.layers.activations import serialize_activation
-from keras_albert.layers.attention_masks import merge_masks
-from keras_albert.layers.depth_loop import repeat, unrolls_by_default
-from keras_albert.layers.initializers import derive_seeds
-from keras_albert.layers.layer_seed import StepSeed
-from keras_albert.layers.run_layer import run_layer
+from keras_albert.layers.attention import merge_masks
+from keras_albert.layers.randomness import StepSeed, derive_seeds
+from keras_albert.layers.run_layers import repeat, run_layer, unrolls_by_default
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import check_positive, refuse_unknown
-from keras_albert.utils.number_ranges import check_epsilon, check_rates
+from keras_albert.utils.arguments import (
+    check_epsilon,
+    check_positive,
+    check_rates,
+    refuse_unknown,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

@@ -8,12 +8,10 @@ from keras import ops
 
 from keras_albert.layers.activations import get_activation, serialize_activation
 from keras_albert.layers.attention import attend, attend_fused, fuses
-from keras_albert.layers.initializers import albert_initializer, derive_seeds
-from keras_albert.layers.layer_seed import BlockSeed
-from keras_albert.layers.run_layer import run_layer
+from keras_albert.layers.randomness import BlockSeed, albert_initializer, derive_seeds
+from keras_albert.layers.run_layers import run_layer
 from keras_albert.types import Activation, DType, Tensor
-from keras_albert.utils.arguments import refuse_unknown
-from keras_albert.utils.number_ranges import check_epsilon, check_rates
+from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
 
 # Dropouts in a block: attention probabilities, attention output, feed-forward.
 DROPOUTS_PER_BLOCK = 3

@@ -1,5 +1,5 @@
 """Saved models: names, handles and directories."""
 
-from keras_albert.presets.builtin import BUILTIN_PRESETS
+from keras_albert.presets.handles import BUILTIN_PRESETS
 
 __all__ = ["BUILTIN_PRESETS"]

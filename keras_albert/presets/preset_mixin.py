@@ -7,9 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from keras_albert.presets.builtin import BUILTIN_PRESETS
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
-from keras_albert.presets.handles import local_directory
+from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.utils.reading import reading

@@ -21,7 +21,7 @@ from keras_albert.pretraining.settings.stage import Stage, read_stages
 from keras_albert.pretraining.settings.starting_preset import load_starting_weights
 from keras_albert.training.resumable_fit import resumable_fit
 from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.stop_signals import StopSignals
+from keras_albert.training.training_recorder import StopSignals
 from keras_albert.types import Batch
 
 # Settings that may change when a run is resumed: they move files, distribute work or

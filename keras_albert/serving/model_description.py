@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keras_albert.utils.versions import versions
+from keras_albert.utils.packages import versions
 
 
 def describe_model(task: Any, inputs: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +22,9 @@ class OneDevice:
     # The part of a batch that this process reads, and the number of parts.
     shard = 0
     num_shards = 1
+
+    # The devices of this process that a batch is split among.
+    num_replicas = 1
 
     # Whether this process writes files and shows progress.
     is_chief = True
@@ -47,10 +51,24 @@ class OneDevice:
 
         Returns:
             The input of `fit`.
+
+        Raises:
+            ValueError: If a batch cannot be split equally among the devices.
         """
-        del example
+        self.check_rows(example)
         # Keras accepts no iterators but generators and TensorFlow data sets.
         return map_dataset(batches, lambda batch: batch)
+
+    def check_rows(self, example: Batch) -> None:
+        """Raise if a batch cannot be split equally among the devices."""
+        rows = len(keras.tree.flatten(example)[0])
+        if rows % self.num_replicas:
+            msg = (
+                f"{rows} rows cannot be divided among {self.num_replicas} devices. "
+                "Choose a `batch_size` that is a multiple of the number of devices "
+                "times `accumulation_steps`."
+            )
+            raise ValueError(msg)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
         """Return the whole values of variables."""

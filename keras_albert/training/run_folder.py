@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from keras_albert.training.training_curve import Row, TrainingCurve
-from keras_albert.utils.folders_above import folders_above
+from keras_albert.utils.atomic_file import folders_above
 
 
 @dataclass(frozen=True)

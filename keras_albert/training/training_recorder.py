@@ -1,16 +1,62 @@
 """The callback that records a training run."""
 
 import math
+import signal
+import threading
 import time
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 import keras
 import numpy as np
 
 from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.stop_signals import StopSignals
 from keras_albert.training.training_checkpoint import Arrays, TrainingCheckpoint
 from keras_albert.training.training_curve import Row
+
+
+class StopSignals:
+    """Records SIGINT and SIGTERM in a block, so that it can end at a suitable point.
+
+    The second SIGINT interrupts at once. Outside the main thread, where Python has
+    no signals, nothing is recorded.
+
+    Attributes:
+        number: int or `None`. The signal that was received, the last of several.
+
+    Example:
+        >>> import signal
+        >>> from keras_albert.training.training_recorder import StopSignals
+        >>> with StopSignals() as stop:
+        ...     signal.raise_signal(signal.SIGTERM)
+        ...     stop.requested
+        True
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether a signal was received."""
+        return self.number is not None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            # `None` means a handler that was not installed from Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.number = number
 
 
 def moving_averages(optimizer: Any) -> list[Any]:

@@ -1,10 +1,13 @@
-"""Checks of arguments: unknown names and counts."""
+"""Checks of arguments: unknown names, types and ranges."""
 
 import inspect
+import math
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 # Arguments that KerasHub's tokenizers and preprocessors accept without naming them.
 _UNNAMED = ("config_file", "_allow_python_workflow")
@@ -90,3 +93,93 @@ def check_positive(**numbers: object) -> None:
                 f"{name}={number!r}"
             )
             raise ValueError(msg)
+
+
+def check_rates(**rates: object) -> None:
+    """Check that dropout rates are fractions.
+
+    Args:
+        **rates: The arguments by name.
+
+    Raises:
+        ValueError: If one is not a number from 0 to 1; the message names it.
+
+    Example:
+        >>> check_rates(dropout=0.1)
+        >>> check_rates(dropout=-0.1)
+        Traceback (most recent call last):
+            ...
+        ValueError: `dropout` must be a number from 0 to 1. Received: dropout=-0.1
+    """
+    for name, rate in rates.items():
+        # False for NaN.
+        if not (_is_number(rate) and 0 <= rate <= 1):  # type: ignore[operator]
+            msg = f"`{name}` must be a number from 0 to 1. Received: {name}={rate!r}"
+            raise ValueError(msg)
+
+
+def check_epsilon(layer_norm_epsilon: object) -> None:
+    """Check that an epsilon is finite and not negative.
+
+    Args:
+        layer_norm_epsilon: The argument.
+
+    Raises:
+        ValueError: If it is infinite, negative or not a number.
+    """
+    is_number = _is_number(layer_norm_epsilon)
+    if not (is_number and 0 <= layer_norm_epsilon < math.inf):  # type: ignore[operator]
+        msg = (
+            "`layer_norm_epsilon` must be a finite number, not below 0. Received: "
+            f"layer_norm_epsilon={layer_norm_epsilon!r}"
+        )
+        raise ValueError(msg)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_types(settings: Any) -> None:
+    """Check the types of settings.
+
+    An int is accepted for a float, and converted.
+
+    Args:
+        settings: An instance of a dataclass; its fields are numbers, strings, bools,
+            `None` or mappings.
+
+    Raises:
+        TypeError: If a setting has another type than declared.
+    """
+    declared = get_type_hints(type(settings))
+    for each in fields(settings):
+        allowed = allowed_types(declared[each.name])
+        value = getattr(settings, each.name)
+        if type(value) is int and float in allowed and int not in allowed:
+            object.__setattr__(settings, each.name, float(value))
+        elif not (type(value) in allowed or _is_mapping(value, allowed)):
+            names = " or ".join(kind.__name__ for kind in allowed)
+            msg = (
+                f"`{each.name}` is {names}. Received: {each.name}={value!r}, "
+                f"{type(value).__name__}"
+            )
+            raise TypeError(msg.replace("NoneType", "None"))
+
+
+def allowed_types(declared: Any) -> tuple[type, ...]:
+    """Return the classes that an annotation allows.
+
+    Args:
+        declared: A class, `Mapping[...]`, or a union of such.
+
+    Returns:
+        The classes.
+    """
+    parts = get_args(declared) if isinstance(declared, UnionType) else (declared,)
+    return tuple(get_origin(part) or part for part in parts)
+
+
+def _is_mapping(value: Any, allowed: tuple[type, ...]) -> bool:
+    # Other types must match exactly, as True is an instance of int.
+    return Mapping in allowed and isinstance(value, Mapping)

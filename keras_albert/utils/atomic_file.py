@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from keras_albert.utils.folders_above import folders_above
 from keras_albert.utils.temporary import temporary_file
 
 
@@ -68,3 +67,32 @@ def umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def folders_above(path: Path) -> Iterator[None]:
+    """Create the folders above a path, and remove them if the block raises.
+
+    Args:
+        path: Path. The path to be written.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     try:
+        ...         with folders_above(Path(parent, "a", "b", "file")):
+        ...             raise OSError
+        ...     except OSError:
+        ...         print(list(Path(parent).iterdir()))
+        []
+    """
+    missing = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        # Another process may have written there in the meantime.
+        with suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+        raise

@@ -1,6 +1,10 @@
-"""Optional packages."""
+"""Optional packages, and versions of packages."""
 
 import importlib.util
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import keras
 
 
 def check_packages(what: str, install: str, *packages: str) -> None:
@@ -29,3 +33,23 @@ def check_packages(what: str, install: str, *packages: str) -> None:
             f'pip install "{install}"'
         )
         raise ImportError(msg)
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of Python and of packages, and the name of the backend.
+
+    Args:
+        *packages: string. Other packages that the result depends on, by their names
+            in pip.
+
+    Returns:
+        A dict of names and versions, of installed packages only.
+    """
+    found = {"python": platform.python_version(), "backend": keras.config.backend()}
+    own = ("keras-albert", "keras", "keras-hub", keras.config.backend())
+    for package in own + packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

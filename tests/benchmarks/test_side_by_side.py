@@ -133,7 +133,7 @@ def test_what_differs_is_not_compared():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_comparison_runs_from_end_to_end(tmp_path, monkeypatch, capsys):
     """Run three libraries with the same weights on texts of this repository."""
-    from keras_albert.pretraining.settings.model_sizes import MODEL_SIZES
+    from keras_albert.backbone.architectures import MODEL_SIZES
 
     small = {
         "num_layers": 1,

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.layers import ConditionalSpanHead
-from keras_albert.layers.span_mask import MASKED_LOGIT, span_mask
+from keras_albert.layers.conditional_span_head import MASKED_LOGIT, span_mask
 
 # [CLS] question [SEP] a b c [SEP] padding; and the same without padding.
 SEGMENTS = np.array([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1]])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_albert.layers.depth_loop import repeat
-from keras_albert.layers.layer_seed import StepSeed
+from keras_albert.layers.randomness import StepSeed
+from keras_albert.layers.run_layers import repeat
 from keras_albert.layers.transformer_block import TransformerBlock
 from tests.compiled import to_numpy
 

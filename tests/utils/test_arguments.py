@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import pytest
 
 import keras_albert
@@ -12,6 +13,13 @@ from keras_albert import (
     AlbertTokenizer,
     layers,
 )
+from keras_albert.layers import (
+    FactorizedEmbedding,
+    SharedTransformerEncoder,
+    TransformerBlock,
+)
+from keras_albert.layers.conditional_span_head import ConditionalSpanHead
+from keras_albert.layers.masked_lm_head import MaskedLMHead
 from keras_albert.layers.masked_pooling import MaskedPooling
 from keras_albert.utils.arguments import check_positive, refuse_unknown
 
@@ -119,3 +127,39 @@ def test_what_was_saved_loads(tiny_proto, tmp_path):
     path.write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises((TypeError, ValueError), match=r"num_layer"):
         AlbertBackbone.from_preset(tmp_path)
+
+
+MAKERS = {
+    "embedding": lambda **given: FactorizedEmbedding(9, 4, 8, **given),
+    "block": lambda **given: TransformerBlock(2, 16, **given),
+    "encoder": lambda **given: SharedTransformerEncoder(1, 2, 16, **given),
+    "span head": ConditionalSpanHead,
+    "masked LM head": lambda **given: MaskedLMHead(
+        keras.layers.ReversibleEmbedding(9, 4), **given
+    ),
+}
+NUMBERS = [float("nan"), float("inf"), -1e-12, "0.1", None, True]
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_an_epsilon_is_finite_and_not_negative(make, value):
+    with pytest.raises(ValueError, match="`layer_norm_epsilon` must be"):
+        make(layer_norm_epsilon=value)
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, 1.5])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((kind, "dropout") for kind in list(MAKERS)[:4]),
+        *((kind, "attention_dropout") for kind in ("block", "encoder")),
+    ],
+)
+def test_a_rate_is_a_fraction(kind, name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        MAKERS[kind](**{name: value})
+
+
+def test_the_ends_of_the_ranges_are_allowed():
+    MAKERS["block"](dropout=0, attention_dropout=1, layer_norm_epsilon=0)

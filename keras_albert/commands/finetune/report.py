@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.utils.atomic_file import atomic_file
-from keras_albert.utils.versions import versions
+from keras_albert.utils.packages import versions
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from keras_albert.tasks.recipes import recipe
 from keras_albert.training.one_device import OneDevice
 from keras_albert.training.resumable_fit import resumable_fit
 from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.stop_signals import StopSignals
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
-from keras_albert.training.training_recorder import TrainingRecorder
+from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
 from keras_albert.types import Batch
 
 _BATCH_SIZE = 32

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.pretraining.devices.replica_rows import check_rows
 from keras_albert.tasks.distribution.metric_state import build_metrics
 from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
@@ -87,11 +86,6 @@ class KerasDevices(OneDevice):
             )
             raise ValueError(msg)
         build_metrics(model, batch)
-
-    def batches(self, batches: Any, example: Batch) -> Any:
-        """Check that rows can be split equally, and return an input of `fit`."""
-        check_rows(example, self.num_replicas)
-        return super().batches(batches, example)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
         """Return the whole values of variables, gathered from all processes."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from keras_albert.pretraining.devices.replica_rows import check_rows
 from keras_albert.tasks.inputs.datasets import without_autotune
 from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
@@ -63,7 +62,7 @@ class TensorflowReplicas(OneDevice):
         """Return a data set with static shapes."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-        check_rows(example, self.num_replicas)
+        self.check_rows(example)
         signature = keras.tree.map_structure(
             lambda array: tf.TensorSpec(array.shape, array.dtype), example
         )

@@ -17,7 +17,7 @@ from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import write_table
 from keras_albert.training.training_recorder import TrainingRecorder
 from keras_albert.utils.atomic_file import atomic_file
-from keras_albert.utils.versions import versions
+from keras_albert.utils.packages import versions
 
 
 def judge_best(

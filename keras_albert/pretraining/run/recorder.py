@@ -1,15 +1,16 @@
 """The callback that records a pretraining run."""
 
+import importlib.util
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from keras_albert.pretraining.run.tensorboard import write_tensorboard_row
 from keras_albert.pretraining.settings.config import PretrainingConfig
 from keras_albert.pretraining.settings.stage import Stage
 from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.stop_signals import StopSignals
 from keras_albert.training.training_curve import Row
-from keras_albert.training.training_recorder import TrainingRecorder
+from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
 
 
 class PretrainingRecorder(TrainingRecorder):
@@ -96,3 +97,47 @@ class PretrainingRecorder(TrainingRecorder):
         rate = examples / max(self._ended[0] - started, 1e-9)
         tokens = rate * self.tokens_per_example
         return {"examples/s": round(rate, 1), "tokens/s": round(tokens)}
+
+
+def write_tensorboard_row(directory: Path, row: Mapping[str, float]) -> None:
+    """Append a row to TensorBoard's files, if the package `tensorboard` is installed.
+
+    Keras' callback requires TensorFlow. Scores on held-out documents are written to a
+    separate folder, under the same names, so that both appear in one chart.
+
+    Args:
+        directory: Path. TensorBoard's `--logdir`.
+        row: dict of float. `step`, and the values at that step.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        return
+    values = {name: value for name, value in row.items() if name != "step"}
+    held_out = {
+        name.removeprefix("val_"): value
+        for name, value in values.items()
+        if name.startswith("val_")
+    }
+    train = {name: values[name] for name in values if not name.startswith("val_")}
+    for folder, scalars in (("train", train), ("held_out", held_out)):
+        if scalars:
+            _append(directory / folder / "events.out.tfevents", row["step"], scalars)
+
+
+def _append(path: Path, step: float, scalars: dict[str, float]) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415  (an extra)
+    from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
+    from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
+
+    values = [
+        Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()
+    ]
+    events = [
+        Event(wall_time=time.time(), step=int(step), summary=Summary(value=values))
+    ]
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        events.insert(0, Event(wall_time=time.time(), file_version="brain.Event:2"))
+    with path.open("ab") as file:
+        writer = RecordWriter(file)
+        for event in events:
+            writer.write(event.SerializeToString())

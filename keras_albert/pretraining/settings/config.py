@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.pretraining.settings.check_types import check_types
-from keras_albert.pretraining.settings.model_sizes import MODEL_SIZES
+from keras_albert.backbone.architectures import MODEL_SIZES
 from keras_albert.pretraining.settings.starting_preset import backbone_of_preset
 from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
-from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.arguments import check_types, refuse_unknown
 
 _CHOICES = {
     "optimizer": ("adamw", "lamb", "muon"),

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_albert.serving.exportable_tasks import graph_class
 from keras_albert.serving.saved_model.warm_up import WARM_UP_FILE, write_warm_up
 from keras_albert.tasks.base.presets import load_saved_task
-from keras_albert.utils.versions import versions
+from keras_albert.utils.packages import versions
 
 
 def write_saved_model(

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.choice_scores import MISSING_CHOICE, ChoiceScores
-from keras_albert.layers.choices_to_rows import ChoicesToRows
-from keras_albert.layers.initializers import albert_initializer
+from keras_albert.layers.choices import MISSING_CHOICE, ChoiceScores, ChoicesToRows
+from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.preprocessor_check import check_preprocessor
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import read_ids

@@ -7,9 +7,13 @@ import keras_hub
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.conditional_span_head import ConditionalSpanHead
-from keras_albert.layers.initializers import albert_initializer
-from keras_albert.layers.span_mask import MASKED_LOGIT, mask_logits, span_mask
+from keras_albert.layers.conditional_span_head import (
+    MASKED_LOGIT,
+    ConditionalSpanHead,
+    mask_logits,
+    span_mask,
+)
+from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.preprocessor_check import check_preprocessor
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.base.unused_pooler import IdlePooler

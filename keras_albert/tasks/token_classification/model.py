@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.initializers import albert_initializer
+from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
 from keras_albert.tasks.base.preprocessor_check import check_preprocessor
 from keras_albert.tasks.base.task import AlbertTask

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertBackbone, AlbertMultipleChoice
-from keras_albert.layers.choice_scores import MISSING_CHOICE
+from keras_albert.layers.choices import MISSING_CHOICE
 from tests.foreign_models import TINY, random_weight, save_transformers
 from tests.tasks.small_models import small_chooser, toy_questions
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertQuestionAnswerer
-from keras_albert.layers.span_mask import MASKED_LOGIT
+from keras_albert.layers.conditional_span_head import MASKED_LOGIT
 from keras_albert.text.question_answering.context_tokens import ContextTokens
 from tests.foreign_models import ragged_inputs, save_transformers
 from tests.tasks.question_answering.small_reader import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertQuestionAnswererPreprocessor, AlbertTokenizer
-from keras_albert.layers.span_mask import MASKED_LOGIT
+from keras_albert.layers.conditional_span_head import MASKED_LOGIT
 from keras_albert.tasks.question_answering.null_threshold import best_null_threshold
 from keras_albert.tasks.question_answering.span_search import span_candidates
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_albert.layers.span_mask import MASKED_LOGIT
+from keras_albert.layers.conditional_span_head import MASKED_LOGIT
 from keras_albert.serving.onnx.graphs.base import OnnxTask
 from keras_albert.serving.onnx.run_in_batches import run_in_parts
 from keras_albert.serving.onnx.span_search import IMPOSSIBLE, search_spans

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.layers import TransformerBlock
-from keras_albert.layers.run_layer import run_layer
+from keras_albert.layers.run_layers import run_layer
 from tests.compiled import to_numpy
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")

@@ -1,5 +1,6 @@
-"""Seeds for dropout inside a compiled loop."""
+"""Initial weights, and seeds for dropout inside a compiled loop."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -7,6 +8,36 @@ import numpy as np
 from keras import ops
 
 from keras_albert.types import Tensor
+
+
+def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
+    """Return the reference's initializer, a truncated normal of deviation 0.02.
+
+    Args:
+        seed: int or `None`. Defaults to `None`, a different draw each time.
+
+    Returns:
+        A new initializer: sharing one would initialize both weights alike.
+    """
+    return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
+
+
+def derive_seeds(seed: int | None, count: int) -> Iterator[int | None]:
+    """Derive independent seeds from one.
+
+    Args:
+        seed: int or `None`. With `None`, each derived seed is `None` as well.
+        count: int. Number of seeds.
+
+    Returns:
+        An iterator over `count` seeds.
+    """
+    if seed is None:
+        return iter([None] * count)
+    # 31 bits: the largest range that every backend accepts for a seed.
+    states = np.random.SeedSequence(seed).generate_state(count) >> 1
+    return iter(states.tolist())
+
 
 # The golden ratio in 32 bits: an odd step, so that 2**32 sites get distinct seeds.
 _STEP = 0x9E3779B1

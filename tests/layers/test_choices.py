@@ -1,7 +1,6 @@
 import numpy as np
 
-from keras_albert.layers.choice_scores import MISSING_CHOICE, ChoiceScores
-from keras_albert.layers.choices_to_rows import ChoicesToRows
+from keras_albert.layers.choices import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from tests.compiled import to_numpy
 
 

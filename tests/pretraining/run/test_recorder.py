@@ -1,6 +1,6 @@
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from keras_albert.pretraining.run.tensorboard import write_tensorboard_row
+from keras_albert.pretraining.run.recorder import write_tensorboard_row
 
 
 def test_rows_are_read_by_tensorboard(tmp_path):
