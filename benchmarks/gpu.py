@@ -1,9 +1,9 @@
-r"""What needs a GPU, in calls of some minutes each.
+r"""Run pretraining and benchmarks on a GPU, in calls of some minutes each.
 
     keras-albert prepare "texts/*.gz" --vocabulary-size 20000 --output prepared
     python benchmarks/gpu.py pack prepared --output packed --megabytes 50
 
-There, with nothing but `packed` and this repository:
+On the GPU machine, with only `packed` and this repository:
 
     export KERAS_BACKEND=jax
     python benchmarks/gpu.py pretrain packed --minutes 9 --output results \
@@ -12,13 +12,13 @@ There, with nothing but `packed` and this repository:
     python benchmarks/gpu.py memory --minutes 9 --output results
     python benchmarks/gpu.py latency --minutes 9 --output results
 
-`pack` compresses prepared examples to about a byte a token; what does not fit is left
-out. `pretrain` is `keras-albert pretrain` with what stands behind `--`. Once its
-minutes are over it writes a checkpoint, and `results` gets the run in parts of at most
-16 MiB. The same command goes on from these parts, on another machine too. At the end
-they hold the preset: `cat results/run.tar.* | tar -x`. The others are `throughput.py`,
-`step_memory.py` and `prediction.py` of one text, on PyTorch and JAX; what stands behind
-`--` replaces their settings.
+`pack` compresses prepared examples to about one byte per token; shards that do not fit
+are omitted. `pretrain` runs `keras-albert pretrain` with the arguments after `--`. At
+the end of its time it writes a checkpoint, and copies the run to `results` in parts of
+at most 16 MiB. The same command resumes from these parts, also on another machine. When
+the run is complete, they contain the preset: `cat results/run.tar.* | tar -x`. The
+other commands run `throughput.py`, `step_memory.py` and `prediction.py` (with one text)
+on PyTorch and JAX; arguments after `--` replace their settings.
 """
 
 import argparse
@@ -51,22 +51,22 @@ ROOT = Path(__file__).parents[1]
 MEGABYTE = 10**6
 PART_BYTES = 16 * 2**20
 PARTS = "run.tar.*"
-# Tokens are numbers of two bytes.
+# For token ids, which have two bytes.
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 3, "lp": 1, "pb": 1}]
 BENCHMARKS = {
     "throughput": ("throughput", ["--sizes", "tiny", "base", "large"]),
     "memory": ("step_memory", ["--sizes", "base", "large"]),
     "latency": ("prediction", ["--size", "base", "--examples", "1"]),
 }
-# A run that is told to end evaluates and writes first.
+# After SIGTERM a run evaluates and writes a checkpoint.
 SECONDS_TO_END = 60
 
 
 def pack(prepared: Path, output: Path, megabytes: float) -> list[str]:
-    """Compress prepared examples, as many shards as fit, the held-out ones first.
+    """Compress as many shards of prepared data as fit, the validation set first.
 
     Returns:
-        The shards that did not fit.
+        The shards that do not fit.
     """
     output.mkdir(parents=True)
     metadata = PreparedMetadata.read(prepared)
@@ -102,7 +102,7 @@ def pack_shard(path: Path) -> bytes:
 
 
 def unpack(packed: Path, prepared: Path) -> None:
-    """Write the shards again; the metadata last, so that it is whole where they are."""
+    """Restore the shards; the metadata is written last, to mark them as complete."""
     prepared.mkdir(parents=True, exist_ok=True)
     metadata = PreparedMetadata.read(packed)
     for name in [name for names in metadata.shards.values() for name in names]:
@@ -125,7 +125,7 @@ def unpack(packed: Path, prepared: Path) -> None:
 
 
 def give_back(run: Path, output: Path, part_bytes: int = PART_BYTES) -> None:
-    """Write a run in parts: what it needs to go on; finished, what it leaves."""
+    """Write a run in parts, with its checkpoints only if it is not finished."""
     for part in output.glob(PARTS):
         part.unlink()
     folder = RunFolder(run)
@@ -142,7 +142,7 @@ def give_back(run: Path, output: Path, part_bytes: int = PART_BYTES) -> None:
 
 
 def take(output: Path, work: Path) -> None:
-    """Go on from the parts of a run, if there are any."""
+    """Extract the parts of a run, if there are any."""
     data = b"".join(part.read_bytes() for part in sorted(output.glob(PARTS)))
     if data:
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
@@ -168,7 +168,7 @@ def pretrain(
 
 
 def wait(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """Wait for the end of a process, or end it: that is no error."""
+    """Wait for a process; terminate it after `seconds`, which is not an error."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -181,7 +181,7 @@ def wait(process: subprocess.Popen[bytes], seconds: float) -> int:
 
 
 def measure(name: str, output: Path, seconds: float, words: list[str]) -> None:
-    """Run a benchmark, whose results are written as they come."""
+    """Run a benchmark, which writes each result as soon as it is available."""
     benchmark, usual = BENCHMARKS[name]
     environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     command = [sys.executable, "-m", "benchmarks", benchmark]

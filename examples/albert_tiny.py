@@ -1,19 +1,19 @@
-r"""Train `albert_tiny_en_uncased`, the model that comes with the package, again.
+r"""Train `albert_tiny_en_uncased`, the pretrained model in the package.
 
     KERAS_BACKEND=torch python examples/albert_tiny.py "wikipedia/*.txt.gz" \
         --books "books/*.txt.gz" --manifest books/MANIFEST.tsv --output runs/albert_tiny
 
-Trains a vocabulary of 20,000 pieces, counts which of them stand near each other
-(`word_vectors.py`), and pretrains from there in one run of several stages
-(`albert_tiny.toml`). The model, with its card and its curve, is then in
-`OUTPUT/albert_tiny_en_uncased`. Stopped at any moment, the same command goes on. Where
-processors have instructions for bfloat16, `--precision mixed_bfloat16` is several times
-as fast; where not, far slower. Text files hold a paragraph a line and a blank line
-between documents, plain or gzip.
+Trains a vocabulary of 20,000 pieces, initializes their embeddings from counts of
+neighbouring pieces (`word_vectors.py`), and pretrains the model in one run of several
+stages (`albert_tiny.toml`). The model, with its card and its curve, is written to
+`OUTPUT/albert_tiny_en_uncased`. After an interruption, the same command resumes. On
+processors with instructions for bfloat16, `--precision mixed_bfloat16` is several times
+as fast; on others, it is far slower. Text files, plain or gzip, contain one paragraph
+per line and a blank line between documents.
 
-Books come with a table of what each file holds (columns `shard`, `title`, `year`,
-`chapters`, a document each), and those of 1930 or later are left out: they may not be
-in the public domain.
+Books require a table of the content of each file (columns `shard`, `title`, `year`,
+`chapters`; each chapter is a document). Books of 1930 or later are excluded, because
+they may not be in the public domain.
 """
 
 import argparse
@@ -43,10 +43,10 @@ SEQUENCE_LENGTH = 512
 
 
 def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
-    """Copy the documents of the books that are old enough.
+    """Copy the documents of the books before 1930.
 
     Raises:
-        ValueError: If a file holds another number of documents than the table says.
+        ValueError: If the number of documents in a file differs from the table.
     """
     output.mkdir(parents=True, exist_ok=True)
     books = defaultdict(list)
@@ -74,14 +74,14 @@ def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
 
 
 def command(*arguments: object) -> None:
-    """Run a command of keras-albert in this process; its errors end the program."""
+    """Run a keras-albert command in this process, and exit if it fails."""
     status = keras_albert([str(argument) for argument in arguments])
     if status:
         raise SystemExit(status)
 
 
 def start(data: Path, settings: Path, target: Path) -> Path:
-    """Save a model that knows nothing but which words are alike."""
+    """Save a model with random weights, except for word vectors as embeddings."""
     if not target.is_dir():
         examples = PretrainingData(data)
         places = {"data": str(data), "output": str(target)}
@@ -95,7 +95,7 @@ def start(data: Path, settings: Path, target: Path) -> Path:
 
 
 def release(preset: Path, target: Path) -> None:
-    """Copy a preset with half the bytes, and with the last part of its card."""
+    """Copy a preset with float16 weights, and replace the last part of its card."""
     with preset_directory(target) as directory:
         shutil.copytree(preset, directory, dirs_exist_ok=True)
         for path in directory.glob("*.h5"):
@@ -110,9 +110,9 @@ def release(preset: Path, target: Path) -> None:
 
 
 def copy_half(old: h5py.Group, new: h5py.Group) -> None:
-    """Copy what a file of weights holds, float32 as float16.
+    """Copy a weights file, with float32 values converted to float16.
 
-    Keras gives a weight the precision of its variable when it reads it.
+    Keras converts a weight to the dtype of its variable when it loads it.
     """
     new.attrs.update(old.attrs)
     for name, entry in old.items():
@@ -125,7 +125,7 @@ def copy_half(old: h5py.Group, new: h5py.Group) -> None:
 
 
 def main() -> None:
-    """Prepare, pretrain, and put together what is released."""
+    """Prepare the data, pretrain, and write the released preset."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

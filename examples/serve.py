@@ -1,19 +1,20 @@
-"""Fine-tune, export, verify, and answer HTTP requests as TensorFlow Serving does.
+"""Fine-tune, export, verify and serve a model with TensorFlow Serving's REST API.
 
     python examples/serve.py
     python examples/serve.py --train SST-2/train.tsv --dev SST-2/dev.tsv --preset PRESET
 
-Without files it learns the six classes of `examples/data/support_messages.tsv`; without
-a preset a small model starts from random weights. OUTPUT keeps what is done: the next
-start serves at once. Then, in another terminal, the command that it prints:
+Without files, the data is `examples/data/support_messages.tsv`, with six classes;
+without a preset, a small model is trained from random weights. The results are kept in
+OUTPUT, so that the next start serves immediately. In another terminal, run the command
+that it prints:
 
     curl -d '{"instances": ["where is my parcel?"]}' \
         http://127.0.0.1:8501/v1/models/model:predict
 
 The paths and the JSON are those of TensorFlow Serving's REST interface, for development
-where there is no Docker; the commands for the server itself are printed as well. What a
-request may ask for is bounded, and so is the memory that it takes: see --help. Needs
-TensorFlow, and `pip install starlette uvicorn`.
+without Docker; the commands for TensorFlow Serving are printed as well. The size of
+requests is limited, and thus the memory that they use: see --help. Requires TensorFlow,
+and `pip install starlette uvicorn`.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from typing import Any
 
 from keras_albert_cli import stopped_in_one_line
 
-# Imports take seconds.
+# Ctrl-C is handled during the imports too, which take seconds.
 with stopped_in_one_line("serve.py"):
     import h11
     import keras
@@ -65,20 +66,20 @@ with stopped_in_one_line("serve.py"):
 
 MESSAGES = Path(__file__).parent / "data" / "support_messages.tsv"
 MAX_LENGTH = 64
-# TensorFlow's names of what a signature's tensors hold.
+# TensorFlow's names of the dtypes of signatures.
 DTYPES = {"float32": "DT_FLOAT", "int32": "DT_INT32", "string": "DT_STRING"}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server takes; each is an option of the program.
+    """The limits of requests; each is an option of the program.
 
     Args:
-        body_bytes: int. Bytes in the body of a request; more are answered with 413.
-        rows: int. Rows in a request; more are answered with 400.
-        characters: int. Characters of a text; more are answered with 400.
-        requests: int. Requests at the same time; more are answered with 503.
-        seconds: int. For a request to arrive, otherwise it is answered with 408, and
+        body_bytes: int. Bytes in the body of a request; more result in status 413.
+        rows: int. Rows in a request; more result in status 400.
+        characters: int. Characters of a text; more result in status 400.
+        requests: int. Requests at the same time; more result in status 503.
+        seconds: int. Time for a request to arrive, after which the status is 408, and
             for its answer to be read.
     """
 
@@ -93,8 +94,8 @@ class ServedModel:
     """A version of an exported model.
 
     Args:
-        name: string. What clients call it.
-        directory: Path. The version, a folder with a number for a name.
+        name: string. The name of the model in requests.
+        directory: Path. The directory of the version, whose name is a number.
         limits: `Limits`.
     """
 
@@ -105,7 +106,7 @@ class ServedModel:
         self._model = tf.saved_model.load(str(directory))
 
     def status(self) -> dict[str, Any]:
-        """Say that it is there, in the server's words."""
+        """Return the model's status, in TensorFlow Serving's format."""
         return {
             "model_version_status": [
                 {
@@ -117,7 +118,7 @@ class ServedModel:
         }
 
     def metadata(self) -> dict[str, Any]:
-        """Describe its signatures, in the server's words."""
+        """Describe the model's signatures, in TensorFlow Serving's format."""
         described = {
             name: {
                 "inputs": {k: _describe(spec) for k, spec in signature.inputs.items()},
@@ -138,7 +139,7 @@ class ServedModel:
         }
 
     def predict(self, body: bytes) -> str:
-        """Answer the body of a request; a `ValueError` says what is wrong with it."""
+        """Return the answer to the body of a request; raise `ValueError` if invalid."""
         request = read_rest_request(
             body, self.signatures, self.limits.rows, self.limits.characters
         )
@@ -165,10 +166,10 @@ def _describe(spec: TensorSpec) -> dict[str, Any]:
 
 
 def timed_protocol(seconds: float) -> type[H11Protocol]:
-    """Return a protocol that gives a client so long to ask, and to read the answer."""
+    """Return a protocol that limits the time to send a request and read its answer."""
 
     class TimedProtocol(H11Protocol):
-        """Ends connections that wait for their client; the model may take its time."""
+        """Closes connections that wait for their client, not those of the model."""
 
         timer: asyncio.TimerHandle | None = None
 
@@ -224,10 +225,10 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Read the body of a request, and keep no more of it than is allowed.
+    """Read the body of a request, and keep at most `most_bytes` in memory.
 
-    The rest of a body that is too long is read and dropped: a connection that is closed
-    while its client still sends is reset, and the answer is lost with it.
+    The rest of a body that is too long is read and dropped: if the connection were
+    closed while the client still sends, it would be reset, and the answer lost.
     """
     chunks: list[bytes] = []
     size = 0
@@ -243,9 +244,9 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 
 
 def build_app(model: ServedModel) -> Starlette:
-    """Put a model behind the paths that TensorFlow Serving has."""
+    """Create an application with TensorFlow Serving's paths for a model."""
     limits = model.limits
-    # TensorFlow uses all cores for a request: two at a time take memory only.
+    # TensorFlow uses all cores for one request; two at a time only take more memory.
     computing = asyncio.Lock()
     open_requests = 0
 
@@ -289,7 +290,7 @@ def build_app(model: ServedModel) -> Starlette:
 
     routes = []
     for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
-        # The longer path first: a name may hold a colon.
+        # The longer path first, because a name may contain a colon.
         routes.append(Route(f"{path}:predict", predict, methods=["POST"]))
         routes.append(Route(f"{path}/metadata", metadata))
         routes.append(Route(path, status))
@@ -298,7 +299,7 @@ def build_app(model: ServedModel) -> Starlette:
 
 
 def read_file(path: Path, limit: int | None = None) -> tuple[list[str], list[str]]:
-    """Read texts and labels by the names that people give such columns."""
+    """Read texts and labels from columns with their usual names."""
     table = read_table(path, limit)
     labels = table.columns[table.require("label")]
     return table.texts(table.require("text")), [str(label) for label in labels]
@@ -307,7 +308,7 @@ def read_file(path: Path, limit: int | None = None) -> tuple[list[str], list[str
 def build_classifier(
     texts: list[str], labels: list[str], preset: str | None
 ) -> AlbertClassifier:
-    """Build a classifier on a preset, or a small one with random weights."""
+    """Build a classifier from a preset, or a small one with random weights."""
     names = sorted(set(labels))
     if preset is not None:
         return AlbertClassifier.from_preset(preset, labels=names)
@@ -332,7 +333,7 @@ def build_classifier(
 
 
 def fine_tune(arguments: argparse.Namespace) -> AlbertClassifier:
-    """Train on the files, or on the messages that come with the examples."""
+    """Train on the files, or on the example messages."""
     keras.utils.set_random_seed(0)
     texts, labels = read_file(arguments.train or MESSAGES, arguments.limit)
     held_out: Any = None
@@ -354,7 +355,7 @@ def fine_tune(arguments: argparse.Namespace) -> AlbertClassifier:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port, before there is work to lose."""
+    """Bind the port, so that an error occurs before the training."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind((host, port))
@@ -362,7 +363,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def print_commands(url: str, directory: Path, name: str) -> None:
-    """Say how to ask, and how to start the real server."""
+    """Print an example request, and the commands of TensorFlow Serving."""
     body = json.dumps({"instances": ["where is my parcel?"]})
     where = directory.resolve()
     volume = shlex.quote(f"{where}:/models/{name}")
@@ -406,7 +407,7 @@ def read_arguments() -> argparse.Namespace:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Do what is not done yet, and serve."""
+    """Fine-tune and export the model unless this is done already, and serve it."""
     listening = listen(arguments.host, arguments.port)
 
     preset: Path = arguments.output / "preset"
@@ -431,9 +432,9 @@ def main(arguments: argparse.Namespace) -> None:
     config = uvicorn.Config(
         app,
         http=timed_protocol(limits.seconds),
-        # Connections, most of which ask for nothing.
+        # The limit of connections, including idle ones.
         limit_concurrency=4 * limits.requests,
-        # The protocol's own timer is first.
+        # Longer than the protocol's own timer, which closes idle connections first.
         timeout_keep_alive=2 * limits.seconds,
         timeout_graceful_shutdown=5,
         log_level="error",

@@ -60,7 +60,7 @@ def count_neighbours(data: PretrainingData, window: int) -> csr_array:
             same_row = rows[distance:] == rows[:-distance]
             pairs = ids[:-distance][same_row], ids[distance:][same_row]
             once = np.full(len(pairs[0]), 1 / distance, "float32")
-            # What stands in one place is added up.
+            # Values at the same position are summed.
             counts += csr_array((once, pairs), (size, size))
     return counts
 
