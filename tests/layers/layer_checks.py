@@ -1,4 +1,4 @@
-"""Checks that every layer must pass."""
+"""Checks for all layers."""
 
 import json
 

@@ -20,13 +20,13 @@ def heads(dtype="float32"):
     ]
 
 
-def in_the_open(heads, mask):
+def explicit(heads, mask):
     return attend(*heads, mask, lambda scores: scores)
 
 
 @pytest.mark.parametrize("mask", [None, MASK, MASK & MASK.transpose(0, 1, 3, 2)])
-def test_both_ways_compute_the_same(mask):
-    expected, scores = to_numpy(in_the_open(heads(), mask))
+def test_explicit_and_fused_attention_are_equal(mask):
+    expected, scores = to_numpy(explicit(heads(), mask))
     mask = None if mask is None else keras.ops.convert_to_tensor(mask)
     found = to_numpy(attend_fused(*heads(), mask))
     assert found.shape == SHAPE
@@ -36,9 +36,9 @@ def test_both_ways_compute_the_same(mask):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_a_row_of_padding_gives_numbers(dtype):
+def test_rows_of_padding_are_finite(dtype):
     values = heads(dtype)
-    found = [in_the_open(values, MASK)[0]]
+    found = [explicit(values, MASK)[0]]
     # JAX supports float16 on some GPUs only.
     if dtype != "float16" or fuses(values[0], training=False):
         found.append(attend_fused(*values, keras.ops.convert_to_tensor(MASK)))
@@ -47,7 +47,7 @@ def test_a_row_of_padding_gives_numbers(dtype):
         assert np.isfinite(to_numpy(keras.ops.cast(output, "float32"))).all()
 
 
-def test_what_drops_is_left_out_of_the_sum():
+def test_dropped_scores_do_not_contribute():
     query, key, value = heads()
     output, scores = attend(query, key, value, None, lambda scores: scores * 0)
     assert not to_numpy(output).any()
@@ -57,9 +57,9 @@ def test_what_drops_is_left_out_of_the_sum():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("length", [128, 129])
-def test_where_attention_is_left_to_the_backend(dtype, training, length):
+def test_when_attention_is_fused(dtype, training, length):
     query = keras.ops.zeros((1, length, 1, 2), dtype)
-    # On a CPU only.
+    # This exception applies on a CPU only.
     is_slow = training and length == 128 and dtype != "float32"
     is_cpu = getattr(query, "is_cpu", True)
     is_fused = {

@@ -4,7 +4,7 @@ from keras_albert.layers.choices import MISSING_CHOICE, ChoiceScores, ChoicesToR
 from tests.compiled import to_numpy
 
 
-def test_there_and_back():
+def test_rows_and_scores_of_choices():
     ids = np.arange(24).reshape(2, 3, 4).astype("int32")
     mask = np.ones((2, 3, 4), "int32")
     mask[1, 2] = 0

@@ -43,7 +43,7 @@ def run(head, tokens, starts, **kwargs):
 
 
 def reference(head, tokens, starts):
-    """Compute the head as the reference describes it, one start after the other."""
+    """Compute the head by the reference's definition, one start at a time."""
     weights = {w.path.split("/", 1)[-1]: to_numpy(w.value) for w in head.weights}
 
     def dense(x, name):
@@ -72,18 +72,18 @@ def reference(head, tokens, starts):
     }
 
 
-def test_mask_leaves_cls_and_the_context():
+def test_only_cls_and_the_context_are_unmasked():
     np.testing.assert_array_equal(to_numpy(span_mask(SEGMENTS, PADDING)), MASK)
 
 
-def test_numbers_are_the_references(head, tokens):
+def test_outputs_equal_the_reference(head, tokens):
     starts = [[3, 5], [6, 4]]
     found, expected = run(head, tokens, starts), reference(head, tokens, starts)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=2e-6)
 
 
-def test_weights_have_the_names_that_checkpoints_are_mapped_to(head):
+def test_names_of_weights(head):
     names = {weight.path.split("/", 1)[-1]: weight.shape for weight in head.weights}
     assert names == {
         "start/kernel": (6, 1),
@@ -100,7 +100,7 @@ def test_weights_have_the_names_that_checkpoints_are_mapped_to(head):
     }
 
 
-def test_unknown_starts_are_the_likeliest(head, tokens):
+def test_unknown_starts_are_the_most_likely(head, tokens):
     found = run(head, tokens, [[-1, -1, -1]] * 2)
     order = np.argsort(-found["start_logits"], axis=1)[:, :3]
     given = run(head, tokens, order)
@@ -112,14 +112,14 @@ def test_unknown_starts_are_the_likeliest(head, tokens):
     np.testing.assert_allclose(mixed["end_logits"], given["end_logits"], rtol=1e-5)
 
 
-def test_more_starts_than_places_repeat_the_last(head, tokens):
+def test_more_starts_than_positions_repeat_the_last(head, tokens):
     found = run(head, tokens, [[-1] * 10] * 2)["end_logits"]
     assert found.shape == (2, 10, 8)
     np.testing.assert_allclose(found[:, 7], found[:, 9], rtol=1e-5, atol=2e-6)
     assert np.abs(found[:, 6] - found[:, 7]).max() > 0.01
 
 
-def test_dropout_is_for_training(head, tokens):
+def test_dropout_only_in_training(head, tokens):
     starts = [[3], [4]]
     first = run(head, tokens, starts, training=True)
     second = run(head, tokens, starts, training=True)

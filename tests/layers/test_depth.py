@@ -1,4 +1,4 @@
-"""The loop over depth, and dropout inside it."""
+"""The loop over layers, and dropout inside it."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ def _masks(seed, numbers, sites=(0, 1, 2)):
     ]
 
 
-def test_each_site_of_each_block_has_a_mask_of_its_own():
+def test_dropout_masks_of_all_sites_and_blocks_are_independent():
     masks = _masks(StepSeed(keras.random.SeedGenerator(1)), range(4))
     assert len({mask.tobytes() for mask in masks}) == len(masks)
     for first in masks:
@@ -30,13 +30,13 @@ def test_each_site_of_each_block_has_a_mask_of_its_own():
         assert sorted(agreements)[-2] < 0.68
 
 
-def test_asking_twice_gives_the_same_mask():
+def test_masks_of_a_step_are_reproducible():
     seed = StepSeed(keras.random.SeedGenerator(1))
     for first, second in zip(_masks(seed, [3]), _masks(seed, [3]), strict=True):
         np.testing.assert_array_equal(first, second)
 
 
-def test_steps_differ_and_a_seed_repeats_them():
+def test_masks_differ_by_step_and_repeat_with_the_seed():
     generator = keras.random.SeedGenerator(1)
     first, second = (_masks(StepSeed(generator), [0], [0])[0] for _ in range(2))
     again = _masks(StepSeed(keras.random.SeedGenerator(1)), [0], [0])[0]
@@ -46,7 +46,7 @@ def test_steps_differ_and_a_seed_repeats_them():
 
 @pytest.mark.parametrize("unroll", [True, False])
 @pytest.mark.parametrize(("first", "count"), [(0, 1), (2, 5)])
-def test_repeat_applies_the_step_with_the_layers_numbers(unroll, first, count):
+def test_repeat_passes_the_layer_index(unroll, first, count):
     def step(layer, x):
         return x * 2 + ops.cast(layer, "float32")
 
@@ -59,7 +59,7 @@ def test_repeat_applies_the_step_with_the_layers_numbers(unroll, first, count):
     )
 
 
-def test_a_loop_drops_what_the_written_out_steps_drop():
+def test_loop_and_unrolled_dropout_are_equal():
     def run(unroll):
         seed = StepSeed(keras.random.SeedGenerator(1))
 
@@ -74,7 +74,7 @@ def test_a_loop_drops_what_the_written_out_steps_drop():
 
 
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="JAX's compiler tells")
-def test_a_loop_keeps_less_for_the_backward_pass_than_written_out_steps():
+def test_loop_stores_less_for_the_backward_pass_than_unrolled_steps():
     import jax
 
     block = TransformerBlock(num_heads=2, intermediate_dim=64)

@@ -18,15 +18,15 @@ ARGUMENTS = {
 IDS = np.array([[2, 7, 9, 3, 0], [2, 5, 3, 0, 0]], "int32")
 
 
-def test_it_passes_what_every_layer_passes():
+def test_layer_checks():
     check_layer(FactorizedEmbedding, ARGUMENTS, IDS, (2, 5, 8))
 
 
-def test_it_can_be_saved(tmp_path):
+def test_saving(tmp_path):
     check_saving(FactorizedEmbedding, ARGUMENTS | {"dropout": 0.1}, IDS, tmp_path)
 
 
-def test_it_can_be_trained():
+def test_training():
     check_training(FactorizedEmbedding, ARGUMENTS | {"dropout": 0.1}, IDS)
 
 
@@ -41,13 +41,13 @@ def test_output_is_the_projected_norm_of_the_sum():
     np.testing.assert_allclose(output, x @ kernel + bias, atol=1e-5)
 
 
-def test_no_segments_means_segment_zero():
+def test_segment_ids_default_to_zero():
     layer = FactorizedEmbedding(**ARGUMENTS)
     expected = to_numpy(layer(IDS, segment_ids=np.zeros_like(IDS)))
     np.testing.assert_array_equal(to_numpy(layer(IDS)), expected)
 
 
-def test_reverse_is_tied_to_the_token_embeddings():
+def test_reverse_uses_the_token_embeddings():
     layer = FactorizedEmbedding(**ARGUMENTS)
     layer.build((None, None))
     vectors = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
@@ -59,7 +59,7 @@ def test_reverse_is_tied_to_the_token_embeddings():
         embeddings.assign(np.full((30, 4), 2.0))
 
 
-def test_reverse_is_described_symbolically():
+def test_symbolic_shape_of_reverse():
     layer = FactorizedEmbedding(**ARGUMENTS)
     layer.build((None, None))
     assert layer(keras.Input((None, 4)), reverse=True).shape == (None, None, 30)
@@ -69,9 +69,7 @@ def test_reverse_is_described_symbolically():
     ("hidden_dim", "use_projection", "projects"),
     [(8, None, True), (4, None, False), (4, True, True), (4, False, False)],
 )
-def test_projection_is_there_where_it_is_asked_for(
-    hidden_dim, use_projection, projects
-):
+def test_projection_argument(hidden_dim, use_projection, projects):
     arguments = ARGUMENTS | {"hidden_dim": hidden_dim, "use_projection": use_projection}
     layer = FactorizedEmbedding(**arguments)
     assert layer(IDS).shape[-1] == hidden_dim
@@ -79,12 +77,12 @@ def test_projection_is_there_where_it_is_asked_for(
     assert len(layer.weights) == (7 if projects else 5)
 
 
-def test_no_projection_between_different_widths():
+def test_different_widths_without_projection_raise():
     with pytest.raises(ValueError, match="embedding_dim=4, hidden_dim=8"):
         FactorizedEmbedding(**ARGUMENTS, use_projection=False)
 
 
-def test_a_sequence_that_is_too_long_is_refused():
+def test_too_long_sequence_raises():
     layer = FactorizedEmbedding(**ARGUMENTS)
     with pytest.raises(ValueError, match=r"11 tokens a row.*embeddings for 10"):
         layer(np.zeros((1, 11), "int32"))
@@ -92,14 +90,14 @@ def test_a_sequence_that_is_too_long_is_refused():
         layer(keras.Input((11,), dtype="int32"))
 
 
-def test_dropout_is_on_in_training_only():
+def test_dropout_only_in_training():
     layer = FactorizedEmbedding(**ARGUMENTS, dropout=0.5)
     still = to_numpy(layer(IDS))
     np.testing.assert_array_equal(to_numpy(layer(IDS, training=False)), still)
     assert np.abs(to_numpy(layer(IDS, training=True)) - still).max() > 1e-3
 
 
-def test_the_seed_decides_weights_and_masks():
+def test_seed_determines_weights_and_dropout():
     def run(seed):
         layer = FactorizedEmbedding(**(ARGUMENTS | {"seed": seed}), dropout=0.5)
         return to_numpy(layer(IDS, training=True))
@@ -108,7 +106,7 @@ def test_the_seed_decides_weights_and_masks():
     assert np.abs(run(1) - run(2)).max() > 1e-3
 
 
-def test_tables_of_one_seed_differ_from_each_other():
+def test_tables_with_one_seed_differ():
     layer = FactorizedEmbedding(30, 4, 8, max_sequence_length=30, seed=1)
     layer.build((None, None))
     tokens, positions = layer.get_weights()[:2]

@@ -1,4 +1,4 @@
-"""The masked-LM head alone; its outputs are compared in the task's tests."""
+"""The masked LM head alone; its outputs are compared in the tests of the task."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ def make_head(**kwargs):
     return MaskedLMHead(keras.layers.ReversibleEmbedding(30, 4), **kwargs)
 
 
-def test_positions_pick_from_all():
+def test_mask_positions_select_from_all_scores():
     head = make_head()
     encoded = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
     scores = to_numpy(head(encoded))
@@ -22,7 +22,7 @@ def test_positions_pick_from_all():
     np.testing.assert_allclose(picked[1], scores[1, [2, 1, 3]], atol=1e-6)
 
 
-def test_scores_are_tied_to_the_embeddings():
+def test_scores_use_the_token_embeddings():
     head = make_head()
     encoded = np.ones((1, 1, 8), "float32")
     head(encoded)
@@ -36,7 +36,7 @@ def test_scores_are_tied_to_the_embeddings():
     )
 
 
-def test_shapes_are_known_symbolically():
+def test_symbolic_shapes():
     head = make_head(dtype="mixed_bfloat16")
     encoded = keras.Input((None, 8), dtype="bfloat16")
     scores = head(encoded, keras.Input((7,), dtype="int32"))

@@ -21,10 +21,10 @@ def pool(mode, sequence, mask):
         ("mean", [0, 0, 0], [0, 0]),
     ],
 )
-def test_padding_never_counts(mode, mask, expected):
+def test_padding_is_ignored(mode, mask, expected):
     outputs = pool(mode, SEQUENCE, np.array([mask]))
     np.testing.assert_allclose(outputs, [expected], atol=1e-6)
-    # Not even if it is NaN.
+    # Also if it contains NaN.
     if mask[0]:
         broken = np.where(np.array([mask])[..., None] == 1, SEQUENCE, np.nan)
         np.testing.assert_allclose(pool(mode, broken, np.array([mask])), [expected])

@@ -24,7 +24,7 @@ def assert_same(layer, **kwargs):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_it_gives_what_keras_call_gives():
+def test_run_layer_equals_call():
     assert_same(dense())
     assert_same(dense(use_bias=False))
     assert_same(dense(activation="tanh"))
@@ -33,12 +33,12 @@ def test_it_gives_what_keras_call_gives():
     assert_same(normalization)
 
 
-def test_no_rows_give_no_rows():
+def test_empty_batch():
     x = keras.ops.zeros((0, 5, 8))
     assert tuple(run_layer(dense(), x).shape) == (0, 5, 6)
 
 
-def test_lora_counts():
+def test_lora():
     layer = dense()
     without = to_numpy(run_layer(layer, keras.ops.convert_to_tensor(X)))
     layer.enable_lora(2)
@@ -47,7 +47,7 @@ def test_lora_counts():
     assert_same(layer)
 
 
-def test_a_quantized_layer_runs_in_integers():
+def test_quantized_layer():
     layer = dense()
     exact = to_numpy(layer(X))
     layer.quantize("int8")
@@ -55,14 +55,14 @@ def test_a_quantized_layer_runs_in_integers():
     assert 0 < np.abs(found - exact).max() < 0.1
 
 
-def test_a_block_hands_on_its_arguments():
+def test_block_with_attention_mask():
     block = TransformerBlock(2, 16, seed=1)
     block.build(X.shape)
     mask = np.array([1, 1, 1, 0, 0], bool)[None, None, None]
     assert_same(block, attention_mask=keras.ops.convert_to_tensor(mask))
 
 
-def test_pytorch_goes_past_keras_call(monkeypatch):
+def test_call_is_bypassed_on_pytorch(monkeypatch):
     if keras.config.backend() != "torch":
         pytest.skip("the other backends do it once, when they trace")
     block = TransformerBlock(2, 16, seed=1)
@@ -76,7 +76,7 @@ def test_pytorch_goes_past_keras_call(monkeypatch):
     block(X)
 
 
-def test_half_precision_stays_so_inside_a_block():
+def test_block_computes_in_half_precision():
     block = TransformerBlock(2, 16, seed=1, dtype="mixed_bfloat16")
     output = block(X)
     assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"

@@ -15,7 +15,7 @@ ARGUMENTS = {
     "num_inner_repetitions": 2,
     "activation": "gelu",
     "layer_norm_epsilon": 1e-9,
-    # Outside a compiled model, JAX would compile a loop again at each call.
+    # Outside a compiled model, JAX compiles a loop again in each call.
     "unroll": True,
     "seed": 1,
 }
@@ -36,15 +36,15 @@ def _encoder(**arguments):
     return encoder
 
 
-def test_it_passes_what_every_layer_passes():
+def test_layer_checks():
     check_layer(SharedTransformerEncoder, ARGUMENTS | {"remat": True}, X, (2, 5, 8))
 
 
-def test_it_can_be_saved(tmp_path):
+def test_saving(tmp_path):
     check_saving(SharedTransformerEncoder, ARGUMENTS | DROPOUT, X, tmp_path)
 
 
-def test_it_can_be_trained():
+def test_training():
     one_block = {"num_groups": 1, "num_inner_repetitions": 1, "unroll": False}
     check_training(SharedTransformerEncoder, ARGUMENTS | DROPOUT | one_block, X)
 
@@ -74,7 +74,9 @@ def _train(mode):
 
 
 @pytest.mark.parametrize("mode", [m for m in MODES if m != "unrolled"])
-def test_dropout_and_gradients_do_not_depend_on_how_depth_runs(trained_unrolled, mode):
+def test_dropout_and_gradients_of_loop_and_unrolled_layers_are_equal(
+    trained_unrolled, mode
+):
     expected, expected_gradients = trained_unrolled
     output, ours = _train(MODES[mode])
     np.testing.assert_allclose(output, expected, atol=1e-5)
@@ -86,7 +88,7 @@ def test_dropout_and_gradients_do_not_depend_on_how_depth_runs(trained_unrolled,
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_a_loop_in_low_precision_is_the_unrolled_one(policy):
+def test_loop_equals_unrolled_layers_in_low_precision(policy):
     def run(unroll):
         arguments = {"num_layers": 3, "num_groups": 1, "num_inner_repetitions": 1}
         encoder = _encoder(dtype=policy, unroll=unroll, **arguments)
@@ -97,12 +99,12 @@ def test_a_loop_in_low_precision_is_the_unrolled_one(policy):
     np.testing.assert_allclose(run(False), run(True), atol=0.1)
 
 
-def test_what_drops_differs_from_layer_to_layer():
+def test_dropout_differs_by_layer():
     encoder = SharedTransformerEncoder(
         3, num_heads=2, intermediate_dim=16, dropout=0.5, seed=1
     )
     encoder.build((None, None, 64))
-    # All kernels zero and one huge bias: a state is positive where it was kept.
+    # With all kernels zero and one large bias, a state is positive unless dropped.
     encoder.set_weights([np.zeros(w.shape) for w in encoder.get_weights()])
     (block,) = encoder.blocks
     block.attention_layer_norm.gamma.assign(np.ones(64))
@@ -112,11 +114,11 @@ def test_what_drops_differs_from_layer_to_layer():
     _, states = encoder(x, training=True, return_hidden_states=True)
     kept = [to_numpy(state) > 0 for state in states[1:]]
     for first, second in ((0, 1), (1, 2), (0, 2)):
-        # Two draws of 512 fair coins agree on half, within 5 standard deviations.
+        # Two draws of 512 fair coins are equal for half, within 5 standard deviations.
         assert 0.39 < (kept[first] == kept[second]).mean() < 0.61
 
 
-def test_the_seed_repeats_a_run_and_steps_differ():
+def test_dropout_differs_by_step_and_repeats_with_the_seed():
     def run(seed):
         encoder = _encoder(**DROPOUT, seed=seed)
         return [to_numpy(encoder(X, training=True)) for _ in range(2)]
@@ -127,35 +129,35 @@ def test_the_seed_repeats_a_run_and_steps_differ():
     assert np.abs(first - other).max() > 1e-3
 
 
-def test_nothing_drops_outside_training():
+def test_no_dropout_outside_training():
     np.testing.assert_array_equal(
         to_numpy(_encoder(**DROPOUT)(X, padding_mask=PADDING)),
         to_numpy(_encoder()(X, padding_mask=PADDING)),
     )
 
 
-def test_padding_never_influences_what_is_no_padding():
+def test_padding_does_not_change_other_positions():
     encoder = _encoder()
     other = np.where(PADDING[..., None], X, 1e3 * RNG.normal(size=X.shape))
     first, second = (
         to_numpy(encoder(x, padding_mask=PADDING)) for x in (X, other.astype("float32"))
     )
     np.testing.assert_allclose(first[PADDING > 0], second[PADDING > 0], atol=1e-6)
-    # Nor does the amount of padding.
+    # The amount of padding does not change them either.
     short = to_numpy(encoder(X[1:, :3]))
     np.testing.assert_allclose(first[1:, :3], short, atol=1e-5)
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("training", [True, False])
-def test_a_row_that_is_all_padding_gives_numbers(policy, training):
+def test_rows_of_padding_are_finite(policy, training):
     encoder = _encoder(dtype=policy, **DROPOUT)
     padding = np.array([[1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
     output = ops.cast(encoder(X, padding_mask=padding, training=training), "float32")
     assert np.isfinite(to_numpy(output)).all()
 
 
-def test_a_mask_of_three_axes_says_who_looks_at_whom():
+def test_attention_mask_with_three_axes():
     encoder = _encoder()
     causal = np.broadcast_to(np.tril(np.ones((5, 5), "int32")), (2, 5, 5))
     output = to_numpy(encoder(X, attention_mask=causal))
@@ -166,7 +168,7 @@ def test_a_mask_of_three_axes_says_who_looks_at_whom():
     assert np.abs(output[:, 3:] - moved[:, 3:]).max() > 1e-2
 
 
-def test_a_mask_of_four_axes_may_differ_from_head_to_head():
+def test_attention_mask_with_four_axes_differs_by_head():
     encoder = _encoder()
     mask = np.ones((2, 2, 5, 5), bool)
     mask[:, 1, :, 2:] = False
@@ -179,7 +181,7 @@ def test_a_mask_of_four_axes_may_differ_from_head_to_head():
     np.testing.assert_allclose(shared, same, atol=1e-6)
 
 
-def test_both_masks_hold_at_once():
+def test_padding_and_attention_masks_are_combined():
     encoder = _encoder()
     causal = np.broadcast_to(np.tril(np.ones((5, 5), bool)), (2, 5, 5))
     both = causal & (PADDING[:, None] > 0)
@@ -190,7 +192,7 @@ def test_both_masks_hold_at_once():
     )
 
 
-def test_states_and_scores_of_every_layer():
+def test_hidden_states_and_attention_scores_of_all_layers():
     encoder = _encoder()
     output, states, scores = encoder(
         X, padding_mask=PADDING, return_hidden_states=True, return_attention_scores=True
@@ -207,7 +209,7 @@ def test_states_and_scores_of_every_layer():
     assert len(encoder(X, return_hidden_states=True)) == 2
 
 
-def test_states_can_be_outputs_of_a_functional_model():
+def test_hidden_states_in_a_functional_model():
     inputs = keras.Input((None, 8))
     model = keras.Model(inputs, _encoder()(inputs, return_hidden_states=True))
     output, states = model(X)
@@ -218,12 +220,12 @@ def test_states_can_be_outputs_of_a_functional_model():
     ("num_layers", "num_groups", "layer", "group"),
     [(22, 22, 15, 15), (12, 1, 11, 0), (12, 4, 3, 1), (5, 2, 2, 0), (5, 2, 3, 1)],
 )
-def test_groups_are_counted_in_integers(num_layers, num_groups, layer, group):
+def test_group_of_each_layer(num_layers, num_groups, layer, group):
     encoder = SharedTransformerEncoder(num_layers, 2, 16, num_groups=num_groups)
     assert encoder.group_of(layer) == group
 
 
-def test_groups_have_weights_of_their_own():
+def test_groups_have_separate_weights():
     encoder = _encoder()
     assert len(encoder.blocks) == 4
     assert [block.name for block in encoder.group_blocks(1)] == [
@@ -235,7 +237,7 @@ def test_groups_have_weights_of_their_own():
 
 
 @pytest.mark.skipif(keras.config.backend() == "torch", reason="PyTorch runs eagerly")
-def test_the_program_does_not_grow_with_depth():
+def test_program_size_does_not_depend_on_depth():
     def size(num_layers, unroll):
         encoder = SharedTransformerEncoder(num_layers, 2, 16, unroll=unroll, seed=1)
         encoder.build(X.shape)
@@ -257,6 +259,6 @@ def test_the_program_does_not_grow_with_depth():
         ({"num_groups": 5}, "5 groups need at least 5 layers"),
     ],
 )
-def test_impossible_depths_are_refused(arguments, message):
+def test_invalid_depths_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         SharedTransformerEncoder(**(ARGUMENTS | arguments))

@@ -17,25 +17,25 @@ ARGUMENTS = {
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
 
 
-def test_it_passes_what_every_layer_passes():
+def test_layer_checks():
     check_layer(TransformerBlock, ARGUMENTS, X, (2, 5, 8))
 
 
-def test_it_can_be_saved(tmp_path):
+def test_saving(tmp_path):
     check_saving(TransformerBlock, ARGUMENTS, X, tmp_path)
 
 
-def test_it_can_be_trained():
+def test_training():
     check_training(TransformerBlock, ARGUMENTS | {"activation": "gelu_new"}, X)
 
 
-def test_a_function_as_activation_survives_the_config():
+def test_activation_function_round_trips_in_config():
     layer = TransformerBlock(2, 16, activation=keras.activations.silu, seed=1)
     copy = TransformerBlock.from_config(layer.get_config())
     np.testing.assert_array_equal(to_numpy(copy(X)), to_numpy(layer(X)))
 
 
-def test_attention_in_the_open_is_the_fused_one():
+def test_explicit_and_fused_attention_are_equal():
     block = TransformerBlock(**ARGUMENTS)
     mask = np.array([1, 1, 1, 0, 0], bool)[None, None, None]
     output, scores = block(X, attention_mask=mask, return_attention_scores=True)
@@ -60,23 +60,23 @@ def test_softmax_and_layer_norm_are_float32(policy):
     )
 
 
-def test_heads_must_divide_the_width():
+def test_num_heads_must_divide_the_width():
     with pytest.raises(ValueError, match="width 8 cannot be shared among `num_heads=3"):
         TransformerBlock(3, 16)(X)
 
 
-def test_an_unknown_activation_is_refused():
+def test_unknown_activation_raises():
     with pytest.raises(ValueError, match="No activation is called 'glue'"):
         TransformerBlock(2, 16, activation="glue")
 
 
-def test_dropout_needs_a_seed():
+def test_dropout_requires_a_seed():
     block = TransformerBlock(2, 16, dropout=0.1)
     with pytest.raises(ValueError, match="needs a `seed` to train"):
         block(X, training=True)
 
 
-def test_the_seed_of_a_call_decides_what_drops():
+def test_seed_argument_determines_dropout():
     block = TransformerBlock(2, 16, dropout=0.5, attention_dropout=0.5, seed=1)
     seed = StepSeed(keras.random.SeedGenerator(1))
     first, again, other = (

@@ -1,4 +1,4 @@
-"""Preprocessors that run in Python alone, mapped inside a TensorFlow graph."""
+"""Preprocessors that do not run in TensorFlow graphs raise an error there."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def tf():
         ("MultipleChoice", (TEXTS, TEXTS, [TEXTS, TEXTS]), None),
     ],
 )
-def test_they_say_so(tf, tiny_proto, task, columns, labels):
+def test_preprocessing_in_a_graph_raises(tf, tiny_proto, task, columns, labels):
     cls = getattr(keras_albert, f"Albert{task}Preprocessor")
     preprocessor = cls(AlbertTokenizer(tiny_proto), max_sequence_length=64)
     x = columns if len(columns) > 1 else columns[0]
@@ -36,7 +36,7 @@ def test_they_say_so(tf, tiny_proto, task, columns, labels):
     )
     with pytest.raises(TypeError, match=f"{cls.__name__} runs in Python.*Received: "):
         dataset.batch(2).map(preprocessor)
-    # The data set itself is what a task takes, and eager batches are none of a graph.
+    # Eager batches of the data set are accepted.
     if labels is None:
         (batch,) = next(iter(dataset.batch(2)))
         preprocessor(batch)

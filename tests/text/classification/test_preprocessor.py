@@ -17,7 +17,7 @@ from keras_albert.text.packing.length_buckets import (
 NAMES = ("padding_mask", "segment_ids", "token_ids")
 CLS, SEP = 2, 3
 
-# Any text at all that UTF-8 can encode.
+# Any text that UTF-8 can encode.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 property_based = settings(
     max_examples=60,
@@ -40,7 +40,7 @@ def assert_equal(packed, expected):
 
 
 class TestForms:
-    def test_one_text_gives_one_row(self, preprocessor):
+    def test_one_text_is_packed_without_a_batch_axis(self, preprocessor):
         packed = preprocessor("the old café")
         assert sorted(packed) == list(NAMES)
         length = packed["padding_mask"].sum()
@@ -62,7 +62,7 @@ class TestForms:
             np.array([["the town"], ["a hill"]]),
         ],
     )
-    def test_all_forms_of_texts_agree(self, preprocessor, given):
+    def test_all_types_of_texts_are_equal(self, preprocessor, given):
         rows = [preprocessor(text) for text in ("the town", "a hill")]
         stacked = {name: np.stack([row[name] for row in rows]) for name in NAMES}
         assert_equal(preprocessor(given), stacked)
@@ -76,7 +76,7 @@ class TestForms:
             np.array([["the town", "it rained"], ["a hill", "by noon it"]]),
         ],
     )
-    def test_all_forms_of_pairs_agree(self, preprocessor, given):
+    def test_all_types_of_pairs_are_equal(self, preprocessor, given):
         rows = [
             preprocessor(pair)
             for pair in (("the town", "it rained"), ("a hill", "by noon it"))
@@ -86,14 +86,14 @@ class TestForms:
         assert (stacked["token_ids"] == SEP).sum(axis=1).tolist() == [2, 2]
         assert stacked["segment_ids"].max(axis=1).tolist() == [1, 1]
 
-    def test_no_texts_give_no_rows(self, preprocessor):
+    def test_empty_batch(self, preprocessor):
         for empty in ([], np.array([], str), np.empty((0, 2), str)):
             shapes = {rows.shape for rows in preprocessor(empty).values()}
             assert shapes == {(0, preprocessor.padded_length(1))}
         encoded, batched = preprocessor.encode(([], []))
         assert (len(encoded), encoded.texts.num_specials, batched) == (0, 3, True)
 
-    def test_a_batch_takes_the_bucket_of_its_longest_row(self, preprocessor):
+    def test_batch_is_padded_to_the_bucket_of_its_longest_row(self, preprocessor):
         buckets = default_length_buckets(64)
         for words in (1, 12, 15, 25, 45, 500):
             width = bucket_length(min(words + 2, 64), buckets)
@@ -102,9 +102,9 @@ class TestForms:
 
 
 class TestElements:
-    """A tuple of texts is one example's; labels come behind."""
+    """Tuples of texts are pairs; labels and weights follow the texts."""
 
-    def test_a_pair_is_no_text_with_a_label(self, preprocessor):
+    def test_pair_is_not_read_as_text_and_label(self, preprocessor):
         pair = (["the town"], ["it rained"])
         packed = preprocessor(pair)
         assert sorted(packed) == list(NAMES)
@@ -129,7 +129,7 @@ class TestElements:
                 assert_equal(packed, preprocessor(x))
                 assert (y, weights) == ([1], [0.5])
 
-    def test_a_tensor_of_numbers_is_a_label(self, preprocessor):
+    def test_tensor_of_numbers_is_a_label(self, preprocessor):
         tf = pytest.importorskip("tensorflow")
         label = tf.constant([1])
         for packed, y in (preprocessor((["a"], label)), preprocessor(["a"], label)):
@@ -137,7 +137,7 @@ class TestElements:
             assert y is label
 
     @pytest.mark.parametrize("labels", ["yes", ["yes"], np.array(["yes"]), [b"yes"]])
-    def test_labels_that_are_texts_are_refused(self, preprocessor, labels):
+    def test_text_labels_raise(self, preprocessor, labels):
         with pytest.raises(ValueError, match=r"The labels are texts.*pass one tuple"):
             preprocessor(["a"], labels)
         with pytest.raises(ValueError, match="The labels are texts"):
@@ -146,7 +146,7 @@ class TestElements:
 
 class TestHardText:
     @pytest.mark.parametrize("text", ["", " ", " \t\n\u2003", "\u200b", "\0", "\u0301"])
-    def test_nothing_gives_the_specials_alone(self, preprocessor, text):
+    def test_blank_text_has_only_special_tokens(self, preprocessor, text):
         packed = preprocessor(text)
         length = packed["padding_mask"].sum()
         ids = packed["token_ids"][:length].tolist()
@@ -158,18 +158,18 @@ class TestHardText:
     @pytest.mark.parametrize(
         "text", ["🙂", "👩‍👩‍👧", "a🙂b", "a\0b", "ﷺ" * 9, "e\u0301" * 9]
     )
-    def test_strange_characters_leave_a_token(self, preprocessor, text):
+    def test_unusual_characters_have_tokens(self, preprocessor, text):
         packed = preprocessor(text)
         assert packed["padding_mask"].sum() > 2
         assert packed["token_ids"].max() < preprocessor.tokenizer.vocabulary_size()
 
-    def test_a_megabyte_is_truncated(self, preprocessor):
+    def test_long_texts_are_truncated(self, preprocessor):
         packed = preprocessor(["a bc d " * 150_000, "x" * 1_000_000])
         assert packed["token_ids"].shape == (2, 64)
         assert packed["token_ids"][0, 63] == SEP
         assert packed["padding_mask"][0].all()
 
-    def test_special_tokens_in_a_text_are_text(self, preprocessor):
+    def test_special_tokens_in_texts_are_ordinary_text(self, preprocessor):
         packed = preprocessor("[SEP] [CLS] [MASK] <pad> </s>")
         length = packed["padding_mask"].sum()
         inside = packed["token_ids"][1 : length - 1]
@@ -188,7 +188,7 @@ class TestHardText:
             (3, "`texts` must hold texts"),
         ],
     )
-    def test_refuses_and_names_the_row(self, preprocessor, given, message):
+    def test_invalid_input_names_the_row(self, preprocessor, given, message):
         with pytest.raises((ValueError, TypeError), match=message):
             preprocessor(given)
 
@@ -209,7 +209,7 @@ class TestHardText:
 
 class TestLengths:
     @pytest.mark.parametrize("truncate", ["round_robin", "waterfall"])
-    def test_a_fixed_length_is_fixed(self, preprocessor, truncate):
+    def test_sequence_length_is_fixed(self, preprocessor, truncate):
         fixed = AlbertClassifierPreprocessor(
             preprocessor.tokenizer, sequence_length=9, truncate=truncate
         )
@@ -222,7 +222,7 @@ class TestLengths:
         shares = {"round_robin": [5, 8], "waterfall": [8, 8]}
         assert first.sum(axis=1).tolist() == shares[truncate]
 
-    def test_own_buckets(self, preprocessor):
+    def test_length_buckets(self, preprocessor):
         own = AlbertClassifierPreprocessor(
             preprocessor.tokenizer, max_sequence_length=20, length_buckets=[99, 12, 6]
         )
@@ -242,7 +242,7 @@ class TestLengths:
             ({"length_buckets": 16}, r"length_buckets=16. For one length.*sequence_le"),
         ],
     )
-    def test_lengths_that_make_no_sense(self, preprocessor, arguments, message):
+    def test_invalid_lengths_raise(self, preprocessor, arguments, message):
         with pytest.raises((ValueError, TypeError), match=message):
             AlbertClassifierPreprocessor(preprocessor.tokenizer, **arguments)
 
@@ -268,7 +268,7 @@ class TestSaving:
         original = self.make(preprocessor.tokenizer)
         config = keras.saving.serialize_keras_object(original)
         copy = keras.saving.deserialize_keras_object(config)
-        # The vocabulary is saved beside the config.
+        # The config does not contain the vocabulary, which is saved separately.
         copy.tokenizer.set_proto(preprocessor.tokenizer.proto)
         self.assert_same(copy, original)
 

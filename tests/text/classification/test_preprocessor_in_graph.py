@@ -1,4 +1,4 @@
-"""The same preprocessor inside TensorFlow's graphs: `tf.data` and `tf.function`."""
+"""The preprocessor inside TensorFlow graphs: `tf.data` and `tf.function`."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
 
-# Any text at all that UTF-8 can encode.
+# Any text that UTF-8 can encode.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
@@ -28,7 +28,7 @@ def tf():
 
 @pytest.fixture(scope="module")
 def in_graph(tf, preprocessor):
-    """The preprocessor of texts, and of pairs, each traced once."""
+    """Return the preprocessor of texts and that of pairs, each traced once."""
     column = tf.TensorSpec((None,), tf.string)
     single = tf.function(preprocessor, input_signature=[column])
     pair = tf.function(
@@ -50,14 +50,14 @@ def assert_equal(packed, expected):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
-def test_the_graph_gives_the_ids_of_python(preprocessor, in_graph, rows):
+def test_graph_and_python_return_the_same_ids(preprocessor, in_graph, rows):
     single, pair = in_graph
     columns = [[row[i].encode() for row in rows] for i in range(2)]
     assert_equal(single(columns[0]), preprocessor(columns[0]))
     assert_equal(pair(*columns), preprocessor(tuple(columns)))
 
 
-def test_maps_over_every_form_of_element(tf, preprocessor):
+def test_maps_over_all_types_of_elements(tf, preprocessor):
     first, second = ["the town", "a"], ["it rained", "by noon " * 9]
     y, weights = [1, 0], [0.5, 2.0]
     pair = (first, second)
@@ -73,7 +73,7 @@ def test_maps_over_every_form_of_element(tf, preprocessor):
         packed, *rest = batch if labels else (batch,)
         assert_equal(packed, expected)
         assert [part.numpy().tolist() for part in rest] == list(labels)
-        # One by one, each row takes its own bucket.
+        # Without batches, each row is padded to its own bucket.
         for row, one in enumerate(elements.map(mapped)):
             packed = one[0] if labels else one
             width = packed["token_ids"].shape[0]
@@ -83,7 +83,7 @@ def test_maps_over_every_form_of_element(tf, preprocessor):
             assert not expected["padding_mask"][row, width:].any()
 
 
-def test_a_fixed_length_is_known_to_the_graph(tf, preprocessor):
+def test_graph_has_static_sequence_length(tf, preprocessor):
     fixed = AlbertClassifierPreprocessor(preprocessor.tokenizer, sequence_length=9)
     elements = tf.data.Dataset.from_tensor_slices(["a b", "c"])
     one = elements.map(fixed).element_spec["token_ids"].shape
@@ -91,7 +91,7 @@ def test_a_fixed_length_is_known_to_the_graph(tf, preprocessor):
     assert (tuple(one), tuple(many)) == ((9,), (None, 9))
 
 
-def test_a_tokenizer_that_cuts_texts_cuts_each_of_them(tf, tiny_proto, preprocessor):
+def test_sequence_length_of_tokenizer_truncates_each_text(tf, tiny_proto, preprocessor):
     first, second = ["the old café of the town", "a b"], ["it rained", ""]
     short = AlbertClassifierPreprocessor(
         AlbertTokenizer(tiny_proto, sequence_length=3), sequence_length=16
@@ -108,24 +108,24 @@ def test_a_tokenizer_that_cuts_texts_cuts_each_of_them(tf, tiny_proto, preproces
     assert_equal(mapped.get_single_element(), packed)
 
 
-def test_names_of_classes_are_refused_in_the_graph(tf, preprocessor):
+def test_text_labels_raise_in_graph(tf, preprocessor):
     elements = tf.data.Dataset.from_tensor_slices((["a"], ["yes"], [1.0]))
     with pytest.raises(ValueError, match="The labels are texts"):
         elements.batch(1).map(lambda *parts: preprocessor(parts))
 
 
-def test_a_seed_set_later_leaves_the_vocabulary(tf, preprocessor):
+def test_graph_works_after_setting_a_seed(tf, preprocessor):
     texts = ["the old café", "it rained"]
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(preprocessor)
     assert_equal(next(iter(dataset)), preprocessor(texts))
-    # It clears TensorFlow's kernels, and with them what they own.
+    # Setting a seed clears TensorFlow's kernels and their resources.
     tf.random.set_seed(1)
     assert_equal(next(iter(dataset)), preprocessor(texts))
     again = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(preprocessor)
     assert_equal(next(iter(again)), preprocessor(texts))
 
 
-def test_a_module_with_the_preprocessor_can_be_saved(tf, preprocessor, tmp_path):
+def test_module_with_preprocessor_can_be_saved(tf, preprocessor, tmp_path):
     module = tf.Module()
     column = tf.TensorSpec((None,), tf.string)
     module.preprocess = tf.function(preprocessor, input_signature=[column])

@@ -38,7 +38,7 @@ PAIRS = (["a", "c"], ["b", "d"])
         ((np.array(["a", "c"]), ["b", "d"]), PAIRS, True),
     ],
 )
-def test_reads_every_form(given, columns, batched):
+def test_reads_all_types(given, columns, batched):
     assert text_columns(given) == (columns, batched)
 
 
@@ -88,13 +88,13 @@ def test_reads_pandas():
         (np.arange(3), r"row 0 of texts is 0 \(int\), not a text"),
     ],
 )
-def test_refuses_and_names_the_row(given, message):
+def test_invalid_input_names_the_row(given, message):
     with pytest.raises((ValueError, TypeError), match=message):
         text_columns(given)
 
 
 @pytest.mark.parametrize("given", [None, 3, 2.5, {"text": ["a"]}, {"a", "b"}])
-def test_refuses_what_holds_no_texts(given):
+def test_other_types_raise(given):
     with pytest.raises(TypeError, match=r"must hold texts.*Received: "):
         text_columns(given)
 
@@ -103,7 +103,7 @@ def test_refuses_what_holds_no_texts(given):
     "given",
     ["a", b"a", ["a"], ("a",), np.array(["a"]), np.array([b"a"], object), [[["a"]]]],
 )
-def test_holds_text_says_yes(given):
+def test_holds_text_is_true_for_texts(given):
     assert holds_text(given)
 
 
@@ -111,17 +111,17 @@ def test_holds_text_says_yes(given):
     "given",
     [1, [1], [], (), None, np.array([1, 2]), np.array([], object), np.array([1], "O")],
 )
-def test_holds_text_says_no(given):
+def test_holds_text_is_false_for_labels(given):
     assert not holds_text(given)
 
 
-def test_holds_text_looks_into_tensors():
+def test_holds_text_of_tensors():
     tf = pytest.importorskip("tensorflow")
     assert holds_text(tf.constant(["a"]))
     assert not holds_text(tf.constant([1]))
 
 
-def test_only_traced_tensors_are_graph_text():
+def test_only_symbolic_tensors_are_graph_text():
     assert not is_graph_text("a")
     tf = pytest.importorskip("tensorflow")
     seen = []

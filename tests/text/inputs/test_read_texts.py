@@ -8,7 +8,7 @@ from keras_albert.text.inputs.read_texts import to_text_rows
 
 
 class FakeTensor:
-    """What a string tensor of any library looks like from here."""
+    """The interface of a string tensor of any library."""
 
     def __init__(self, value):
         self.value = value
@@ -18,7 +18,7 @@ class FakeTensor:
 
 
 class FakeSeries:
-    """What a pandas Series looks like from here."""
+    """The interface of a pandas Series."""
 
     def __init__(self, values):
         self.values = values
@@ -47,7 +47,7 @@ class FakeSeries:
         (FakeSeries(["a", "b"]), ["a", "b"], True),
     ],
 )
-def test_reads_every_kind_of_rows(given, rows, batched):
+def test_reads_all_types(given, rows, batched):
     result = to_text_rows(given)
     assert result == (rows, batched)
     assert all(type(row) is str for row in result[0])
@@ -83,24 +83,24 @@ def test_reads_pandas():
         ("ab\ud83d", r"row 3 of questions has a lone surrogate, U\+D83D, at char.* 2"),
     ],
 )
-def test_names_the_row_and_the_remedy(row, message):
+def test_errors_name_the_row_and_the_remedy(row, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         to_text_rows(["a", "é", "c", row], "questions")
 
 
 @pytest.mark.parametrize("given", [None, 5, {"text": "a"}, iter(["a"])])
-def test_refuses_what_holds_no_texts(given):
+def test_other_types_raise(given):
     with pytest.raises(TypeError, match=r"`texts` must hold texts.*Received: "):
         to_text_rows(given)
 
 
-def test_refuses_rank_2():
+def test_rank_2_raises():
     with pytest.raises(ValueError, match=r"shape \(1, 2\).*one column at a time"):
         to_text_rows(np.array([["a", "b"]]))
 
 
-def test_clean_rows_are_cheap():
+def test_valid_input_is_read_fast():
     rows = ["one plain row of text", "et une ligne accentuée"] * 50_000
     start = time.perf_counter()
     assert to_text_rows(rows)[0] == rows
-    assert time.perf_counter() - start < 1.0  # 0.02 s; a loaded machine has slack
+    assert time.perf_counter() - start < 1.0  # 0.02 s; more on a busy machine

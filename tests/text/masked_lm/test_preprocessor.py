@@ -1,4 +1,4 @@
-"""Texts in, masked rows out."""
+"""The preprocessor of the masked language model."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ def unmask(batch):
     return ids
 
 
-def test_it_is_the_text_but_for_the_masks(preprocessor, tokenizer):
+def test_only_masked_tokens_differ_from_the_text(preprocessor, tokenizer):
     batch = preprocessor(TEXTS)
     x, y, weights = batch
     assert set(x) == {"token_ids", "segment_ids", "padding_mask", "mask_positions"}
@@ -42,7 +42,7 @@ def test_it_is_the_text_but_for_the_masks(preprocessor, tokenizer):
     assert {array.dtype.name for array in x.values()} == {"int32"}
 
 
-def test_each_call_and_each_epoch_differs_and_all_come_again(tokenizer):
+def test_masks_differ_each_time_and_repeat_with_the_seed(tokenizer):
     def draws():
         preprocessor = AlbertMaskedLMPreprocessor(tokenizer, seed=3)
         rows = np.arange(len(TEXTS))
@@ -57,7 +57,7 @@ def test_each_call_and_each_epoch_differs_and_all_come_again(tokenizer):
     assert (first[0] != first[2]).any()
 
 
-def test_without_a_seed_keras_own_governs(tokenizer):
+def test_set_random_seed_determines_masks_without_a_seed(tokenizer):
     def draw(seed):
         keras.utils.set_random_seed(seed)
         return AlbertMaskedLMPreprocessor(tokenizer)(TEXTS)[0]["token_ids"]
@@ -66,7 +66,7 @@ def test_without_a_seed_keras_own_governs(tokenizer):
     assert (draw(1) != draw(2)).any()
 
 
-def test_evaluation_masks_alike(preprocessor):
+def test_evaluation_masks_depend_on_the_text_alone(preprocessor):
     rows = np.array([4, 2])
     first, _ = preprocessor.encode_for("evaluation", TEXTS)
     other, _ = preprocessor.encode_for("evaluation", TEXTS)
@@ -75,7 +75,7 @@ def test_evaluation_masks_alike(preprocessor):
     ]
     np.testing.assert_array_equal(ids[0], ids[1])
     np.testing.assert_array_equal(ids[0], ids[2])
-    # By the text alone: not by its place, its batch or the padding.
+    # Masks do not depend on the row's position, its batch or the padding.
     moved, _ = preprocessor.encode_for("evaluation", [TEXTS[2], "rain", TEXTS[4]])
     (wide, *_) = moved.pack(np.array([1, 2, 0]), 96)
     np.testing.assert_array_equal(wide["token_ids"][1:, :48], ids[0])
@@ -84,14 +84,14 @@ def test_evaluation_masks_alike(preprocessor):
     assert (other.pack(rows, 48)[0]["token_ids"] != ids[0]).any()
 
 
-def test_slots_follow_from_the_width_alone(preprocessor):
+def test_number_of_slots_depends_on_the_width_alone(preprocessor):
     shapes = {preprocessor(["town " * n])[1].shape[1] for n in range(1, 12)}
     widths = {preprocessor.padded_length(n + 2) for n in range(1, 40)}
     assert shapes <= {preprocessor.mask_slots(width) for width in widths}
     assert preprocessor.mask_slots(512) == 80
 
 
-def test_keras_hubs_arguments(tokenizer):
+def test_masking_arguments(tokenizer):
     preprocessor = AlbertMaskedLMPreprocessor(
         tokenizer,
         sequence_length=32,
@@ -107,7 +107,7 @@ def test_keras_hubs_arguments(tokenizer):
     assert (x["token_ids"][row, x["mask_positions"][row, slot]] == 4).all()
 
 
-def test_there_are_no_more_masks_than_tokens(tokenizer):
+def test_mask_selection_length_is_at_most_the_row_length(tokenizer):
     lengths = ({"sequence_length": 8}, {"max_sequence_length": 8})
     for length in lengths:
         AlbertMaskedLMPreprocessor(tokenizer, mask_selection_length=8, **length)
@@ -132,7 +132,7 @@ def test_one_text_and_pairs(preprocessor):
     )
 
 
-def test_weights_of_examples(preprocessor):
+def test_sample_weights(preprocessor):
     examples, _ = preprocessor.encode_for("evaluation", TEXTS)
     _, _, plain = examples.pack(np.arange(12), 48)
     weight = np.linspace(0, 2, 12).astype("float32")
@@ -141,7 +141,7 @@ def test_weights_of_examples(preprocessor):
     np.testing.assert_allclose(weighted, plain * weight[:, None])
 
 
-def test_written_masks(preprocessor):
+def test_mask_tokens_in_texts(preprocessor):
     texts = ["the [MASK] runs", "no mask", "[MASK] [MASK] [MASK] town"]
     examples, batched = preprocessor.encode_for("prediction", texts)
     assert batched
@@ -151,7 +151,7 @@ def test_written_masks(preprocessor):
     assert x["mask_positions"][0].tolist() == [1, 2, 3, 0]
     assert x["token_ids"][1, x["mask_positions"][1, 0]] == 4
     assert not x["mask_positions"][2].any()
-    # In training it is text like any other.
+    # In training, `[MASK]` is ordinary text.
     masked = preprocessor(["[MASK] [MASK]"] * 8)
     assert not (unmask(masked) == 4).any()
 
@@ -177,17 +177,17 @@ def test_config_round_trip(preprocessor):
         ({"sequence_length": 3}, "sequence_length=3"),
     ],
 )
-def test_bad_arguments(tokenizer, arguments, message):
+def test_invalid_arguments_raise(tokenizer, arguments, message):
     with pytest.raises(ValueError, match=message):
         AlbertMaskedLMPreprocessor(tokenizer, **arguments)
 
 
 @pytest.mark.parametrize("texts", [["a", None], [b"\xff"], [3]])
-def test_bad_texts_name_their_row(preprocessor, texts):
+def test_invalid_texts_name_the_row(preprocessor, texts):
     with pytest.raises(ValueError, match=f"row {len(texts) - 1}"):
         preprocessor(texts)
 
 
-def test_targets_are_refused(preprocessor):
+def test_targets_raise(preprocessor):
     with pytest.raises(ValueError, match="Leave them out"):
         preprocessor(TEXTS, y=list(range(12)))

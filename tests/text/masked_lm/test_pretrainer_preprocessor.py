@@ -1,4 +1,4 @@
-"""Pairs in, half of them swapped."""
+"""The preprocessor of the pretraining model."""
 
 from itertools import pairwise
 
@@ -27,7 +27,7 @@ def unmask(x, y, weights):
     return ids
 
 
-def test_half_are_swapped_and_labelled(preprocessor):
+def test_half_of_the_pairs_are_swapped_and_labelled(preprocessor):
     x, y, weights = preprocessor((FIRST, SECOND))
     swapped = y["sentence_order"]
     assert 150 < swapped.sum() < 250
@@ -45,7 +45,7 @@ def test_half_are_swapped_and_labelled(preprocessor):
         assert x["segment_ids"][row][real].tolist() == segments
 
 
-def test_each_epoch_swaps_others(preprocessor):
+def test_swaps_differ_each_epoch(preprocessor):
     examples, _ = preprocessor.encode((FIRST, SECOND))
     rows = np.arange(400)
     orders = [examples.pack(rows, 32)[1]["sentence_order"] for _ in range(4)]
@@ -53,7 +53,7 @@ def test_each_epoch_swaps_others(preprocessor):
     assert 0.4 < flips < 0.6
 
 
-def test_masks_do_not_tell_the_order(preprocessor):
+def test_number_of_masks_does_not_depend_on_the_order(preprocessor):
     _, y, weights = preprocessor((FIRST, SECOND))
     swapped = y["sentence_order"].astype(bool)
     masked = weights["masked_lm"].sum(axis=1)
@@ -66,7 +66,7 @@ def test_masks_do_not_tell_the_order(preprocessor):
         st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5
     )
 )
-def test_truncation_leaves_as_much_in_either_order(preprocessor, lengths):
+def test_truncated_length_does_not_depend_on_the_order(preprocessor, lengths):
     first = ["town " * a for a, _ in lengths]
     second = ["sea " * b for _, b in lengths]
     examples, _ = preprocessor.encode((first, second))
@@ -75,7 +75,7 @@ def test_truncation_leaves_as_much_in_either_order(preprocessor, lengths):
     np.testing.assert_array_equal(x["padding_mask"].sum(axis=1), examples.lengths)
 
 
-def test_weights_of_examples(preprocessor):
+def test_sample_weights(preprocessor):
     weight = np.array([0.0, 2.0], "float32")
     _, _, weights = preprocessor((FIRST[:2], SECOND[:2]), sample_weight=weight)
     assert weights["sentence_order"].tolist() == [0, 2]
@@ -84,7 +84,7 @@ def test_weights_of_examples(preprocessor):
 
 
 @pytest.mark.parametrize("x", [["one", "two"], "one", [("a", "b", "c")]])
-def test_no_pairs(preprocessor, x):
+def test_single_texts_raise(preprocessor, x):
     with pytest.raises(ValueError, match=r"pair|3 texts"):
         preprocessor(x)
 

@@ -1,4 +1,4 @@
-"""`[MASK]` as a user writes it."""
+"""Tokenization of texts with `[MASK]`."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def pieces_of(tokenizer, text):
         ("the\t[MASK]\nin", "the", "in"),
     ],
 )
-def test_what_stands_around_a_mask_is_text(tokenizer, text, before, after):
+def test_text_around_a_mask_is_tokenized_as_usual(tokenizer, text, before, after):
     expected = [
         tokenizer.id_to_token(int(i))
         for part in (before, None, after)
@@ -36,21 +36,21 @@ def test_what_stands_around_a_mask_is_text(tokenizer, text, before, after):
     assert pieces_of(tokenizer, text) == expected
 
 
-def test_what_touches_a_mask_goes_on_with_its_word(tokenizer):
+def test_text_after_a_mask_without_a_space_continues_its_word(tokenizer):
     assert pieces_of(tokenizer, "the [MASK].") == ["▁the", "[MASK]", "."]
     assert pieces_of(tokenizer, "[MASK], the")[:2] == ["[MASK]", ","]
     assert pieces_of(tokenizer, "[MASK][MASK]") == ["[MASK]", "[MASK]"]
-    # "▁the" is a piece, and its letters are pieces, but no "the".
+    # The vocabulary contains "▁the" and the letters, but not "the".
     assert pieces_of(tokenizer, "[MASK]the")[1].startswith(("▁", "t"))
 
 
-def test_texts_without_masks_are_as_ever(tokenizer):
+def test_texts_without_masks_are_tokenized_as_usual(tokenizer):
     texts = ["the town", "", "mask [mask] [CLS]"]
     assert tokenize_masks(tokenizer, texts).to_lists() == tokenizer(texts)
     assert tokenize_masks(tokenizer, []).to_lists() == []
 
 
-def test_many_texts_at_once(tokenizer):
+def test_batch_equals_single_texts(tokenizer):
     texts = ["a [MASK]", "", "no mask", "[MASK] b [MASK]"]
     together = tokenize_masks(tokenizer, texts).to_lists()
     alone = [tokenize_masks(tokenizer, [text]).to_lists()[0] for text in texts]

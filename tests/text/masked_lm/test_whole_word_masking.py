@@ -1,4 +1,4 @@
-"""What is masked, how much of it, and by what."""
+"""Whole-word masking: rates, probabilities and replacements."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def masking(tokenizer):
 
 @pytest.fixture(scope="module")
 def rows(tokenizer):
-    """Full rows of 128 random tokens, words of one to three pieces."""
+    """Return full rows of 128 random tokens, in words of one to three pieces."""
     pieces = [tokenizer.id_to_token(i) for i in range(tokenizer.vocabulary_size())]
     opening = [
         i for i, piece in enumerate(pieces) if piece[0] == "▁" and len(piece) > 2
@@ -50,14 +50,14 @@ def masked(masking, rows):
 
 
 def masked_words(masking, token_ids, masked):
-    """Number the words; tell which of the tokens, and which words, are masked."""
+    """Return which tokens begin words, and which tokens are masked."""
     hit = np.zeros(token_ids.shape, bool)
     row, slot = np.nonzero(masked.weights)
     hit[row, masked.positions[row, slot]] = True
     return masking.word_starts(token_ids), hit
 
 
-def test_the_labels_are_what_stood_there(masked, rows):
+def test_labels_are_the_original_tokens(masked, rows):
     row, slot = np.nonzero(masked.weights)
     places = masked.positions[row, slot]
     np.testing.assert_array_equal(masked.labels[row, slot], rows[row, places])
@@ -69,10 +69,10 @@ def test_the_labels_are_what_stood_there(masked, rows):
     assert not masked.labels[empty].any()
 
 
-def test_the_rate_is_that_of_the_real_tokens(masked, rows):
+def test_selection_rate_excludes_special_tokens(masked, rows):
     rate = masked.weights.sum() / (rows > MASK).sum()
     assert abs(rate - 0.15) < 0.001
-    # In every row, not on average alone: 126 tokens give 18.9.
+    # In every row, not only on average: 15% of 126 tokens is 18.9.
     assert masked.weights.sum(axis=1).min() >= 13
     assert masked.weights.sum(axis=1).max() <= masked.positions.shape[1]
 
@@ -82,22 +82,22 @@ def test_80_10_10(masked, rows, tokenizer):
     now = masked.token_ids[row, masked.positions[row, slot]]
     before = masked.labels[row, slot]
     assert abs((now == MASK).mean() - 0.8) < 0.005
-    # One in so many random draws gives the same token again.
+    # A random token may be equal to the original.
     again = 0.1 / tokenizer.vocabulary_size()
     assert abs((now == before).mean() - 0.1 - again) < 0.005
     others = now[(now != MASK) & (now != before)]
     assert abs(len(others) / len(now) - 0.1 + again) < 0.005
-    # All of the vocabulary is drawn, and nothing special.
+    # All tokens except the special ones are drawn.
     np.testing.assert_array_equal(
         np.unique(others), np.arange(5, tokenizer.vocabulary_size())
     )
 
 
-def test_every_token_is_as_likely(masking, masked, rows):
+def test_all_tokens_are_equally_likely(masking, masked, rows):
     _, hit = masked_words(masking, rows, masked)
     assert np.abs(hit[:, 1:-1].mean(axis=0) - 0.15).max() < 0.03
     assert not hit[:, [0, -1]].any()
-    # Long words as often as short ones.
+    # Long words are masked as often as short ones.
     starts = masking.word_starts(rows)
     begins = np.flatnonzero(starts.reshape(-1))
     sizes = np.add.reduceat((rows > MASK).reshape(-1).astype(int), begins)
@@ -106,8 +106,8 @@ def test_every_token_is_as_likely(masking, masked, rows):
         assert abs(chosen[sizes == size].mean() - 0.15) < 0.008
 
 
-def test_ngrams_are_drawn_in_proportion_to_1_over_n(tokenizer, rows):
-    # So few that runs seldom touch, in rows so long that no end matters.
+def test_ngram_probabilities_are_proportional_to_1_over_n(tokenizer, rows):
+    # Few selected words, so that runs are seldom adjacent, in long rows.
     masking = WholeWordMasking(tokenizer, MaskingRates(selection=0.02))
     rows = rows[: len(rows) // 16 * 16, 1:-1].reshape(-1, 16 * 126)
     masked = masking(rows, np.random.default_rng(2))
@@ -149,7 +149,7 @@ texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_siz
     slots=st.none() | st.integers(1, 5),
     pairs=st.booleans(),
 )
-def test_whatever_the_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
+def test_invariants_for_random_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
     rates = MaskingRates(selection=rate, max_ngram=ngram, max_selected=slots)
     masking = WholeWordMasking(tokenizer, rates)
     packed = [
@@ -162,7 +162,7 @@ def test_whatever_the_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
     starts, hit = masked_words(masking, token_ids, masked)
     inside = masking.word_starts.in_words(token_ids)
     assert masked.positions.shape == (len(rows), rates.slots(width))
-    # Rising, each once, none special, and nothing else changed.
+    # Positions are increasing and not special; other tokens are unchanged.
     for positions, weights in zip(masked.positions, masked.weights, strict=True):
         used = positions[weights > 0]
         assert (np.diff(used) > 0).all()
@@ -170,18 +170,18 @@ def test_whatever_the_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
     assert not hit[~inside].any()
     np.testing.assert_array_equal(masked.token_ids[~hit], token_ids[~hit])
     assert not np.isin(masked.token_ids[hit], [PAD, 1, CLS, SEP]).any()
-    # Words are masked as a whole.
+    # Words are masked completely or not at all.
     word = np.cumsum(starts.reshape(-1)) * inside.reshape(-1)
     for number in np.unique(word[word > 0]):
         assert len(set(hit.reshape(-1)[word == number].tolist())) == 1
-    # A row in which some word fits gives at least one.
+    # If the words fit into the slots, at least one is masked.
     if slots is None:
         room = [rates.slots(length) for length in map(len, packed)]
         short = inside.any(axis=1) & (inside.sum(axis=1) <= room)
         assert hit[short].any(axis=1).all()
 
 
-def test_all_or_nothing(tokenizer, rows):
+def test_selection_rates_of_one_and_zero(tokenizer, rows):
     rows = rows[:64]
     everything = WholeWordMasking(tokenizer, MaskingRates(selection=1.0))
     masked = everything(rows, np.random.default_rng(0))
@@ -199,7 +199,7 @@ def test_all_or_nothing(tokenizer, rows):
         assert not array.any()
 
 
-def test_nothing_to_mask(masking):
+def test_rows_without_words(masking):
     masked = masking(np.array([[CLS, SEP, PAD]], np.int32), np.random.default_rng(0))
     assert not masked.weights.any()
     assert masked.token_ids.tolist() == [[CLS, SEP, PAD]]
@@ -219,10 +219,10 @@ def test_nothing_to_mask(masking):
         ({"max_selected": 0}, "mask_selection_length"),
     ],
 )
-def test_wrong_rates(rates, named):
+def test_invalid_rates_raise(rates, named):
     with pytest.raises(ValueError, match=named):
         MaskingRates(**rates)
 
 
-def test_rates_that_sum_to_one_but_for_rounding():
+def test_rates_that_sum_to_one_except_for_rounding():
     assert MaskingRates(mask_token=0.7 + 0.2, random_token=0.1).slots(100) == 18

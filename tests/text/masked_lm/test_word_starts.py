@@ -1,4 +1,4 @@
-"""Where words begin, in any script."""
+"""The starts of words, in many scripts."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from keras_albert.text.masked_lm.word_starts import WordStarts
 
 
 class Pieces:
-    """A tokenizer of nothing but pieces, ALBERT's special tokens first."""
+    """A minimal tokenizer: ALBERT's special tokens and a list of pieces."""
 
     special_token_ids = [0, 1, 2, 3, 4]  # noqa: RUF012
 
@@ -22,7 +22,7 @@ class Pieces:
 
 
 def words_of(*pieces):
-    """Cut a row of pieces into words; special ones are left out."""
+    """Join a row of pieces into words, without special tokens."""
     tokenizer = Pieces(sorted(set(pieces)))
     ids = np.array([[tokenizer.pieces.index(piece) for piece in pieces]], np.int32)
     starts = WordStarts(tokenizer)
@@ -52,7 +52,7 @@ def words_of(*pieces):
         (["▁", "東京", "abc", "d"], ["▁東京", "abcd"]),
         (["▁abc", "東", "1", "2"], ["▁abc", "東", "12"]),
         (["▁สวัส", "ดี"], ["▁สวัส", "ดี"]),
-        # A mark belongs to the letter before it.
+        # A combining mark belongs to the preceding letter.
         (["▁ก", "ั", "น"], ["▁กั", "น"]),
         (["▁का", "ि"], ["▁काि"]),
         (["▁a", "🙂", "b"], ["▁a", "🙂", "b"]),
@@ -62,12 +62,12 @@ def test_words(pieces, words):
     assert words_of(*pieces) == words
 
 
-def test_special_tokens_part_words():
+def test_special_tokens_separate_words():
     pieces = ["[CLS]", "a", "b", "[SEP]", "c", "<unk>", "d", "[SEP]", "<pad>"]
     assert words_of(*pieces) == ["ab", "c", "d"]
 
 
-def test_each_row_begins_a_word():
+def test_first_token_of_a_row_begins_a_word():
     tokenizer = Pieces(["a", "▁b"])
     ids = np.array([[5, 5, 6], [5, 6, 5]], np.int32)
     np.testing.assert_array_equal(WordStarts(tokenizer)(ids), [[1, 0, 1], [1, 1, 0]])

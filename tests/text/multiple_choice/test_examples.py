@@ -10,8 +10,8 @@ CLS, SEP, PAD = 2, 3, 0
 ids = st.lists(st.integers(5, 99), max_size=12)
 
 
-def as_a_person_would(text, choice, max_length, max_choice_length):
-    """The reference's rule, for one row."""
+def expected_row(text, choice, max_length, max_choice_length):
+    """Pack one row by the reference's rule."""
     tail = choice[-min(max_choice_length, max_length - 4) :]
     head = text[: max_length - 3 - len(tail)]
     return [CLS, *head, SEP, *tail, SEP], [0] * (len(head) + 2) + [1] * (len(tail) + 1)
@@ -27,7 +27,9 @@ def as_a_person_would(text, choice, max_length, max_choice_length):
     max_choice_length=st.integers(1, 9),
     seed=st.integers(0, 9),
 )
-def test_packs_as_the_reference(texts, questions, max_length, max_choice_length, seed):
+def test_packs_like_the_reference(
+    texts, questions, max_length, max_choice_length, seed
+):
     numbers = [number % len(texts) for number, _ in questions]
     choices = [choices for _, choices in questions]
     rows = ChoiceRows(
@@ -52,7 +54,7 @@ def test_packs_as_the_reference(texts, questions, max_length, max_choice_length,
             if number >= len(choices[question]):
                 assert not any(values.any() for values in box.values())
                 continue
-            row, segments = as_a_person_would(
+            row, segments = expected_row(
                 texts[numbers[question]],
                 choices[question][number],
                 max_length,

@@ -16,7 +16,7 @@ def preprocessor(tiny_proto):
 
 
 def texts_of(preprocessor, packed):
-    """The two texts of each row."""
+    """Return the two texts of each row."""
     rows = []
     for ids in packed["token_ids"].reshape(-1, packed["token_ids"].shape[-1]):
         ends = np.flatnonzero(ids == SEP)
@@ -29,7 +29,7 @@ def texts_of(preprocessor, packed):
     return rows
 
 
-def test_a_choice_fills_the_blank_or_follows_the_question(preprocessor):
+def test_choice_replaces_the_blank_or_follows_the_question(preprocessor):
     blank = preprocessor((CONTEXT, "we can  _  and _.", CHOICES))
     assert blank["token_ids"].shape[0] == 3
     assert texts_of(preprocessor, blank) == [
@@ -41,7 +41,7 @@ def test_a_choice_fills_the_blank_or_follows_the_question(preprocessor):
     ]
 
 
-def test_without_a_context_the_question_stands_in_its_place(preprocessor):
+def test_question_is_the_first_text_without_a_context(preprocessor):
     packed = preprocessor((["what is _ it?"], [CHOICES]))
     expected = preprocessor.tokenizer.detokenize(
         preprocessor.tokenizer("what is _ it?")
@@ -59,7 +59,7 @@ def test_missing_choices_are_padding(preprocessor):
     assert len(weighed) == 3
 
 
-def test_long_questions_lose_their_beginning_and_contexts_their_end(preprocessor):
+def test_long_questions_keep_their_end_and_contexts_their_start(preprocessor):
     short = AlbertMultipleChoicePreprocessor(
         preprocessor.tokenizer, sequence_length=16, max_qa_length=6
     )

@@ -13,7 +13,7 @@ def as_dicts(columns):
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, WITHOUT])
-def test_all_forms_agree(columns):
+def test_all_types_are_equal(columns):
     names = ("context", "question", "choices")[-len(columns) :]
     rows = list(zip(*columns, strict=True))
     forms = [
@@ -31,7 +31,7 @@ def test_all_forms_agree(columns):
         assert choice_columns(form) == (single, False)
 
 
-def test_square_arrays_and_lists_that_are_no_lists():
+def test_arrays_and_other_sequences():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"q": ["q", "r"], "choices": [["x", "y"], ["z", "w"]]})
     read, _ = choice_columns((table["q"], table["choices"]))
@@ -66,6 +66,6 @@ def test_square_arrays_and_lists_that_are_no_lists():
         ),
     ],
 )
-def test_says_what_is_wrong(x, message):
+def test_errors_describe_the_problem(x, message):
     with pytest.raises((ValueError, TypeError), match=message):
         choice_columns(x)

@@ -27,12 +27,12 @@ def test_numbers_and_letters(answers):
 @pytest.mark.parametrize(
     "wrong", [None, "", "AB", "1", -1, 0.5, float("nan"), True, []]
 )
-def test_refuses_and_names_the_row(wrong):
+def test_invalid_answers_name_the_row(wrong):
     with pytest.raises(ValueError, match="Row 1 has the answer"):
         encode_answers(["A", wrong, "B"])
 
 
-def test_refuses_negative_numbers_and_one_hot():
+def test_negative_numbers_and_one_hot_raise():
     with pytest.raises(ValueError, match="Row 1 has the answer -2"):
         encode_answers(np.array([0, -2]))
     with pytest.raises(ValueError, match=r"answers of shape \(2, 3\)"):

@@ -17,7 +17,7 @@ lengths_of_texts = st.lists(st.integers(1, 600), max_size=300).map(np.array)
 
 
 @given(st.integers(1, 5000))
-def test_default_buckets_rise_and_end_in_the_longest(longest):
+def test_default_buckets_increase_to_the_maximum(longest):
     buckets = default_length_buckets(longest)
     assert buckets[-1] == longest
     assert all(a < b for a, b in pairwise(buckets))
@@ -29,7 +29,7 @@ def test_default_buckets_rise_and_end_in_the_longest(longest):
 
 
 @pytest.mark.parametrize("is_on_cpu", [True, False])
-def test_default_buckets_of_albert(is_on_cpu, monkeypatch):
+def test_default_buckets_up_to_512(is_on_cpu, monkeypatch):
     monkeypatch.setattr(length_buckets, "_is_on_cpu", lambda: is_on_cpu)
     expected = tuple(range(1, 513)) if is_on_cpu else tuple(range(8, 513, 8))
     if keras.backend.backend() == "jax":
@@ -38,14 +38,14 @@ def test_default_buckets_of_albert(is_on_cpu, monkeypatch):
 
 
 @given(st.data(), st.integers(1, 600))
-def test_bucket_is_the_smallest_that_fits(data, longest):
+def test_bucket_length_is_the_smallest_that_fits(data, longest):
     buckets = default_length_buckets(longest)
     length = data.draw(st.integers(1, longest))
     assert bucket_length(length, buckets) == min(b for b in buckets if b >= length)
 
 
 @given(lengths_of_texts, st.integers(1, 40), st.none() | st.integers(0, 9))
-def test_a_plan_holds_each_example_once(lengths, batch_size, seed):
+def test_plan_contains_each_example_once(lengths, batch_size, seed):
     generator = None if seed is None else np.random.default_rng(seed)
     plan = plan_batches(lengths, batch_size, generator)
     held = [int(index) for batch in plan for index in batch]
@@ -55,27 +55,28 @@ def test_a_plan_holds_each_example_once(lengths, batch_size, seed):
 
 
 @given(lengths_of_texts, st.integers(1, 40))
-def test_without_a_generator_the_longest_come_first(lengths, batch_size):
+def test_plan_without_generator_starts_with_the_longest(lengths, batch_size):
     plan = plan_batches(lengths, batch_size)
     in_order = [int(lengths[index]) for batch in plan for index in batch]
     assert in_order == sorted(in_order, reverse=True)
 
 
-def test_with_a_generator_a_plan_is_random_and_reproducible():
+def test_plan_with_generator_is_random_and_reproducible():
     lengths = np.random.default_rng(0).integers(5, 60, 500)
     first, again, other = (
         plan_batches(lengths, 8, np.random.default_rng(seed)) for seed in (1, 1, 2)
     )
     assert [b.tolist() for b in first] == [b.tolist() for b in again]
     assert [b.tolist() for b in first] != [b.tolist() for b in other]
-    # The order of lengths is shuffled too: training does not see the longest first.
+    # The order of batches is shuffled too, so that training does not begin with the
+    # longest.
     longest = [lengths[batch].max() for batch in first]
     assert longest != sorted(longest, reverse=True)
 
 
 @pytest.mark.parametrize("seed", [None, 0])
-def test_little_of_a_batch_is_padding(seed):
-    # Lengths as real sentences have them: skewed, up to 512 tokens.
+def test_batches_have_little_padding(seed):
+    # A skewed distribution of lengths up to 512, as for real sentences.
     random = np.random.default_rng(3)
     lengths = np.clip(random.lognormal(2.7, 0.6, 4000).astype(int), 3, 512)
     generator = None if seed is None else np.random.default_rng(seed)

@@ -18,7 +18,7 @@ truncations = st.sampled_from(["round_robin", "waterfall"])
 
 
 def truncate_slowly(row, budget, truncate):
-    """Deal out the room one token at a time, as one would by hand."""
+    """Truncate a row by assigning the budget one token at a time."""
     taken = [0] * len(row)
     if truncate == "waterfall":
         for segment, tokens in enumerate(row):
@@ -53,7 +53,7 @@ def encode(rows, max_length, truncate):
 
 
 @given(batches, st.integers(5, 24), st.integers(0, 4), truncations)
-def test_packs_as_one_would_by_hand(rows, max_length, extra, truncate):
+def test_packs_like_a_naive_implementation(rows, max_length, extra, truncate):
     encoded = encode(rows, max_length, truncate)
     width = int(encoded.lengths.max()) + extra
     order = np.arange(len(rows))[::-1]
@@ -66,7 +66,7 @@ def test_packs_as_one_would_by_hand(rows, max_length, extra, truncate):
 
 
 @given(batches, st.integers(5, 24), truncations)
-def test_no_special_token_is_ever_lost(rows, max_length, truncate):
+def test_special_tokens_are_always_kept(rows, max_length, truncate):
     encoded = encode(rows, max_length, truncate)
     packed = encoded.pack(np.arange(len(rows)), max_length)
     texts = len(rows[0])
@@ -80,17 +80,17 @@ def test_no_special_token_is_ever_lost(rows, max_length, truncate):
         assert len(separators) == texts
         assert separators[-1] == length - 1
         assert (tokens[length:] == PAD).all()
-        # The second segment runs from behind the first [SEP] to the last one.
+        # The second segment is from after the first [SEP] to the last [SEP].
         second = np.flatnonzero(packed["segment_ids"][row])
         expected = range(separators[0] + 1, length) if texts == 2 else ()
         assert second.tolist() == list(expected)
-        # Room is left unused only if there is nothing to fill it with.
+        # The budget is used completely if there are enough tokens.
         assert length == min(max_length, sum(map(len, rows[row])) + texts + 1)
 
 
 @settings(max_examples=40)
 @given(batches, st.integers(5, 20), truncations)
-def test_packs_as_keras_hub_does(rows, max_length, truncate):
+def test_packs_like_keras_hub(rows, max_length, truncate):
     packer = keras_hub.layers.MultiSegmentPacker(
         sequence_length=max_length,
         start_value=CLS,
@@ -105,7 +105,7 @@ def test_packs_as_keras_hub_does(rows, max_length, truncate):
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(2, 40))
-def test_truncation_never_takes_more_than_there_is(first, second, budget):
+def test_truncated_lengths_fit_lengths_and_budget(first, second, budget):
     columns = (np.array([first]), np.array([second]))
     for truncate in ("round_robin", "waterfall"):
         kept = [int(k[0]) for k in truncated_lengths(columns, budget, truncate)]
@@ -114,7 +114,7 @@ def test_truncation_never_takes_more_than_there_is(first, second, budget):
         assert sum(kept) == min(first + second, budget)
 
 
-def test_rows_may_be_picked_twice_or_not_at_all():
+def test_indices_may_repeat_or_omit_rows():
     encoded = encode([([5],), ([6, 7],), ([8],)], 8, "round_robin")
     packed = encoded.pack(np.array([1, 1, 0]), 5)
     assert packed["token_ids"].tolist() == [
@@ -125,7 +125,7 @@ def test_rows_may_be_picked_twice_or_not_at_all():
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_no_rows_pack_to_no_rows(columns):
+def test_empty_batch(columns):
     empty = (TokenRows.from_lists([]),) * columns
     encoded = EncodedTexts(empty, SPECIAL, 8)
     assert encoded.pack(np.arange(0), 4)["token_ids"].shape == (0, 4)

@@ -42,7 +42,7 @@ PACKERS = {
 @pytest.mark.parametrize("pad_to", [None, MAX_LENGTH, BUCKETS])
 @settings(max_examples=25, deadline=None)
 @given(rows=batches, truncate=st.sampled_from(["round_robin", "waterfall"]))
-def test_the_graph_packs_as_python_does(rows, truncate, pad_to):
+def test_graph_packs_like_python(rows, truncate, pad_to):
     columns = len(rows[0]) if rows else 1
     lists = [[row[column] for row in rows] for column in range(columns)]
     segments = tuple(tf.ragged.constant(c, tf.int32, ragged_rank=1) for c in lists)
@@ -65,13 +65,13 @@ def test_the_graph_packs_as_python_does(rows, truncate, pad_to):
 @pytest.mark.parametrize(
     ("pad_to", "width"), [(None, 1), (MAX_LENGTH, MAX_LENGTH), (BUCKETS, BUCKETS[0])]
 )
-def test_an_empty_batch_keeps_its_rank(pad_to, width):
+def test_empty_batch_keeps_its_rank(pad_to, width):
     empty = tf.ragged.constant([], tf.int32, ragged_rank=1)
     packed = PACKERS[1, "round_robin", pad_to]((empty,))
     assert {tuple(rows.shape) for rows in packed.values()} == {(0, width)}
 
 
-def test_a_fixed_length_is_known_to_the_graph():
+def test_graph_has_static_length():
     packer = PACKERS[2, "waterfall", MAX_LENGTH].get_concrete_function()
     shapes = {tuple(shape) for shape in packer.output_shapes.values()}
     assert shapes == {(None, MAX_LENGTH)}

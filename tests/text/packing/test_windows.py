@@ -1,4 +1,4 @@
-"""Windows: each token is in one that owns it, with the most context there is."""
+"""Overlapping windows: each token is owned by the window with the most context."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from keras_albert.text.packing.windows import OverlappingWindows
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 25), max_size=4), st.integers(1, 9), st.data())
-def test_each_token_is_owned_where_it_has_most_context(lengths, size, data):
+def test_each_token_is_owned_by_the_window_with_most_context(lengths, size, data):
     stride = data.draw(st.integers(1, size))
     windows = OverlappingWindows(np.array(lengths, np.int64), size, stride)
     assert len(windows) == len(windows.tokens) == len(windows.documents)
@@ -25,7 +25,7 @@ def test_each_token_is_owned_where_it_has_most_context(lengths, size, data):
             contexts.setdefault(token, []).append(context)
             if windows.owned[place]:
                 assert token not in owners
-                # The first of those with as much.
+                # The owner is the first window with the most context.
                 assert context == max(contexts[token])
                 assert contexts[token].index(context) == len(contexts[token]) - 1
                 owners[token] = context
@@ -37,7 +37,7 @@ def test_each_token_is_owned_where_it_has_most_context(lengths, size, data):
     assert owners == {token: max(found) for token, found in contexts.items()}
 
 
-def test_one_window_for_what_fits_and_for_nothing():
+def test_one_window_for_short_and_empty_documents():
     windows = OverlappingWindows(np.array([0, 4]), 4, 2)
     assert windows.tokens.to_lists() == [[], [0, 1, 2, 3]]
     assert not len(OverlappingWindows(np.array([], np.int64), 4, 2))

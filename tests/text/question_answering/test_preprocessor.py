@@ -11,7 +11,7 @@ CLS, SEP = 2, 3
 CONTEXT = "In 2011, the old café on the corner opened again, and it was full by noon."
 QUESTION = "What was full?"
 
-# Any text that UTF-8 can encode, and texts that our vocabulary knows well.
+# Any text that UTF-8 can encode, and texts of words in the vocabulary.
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 words = st.lists(
     st.sampled_from(["The old café", "£12", "naïve", "½", "ﬁne", "e\u0301t", "."]),
@@ -43,23 +43,23 @@ def make(tokenizer):
 class TestOffsets:
     @property_based
     @given(text=st.one_of(texts, words), data=st.data())
-    def test_tokens_found_for_a_span_cover_it_and_slice(self, tokenizer, text, data):
+    def test_found_tokens_cover_the_span(self, tokenizer, text, data):
         start = data.draw(st.integers(0, len(text) - 1))
         end = data.draw(st.integers(start + 1, len(text)))
         tokens = ContextTokens(tokenizer, ["before", text])
         first, last = tokens.find(np.array([1]), np.array([start]), np.array([end]))
         if last < first:
-            # Nothing but what the vocabulary leaves out.
+            # The span contains only characters that the vocabulary removes.
             assert not len(tokenizer.tokenize(text[start:end].strip() or "")) or not (
                 text[start:end].strip().isascii()
             )
             return
         left, right = (int(n[0]) for n in tokens.characters(np.array([1]), first, last))
         assert 0 <= left <= right <= len(text)
-        # No token more than needed on either side.
+        # The found tokens overlap the span.
         assert right > start
         assert left < end
-        # A second search for what was found finds the same tokens.
+        # Searching for the characters found does not find more tokens.
         if right > left:
             again = tokens.find(np.array([1]), np.array([left]), np.array([right]))
             assert again[0][0] >= first[0]
@@ -67,7 +67,7 @@ class TestOffsets:
 
     @property_based
     @given(contexts=st.lists(words, min_size=1, max_size=4))
-    def test_each_token_slices_its_own_text(self, tokenizer, contexts):
+    def test_token_offsets_refer_to_the_right_text(self, tokenizer, contexts):
         tokens = ContextTokens(tokenizer, contexts + contexts)
         assert len(tokens.rows) == len(set(contexts))
         for number, text in enumerate(contexts + contexts):
@@ -78,7 +78,9 @@ class TestOffsets:
             np.testing.assert_array_equal(left, starts)
             np.testing.assert_array_equal(right, ends)
 
-    def test_answers_are_found_in_every_window_that_holds_them(self, make, tokenizer):
+    def test_answers_are_targets_in_all_windows_that_contain_them(
+        self, make, tokenizer
+    ):
         preprocessor = make(doc_stride=5)
         start = CONTEXT.index("corner")
         x, y = preprocessor((QUESTION, CONTEXT), (start, "corner"))
@@ -101,7 +103,7 @@ class TestWindows:
         stride=st.integers(1, 40),
         max_query_length=st.integers(1, 30),
     )
-    def test_they_hold_the_whole_context(
+    def test_windows_contain_the_whole_context(
         self, tokenizer, contexts, question, length, stride, max_query_length
     ):
         preprocessor = AlbertQuestionAnswererPreprocessor(
@@ -135,15 +137,15 @@ class TestWindows:
                 assert segments[kept + 2 : size].all()
                 places = np.flatnonzero(owned[row]) - (kept + 2) + begin
                 owners[places] += 1
-            # Each token counts in one window.
+            # Each token is owned by one window.
             np.testing.assert_array_equal(owners, 1)
 
-    def test_a_long_question_leaves_half_of_the_row(self, make):
+    def test_long_question_takes_at_most_half_of_the_row(self, make):
         preprocessor = make(max_sequence_length=16)
         x = preprocessor((QUESTION * 9, CONTEXT))
         assert ((x["segment_ids"] == 1).sum(axis=1) >= 7).all()
 
-    def test_weights_and_targets_go_with_each_window(self, make):
+    def test_windows_have_the_weight_and_target_of_their_question(self, make):
         x, y, weights = make()(
             ([QUESTION, QUESTION], [CONTEXT, "noon"]),
             [None, (0, "noon")],
@@ -168,18 +170,18 @@ class TestForms:
             np.array([[QUESTION, CONTEXT], ["Who?", "noon"]]),
         ],
     )
-    def test_all_forms_agree(self, make, given):
+    def test_all_types_are_equal(self, make, given):
         preprocessor = make(max_sequence_length=96)
         expected = preprocessor((QUESTION, CONTEXT))["token_ids"][0]
         found = preprocessor(given)["token_ids"]
         assert len(found) == 2
         np.testing.assert_array_equal(found[0], expected)
 
-    def test_no_questions_at_all(self, make):
+    def test_empty_batch(self, make):
         assert len(make().encode(([], []))[0]) == 0
         assert len(make().encode([])[0]) == 0
 
-    def test_config_rebuilds_it(self, make, tokenizer):
+    def test_config_round_trip(self, make, tokenizer):
         preprocessor = make(doc_stride=7, max_query_length=5, misaligned="repair")
         again = keras.saving.deserialize_keras_object(
             keras.saving.serialize_keras_object(preprocessor)
@@ -204,29 +206,29 @@ class TestBadInput:
             ({"question": "a"}, "`x` is no dict of `question` and `context`"),
         ],
     )
-    def test_it_is_named(self, make, x, message):
+    def test_invalid_input_names_the_row(self, make, x, message):
         with pytest.raises(ValueError, match=message):
             make().encode(x)
 
-    def test_rows_keep_their_numbers_where_some_are_dropped(self, make):
+    def test_errors_name_the_original_row_after_a_dropped_one(self, make):
         questions = ([QUESTION] * 2 + [" "], [CONTEXT] * 3)
         with pytest.raises(ValueError, match="question of row 2"):
             make(misaligned="drop").encode(questions, [(0, "geese"), None, None])
 
-    def test_dropped_rows_take_their_weights_along(self, make):
+    def test_weights_of_dropped_questions_are_dropped(self, make):
         windows, _ = make(misaligned="drop").encode(
             ([QUESTION] * 2, [CONTEXT, "noon"]), [(0, "geese"), (0, "noon")], [1.0, 2.0]
         )
         assert len(windows) == 1
         assert windows.pack(np.array([0]), 24)[2].tolist() == [2.0]
 
-    def test_an_answer_that_no_token_covers(self, make):
+    def test_answer_without_tokens_raises(self, make):
         with pytest.raises(ValueError, match="row 0 has nothing that the vocabulary"):
             make().encode(([QUESTION], ["noon \u200b then"]), [(5, "\u200b")])
 
     @pytest.mark.parametrize(
         "wrong", [{"doc_stride": 0}, {"max_query_length": 0}, {"misaligned": "ignore"}]
     )
-    def test_arguments_are_checked(self, make, wrong):
+    def test_invalid_arguments_raise(self, make, wrong):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             make(**wrong)

@@ -19,7 +19,7 @@ class TestForms:
             [((0, "ten"), (10, "ducks")), ()],
         ],
     )
-    def test_all_forms_agree(self, given):
+    def test_all_types_are_equal(self, given):
         expected = [((0, "ten"), (10, "ducks")), ()]
         assert read_answers(given) == expected
         assert read_answers(expected) == expected
@@ -46,30 +46,30 @@ class TestForms:
             [0, "ten", "ducks"],
         ],
     )
-    def test_what_is_no_answer_is_named(self, wrong):
+    def test_invalid_answer_names_the_row(self, wrong):
         with pytest.raises(ValueError, match="Row 1 of the answers"):
             read_answers([None, wrong])
 
     @pytest.mark.parametrize("wrong", ["ten", 3, None])
-    def test_what_are_no_answers_at_all(self, wrong):
+    def test_other_types_raise(self, wrong):
         with pytest.raises(TypeError, match="Answers are a list"):
             read_answers(wrong)
 
-    def test_columns_of_unlike_length(self):
+    def test_columns_of_different_lengths_raise(self):
         with pytest.raises(ValueError, match="2 texts of answers, but 1"):
             read_answers({"text": ["a", "b"], "answer_start": [0]})
 
 
 class TestSpans:
-    def test_blanks_around_an_answer_are_not_part_of_it(self):
+    def test_whitespace_around_an_answer_is_removed(self):
         spans, _ = answer_spans([((3, " small "),)], [CONTEXT])
         assert spans.tolist() == [[4, 9]]
 
-    def test_an_answer_that_is_elsewhere_is_named_with_its_place(self):
+    def test_misaligned_answer_names_the_nearest_start(self):
         with pytest.raises(ValueError, match=r"row 1, 'ten'.*'en '.*begins at 0"):
             answer_spans([(), ((1, "ten"),)], [CONTEXT, CONTEXT])
 
-    def test_repair_takes_the_nearest(self):
+    def test_repair_uses_the_nearest_start(self):
         near_first, near_second = ((3, "ten"),), ((15, "ten"),)
         spans, dropped = answer_spans(
             [near_first, near_second], [CONTEXT, CONTEXT], "repair"
@@ -77,16 +77,16 @@ class TestSpans:
         assert spans.tolist() == [[0, 3], [17, 20]]
         assert dropped == []
 
-    def test_nothing_repairs_an_answer_that_is_nowhere(self):
+    def test_repair_raises_if_the_answer_is_not_in_the_context(self):
         with pytest.raises(ValueError, match=r"row 0.*does not have it anywhere"):
             answer_spans([((0, "geese"),)], [CONTEXT], "repair")
 
-    def test_drop_says_which(self):
+    def test_drop_returns_the_dropped_questions(self):
         answers = [((0, "geese"),), ((0, "ten"),), ()]
         spans, dropped = answer_spans(answers, [CONTEXT] * 3, "drop")
         assert dropped == [0]
         assert spans[1:].tolist() == [[0, 3], [-1, -1]]
 
-    def test_a_start_behind_the_context(self):
+    def test_start_after_the_context_raises(self):
         with pytest.raises(ValueError, match="at character 900"):
             answer_spans([((900, "ten"),)], [CONTEXT])

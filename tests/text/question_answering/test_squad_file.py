@@ -59,12 +59,12 @@ def test_both_versions_are_read(tmp_path):
         (squad(ask(), ask()), r"qas\[1\] has the id '1', as .*qas\[0\] has"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(tmp_path, content, message):
+def test_errors_name_the_place_in_the_file(tmp_path, content, message):
     with pytest.raises(ValueError, match=message):
         read_squad(write(tmp_path, content))
 
 
-def test_other_bytes_than_utf8(tmp_path):
+def test_invalid_utf8_raises(tmp_path):
     path = tmp_path / "squad.json"
     path.write_bytes(b'{"data": "\xff"}')
     with pytest.raises(ValueError, match="no JSON in UTF-8"):
@@ -72,7 +72,7 @@ def test_other_bytes_than_utf8(tmp_path):
 
 
 @pytest.mark.shared_data
-def test_the_real_files(shared_data):
+def test_real_files(shared_data):
     folder = shared_data / "squad"
     train = read_squad(folder / "train_union_14articles.json")
     assert len(train.ids) == 5449

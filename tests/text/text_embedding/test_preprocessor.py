@@ -25,7 +25,7 @@ def preprocessor(tiny_proto):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-def test_the_texts_of_a_pair_are_packed_as_single_ones(preprocessor, pairs):
+def test_texts_of_pairs_are_packed_separately(preprocessor, pairs):
     packed = preprocessor(pairs)
     assert packed["token_ids"].shape[:2] == (len(pairs), 2)
     for column, rows in enumerate(zip(*pairs, strict=True)):
@@ -37,7 +37,7 @@ def test_the_texts_of_a_pair_are_packed_as_single_ones(preprocessor, pairs):
     assert not packed["segment_ids"].any()
 
 
-def test_forms(preprocessor):
+def test_shapes_of_texts_and_pairs(preprocessor):
     assert preprocessor("the town")["token_ids"].shape == (8,)
     assert preprocessor(("the town", "a hill"))["token_ids"].shape == (2, 8)
     packed, y = preprocessor((["a", "b"], ["c", "d"]), np.array([0.5, 1.0]))

@@ -1,4 +1,4 @@
-"""Entities in characters as tags of words."""
+"""Tags of words from entities in characters."""
 
 import numpy as np
 import pytest
@@ -21,11 +21,11 @@ def entities(*spans, tags=(10, 11, 12, 13)):
         ([(0, 3)], [10, 9, 9, 9, 9]),
         ([(0, 12), (17, 23)], [11, 13, 9, 9, 10]),
         ([(0, 13)], [11, 12, 13, 9, 9]),
-        # Words that an entity only touches are taken whole, blanks are nobody's.
+        # An entity includes words that it overlaps; whitespace belongs to no word.
         ([(1, 6), (13, 18)], [11, 13, 9, 11, 13]),
     ],
 )
-def test_entities_tag_their_words(spans, tags):
+def test_tags_of_the_words_of_entities(spans, tags):
     assert word_tags(entities(*spans), split_words(TEXT), 0).tolist() == tags
 
 
@@ -37,12 +37,12 @@ def test_entities_tag_their_words(spans, tags):
         ([(0, 5), (6, 12)], r"Row 7: the entity from 6 to 12 .* shares a word"),
     ],
 )
-def test_entities_that_cannot_be_tagged(spans, message):
+def test_invalid_entities_raise(spans, message):
     with pytest.raises(ValueError, match=message):
         word_tags(entities(*spans), split_words(TEXT), 7)
 
 
-def test_a_tag_that_the_model_lacks():
+def test_missing_tag_raises():
     target = entities((0, 3), tags=(1, 1, -1, -1))
     assert word_tags(target, split_words(TEXT), 0)[0] == 1
     target = entities((0, 12), tags=(1, 1, -1, -1))
@@ -50,7 +50,7 @@ def test_a_tag_that_the_model_lacks():
         word_tags(target, split_words(TEXT), 0)
 
 
-def test_targets_of_the_other_kind():
+def test_targets_of_the_wrong_type_raise():
     with pytest.raises(
         ValueError, match="Row 3 is words, whose target is a tag for each"
     ):

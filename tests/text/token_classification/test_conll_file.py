@@ -1,4 +1,4 @@
-"""CoNLL files as they are found, and what is wrong with some."""
+"""Reading of CoNLL files, and errors for invalid ones."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_tabs_spaces_and_further_columns(tmp_path):
     )
 
 
-def test_a_mark_of_byte_order_and_strange_line_ends_are_no_lines(tmp_path):
+def test_byte_order_mark_and_unusual_line_separators(tmp_path):
     words, _ = read_conll(write(tmp_path, b"\xef\xbb\xbfa\tO\nb\xe2\x80\xa8c\tO"))
     assert words == [["a", "b\u2028c"]]
 
@@ -43,12 +43,12 @@ def test_a_mark_of_byte_order_and_strange_line_ends_are_no_lines(tmp_path):
         ("", r"file\.conll holds no words"),
     ],
 )
-def test_wrong_lines_are_named(tmp_path, data, message):
+def test_errors_name_the_line(tmp_path, data, message):
     with pytest.raises(ValueError, match=message):
         read_conll(write(tmp_path, data))
 
 
-def test_no_file(tmp_path):
+def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.conll"):
         read_conll(tmp_path / "none.conll")
 

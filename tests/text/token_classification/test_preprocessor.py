@@ -1,4 +1,4 @@
-"""Words to rows of pieces and back, with their tags."""
+"""The preprocessor of the token classifier: words to rows of pieces and back."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from keras_albert.text.token_classification.tag_schemes import (
 )
 
 NAMES = ("B-x", "I-x", "O")
-# An acute accent becomes a blank, U+200B nothing, "½" three pieces of one character.
+# An acute accent becomes a space, U+200B is removed, "½" has three pieces.
 STRANGE = "abcSão \u0301\u200b\u200d½´👩🏽日.,-1"  # noqa: RUF001
 SAMPLE = ["abc São, 1-2 1/2 a b c", "She paid 12 by the small red school."] * 9
 
@@ -46,13 +46,13 @@ def make(tokenizers):
 
 
 def answers(x, y, weights, num_classes=3):
-    """What a model that knows would say, and noise where nobody asks."""
+    """Return the outputs of a perfect model, with noise at positions of weight 0."""
     noise = np.random.default_rng(0).normal(size=(*y.shape, num_classes))
     return np.where(weights[..., None] > 0, np.eye(num_classes)[y], noise)
 
 
 def random_tags(data, length):
-    """BIO tags that are possible, as numbers."""
+    """Draw valid BIO tags, as numbers."""
     cuts = data.draw(st.lists(st.integers(0, length), max_size=6).map(sorted))
     spans = [
         Span(a, b, "x") for a, b in zip(cuts[::2], cuts[1::2], strict=False) if a < b
@@ -68,7 +68,7 @@ def random_tags(data, length):
     st.integers(5, 12),
     st.booleans(),
 )
-def test_tags_of_words_come_back(make, data, documents, kind, size, all_pieces):
+def test_tags_of_words_round_trip(make, data, documents, kind, size, all_pieces):
     stride = data.draw(st.integers(1, size - 2))
     preprocessor = make(
         kind, max_sequence_length=size, stride=stride, label_all_pieces=all_pieces
@@ -85,14 +85,14 @@ def test_tags_of_words_come_back(make, data, documents, kind, size, all_pieces):
         assert (seen[row] == (np.array(pieces[row]) > 0)).all()
         expected = np.eye(3)[np.array(tags_of_row, int)] * seen[row][:, None]
         np.testing.assert_allclose(merged[row], expected)
-    # Each piece that has a tag is trained on once.
+    # Each piece with a tag has a weight in exactly one row.
     counts = [n if all_pieces else min(n, 1) for row in pieces for n in row]
     assert weights.sum() == sum(counts)
 
 
 @settings(deadline=None)
 @given(st.data(), st.text(STRANGE, max_size=30), st.sampled_from(["uncased", "cased"]))
-def test_entities_of_texts_come_back_with_their_characters(make, data, text, kind):
+def test_entities_of_texts_round_trip(make, data, text, kind):
     preprocessor = make(kind, max_sequence_length=8)
     (words,) = preprocessor.encode([text])[0].words
     numbers = random_tags(data, len(words.starts))
@@ -111,8 +111,8 @@ def test_entities_of_texts_come_back_with_their_characters(make, data, text, kin
         assert text[start:end].strip() == text[start:end]
 
 
-def test_a_word_keeps_its_pieces(make):
-    """Also beside a sign that turns into a blank and would pull on its neighbours."""
+def test_words_are_tokenized_separately(make):
+    """Also next to a character that is normalized to a space."""
     preprocessor = make()
     sign = "\u00b4"
     x, y, weights = preprocessor([["red", sign, "school"]], [np.array([0, 1, 2])])
@@ -127,7 +127,7 @@ def test_a_word_keeps_its_pieces(make):
     assert not x["segment_ids"].any()
 
 
-def test_cased_vocabularies_see_case(make):
+def test_case_matters_in_cased_vocabularies_only(make):
     upper, lower = (make("cased")([[w]])["token_ids"].tolist() for w in ("She", "she"))
     assert upper != lower
     upper, lower = (make()([[w]])["token_ids"].tolist() for w in ("She", "she"))
@@ -141,7 +141,7 @@ def test_a_word_longer_than_a_window(make):
     assert weights.sum() == len(preprocessor.tokenizer("ab12" * 10))
 
 
-def test_a_document_weighs_what_it_is_told(make):
+def test_sample_weights(make):
     documents = [["a", "b"], ["c"]]
     tags = [np.array([1, 2]), np.array([0])]
     _, _, weights = make()(documents, tags, np.array([0.5, 2.0], "float32"))
@@ -170,12 +170,12 @@ def test_batches_and_fixed_lengths(make):
         ({"max_sequence_length": 2}, "`max_sequence_length` must be at least"),
     ],
 )
-def test_lengths_that_make_no_sense(make, arguments, message):
+def test_invalid_lengths_raise(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(**arguments)
 
 
-def test_targets_that_do_not_match(make):
+def test_wrong_numbers_of_targets_raise(make):
     with pytest.raises(ValueError, match="Row 1 has 1 words, but 2 tags"):
         make()([["a"], ["b"]], [[1], [1, 0]])
     with pytest.raises(ValueError, match="2 examples, but 1 targets"):

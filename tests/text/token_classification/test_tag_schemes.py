@@ -1,4 +1,4 @@
-"""Schemes of tags: what is possible, and what it means."""
+"""Tag schemes: checks, detection and conversion to entities."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ from keras_albert.text.token_classification.tag_schemes import (
     tags_to_spans,
 )
 
-# Gaps and lengths of entities, and what they are; a label may look like a mark.
+# Gaps, lengths and labels of entities; a label may look like a mark.
 _ENTITIES = st.lists(
     st.tuples(
         st.integers(0, 2), st.integers(1, 4), st.sampled_from(["a", "B", "creative-w"])
@@ -36,7 +36,7 @@ def lay_out(entities, shift=0):
 
 @settings(deadline=None)
 @given(_ENTITIES, st.sampled_from(["BIO", "IOB1", "BIOES"]))
-def test_entities_survive_every_scheme_with_marks(entities, scheme):
+def test_entities_round_trip_in_all_schemes_with_marks(entities, scheme):
     spans, length = lay_out(entities)
     tags = spans_to_tags(spans, length, scheme)
     check_tags([tags], scheme)
@@ -48,14 +48,14 @@ def test_entities_survive_every_scheme_with_marks(entities, scheme):
 
 @settings(deadline=None)
 @given(_ENTITIES)
-def test_bare_labels_keep_entities_that_do_not_touch(entities):
+def test_separate_entities_round_trip_in_io(entities):
     spans, length = lay_out(entities, shift=1)
     assert tags_to_spans(spans_to_tags(spans, length, "IO")) == spans
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"])))
-def test_made_up_tags_are_read_as_seqeval_reads_them(tags):
+def test_inconsistent_tags_are_read_like_seqeval(tags):
     metrics = pytest.importorskip("seqeval.metrics.sequence_labeling")
     theirs = [
         (start, end + 1, label) for label, start, end in metrics.get_entities(tags)
@@ -65,8 +65,8 @@ def test_made_up_tags_are_read_as_seqeval_reads_them(tags):
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["O", "B-a", "I-a", "E-a", "S-a", "I-b", "E-b"])))
-def test_what_passes_the_check_means_itself(tags):
-    """Writing the entities again gives the same tags just where they are possible."""
+def test_valid_tags_round_trip_and_invalid_ones_do_not(tags):
+    """Converting tags to entities and back changes invalid tags only."""
     for scheme in ("BIO", "IOB1", "BIOES"):
         try:
             check_tags([tags], scheme)
@@ -93,7 +93,7 @@ def test_what_passes_the_check_means_itself(tags):
         (["S-a"], "BIO", r"word 0, has the tag 'S-a'.*O or one of B, I"),
     ],
 )
-def test_an_impossible_tag_is_named(tags, scheme, message):
+def test_invalid_tags_are_named(tags, scheme, message):
     with pytest.raises(ValueError, match=message):
         check_tags([["O"], tags], scheme)
 
@@ -109,11 +109,11 @@ def test_an_impossible_tag_is_named(tags, scheme, message):
         ([], "IO"),
     ],
 )
-def test_the_scheme_is_found(rows, scheme):
+def test_detect_scheme(rows, scheme):
     assert detect_scheme(rows) == scheme
 
 
-def test_tags_of_no_scheme():
+def test_tags_of_unknown_schemes_raise():
     with pytest.raises(
         ValueError, match=r"Row 0, word 1.*BIO.*Nor.*Row 1, word 0.*IOB1"
     ):
@@ -122,7 +122,7 @@ def test_tags_of_no_scheme():
         detect_scheme([["B-a"], ["S-a"]])
 
 
-def test_names_of_tags():
+def test_tag_names():
     assert tag_names(["x"], "BIOES") == ("B-x", "E-x", "I-x", "O", "S-x")
     assert tag_names(["y", "x"], "IO") == ("O", "x", "y")
     for scheme in ("BIO", "BIOES", "IO"):
@@ -142,6 +142,6 @@ def test_names_of_tags():
         [Span(-1, 1, "a")],
     ],
 )
-def test_entities_that_do_not_fit(spans):
+def test_invalid_entities_raise(spans):
     with pytest.raises(ValueError, match="does not fit"):
         spans_to_tags(spans, 4)

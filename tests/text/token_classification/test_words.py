@@ -1,4 +1,4 @@
-"""Words as they are given, and as they are cut."""
+"""Words of texts: given, or split from raw texts."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_only_whitespace_belongs_to_no_word(text):
 
 @settings(deadline=None)
 @given(st.lists(st.text(STRANGE)))
-def test_given_words_stand_where_it_is_said(words):
+def test_offsets_of_joined_words(words):
     row = join_words(words)
     assert row.words == words
     assert row.text == " ".join(words)
@@ -66,11 +66,11 @@ def test_words_of_many_scripts(text, words):
         ([], [], True),
     ],
 )
-def test_words_and_texts_are_told_apart(x, rows, batched):
+def test_word_columns_of_words_and_texts(x, rows, batched):
     assert word_columns(x) == ((rows,), batched)
 
 
-def test_columns_of_pandas():
+def test_pandas_columns():
     pandas = pytest.importorskip("pandas")
     assert word_columns(pandas.Series(["a b", "c"])) == ((["a b", "c"],), True)
     assert word_columns(pandas.Series([["a", "b"], ["c"]]))[0] == ([["a", "b"], ["c"]],)
@@ -89,6 +89,6 @@ def test_columns_of_pandas():
         (3, TypeError, "int"),
     ],
 )
-def test_what_is_no_text_is_named(x, error, message):
+def test_invalid_words_name_the_row(x, error, message):
     with pytest.raises(error, match=message):
         word_columns(x)

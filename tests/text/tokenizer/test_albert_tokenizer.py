@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows
 
-# Every character that UTF-8 can encode: all but the surrogates.
+# All characters that UTF-8 can encode, that is, all but the surrogates.
 unicode_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 hard_texts = [
     "",
@@ -37,7 +37,7 @@ def tokenizer(tiny_proto):
 
 @pytest.fixture(scope="module")
 def in_graph(tokenizer):
-    """The tokenizer within a TensorFlow graph, back to lists."""
+    """Return a function that tokenizes in a TensorFlow graph and returns lists."""
     tf = pytest.importorskip("tensorflow")
     pytest.importorskip("tensorflow_text")
 
@@ -52,13 +52,13 @@ def in_graph(tokenizer):
     return run
 
 
-# Ids and offsets, over any text at all.
+# Ids and offsets of any text.
 
 
 @anything
 @given(st.lists(unicode_texts, max_size=3))
 @example(hard_texts)
-def test_any_text_has_ids_in_range_and_offsets_that_slice(tokenizer, texts):
+def test_ids_are_in_range_and_offsets_do_not_overlap(tokenizer, texts):
     rows = tokenizer.tokenize_rows(texts).to_lists()
     assert rows == tokenizer.tokenize(texts)
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
@@ -68,21 +68,21 @@ def test_any_text_has_ids_in_range_and_offsets_that_slice(tokenizer, texts):
         assert all(token_id == 1 or 5 <= token_id < 130 for token_id in row)
         assert ((first >= 0) & (first <= last) & (last <= len(text))).all()
         assert (np.diff(last) >= 0).all()
-        # No piece is made of what its neighbour is made of.
+        # The spans of pieces do not overlap.
         assert (first[1:] >= last[:-1]).all()
 
 
 @anything
 @given(st.lists(unicode_texts, min_size=1, max_size=3))
 @example(hard_texts)
-def test_the_graph_gives_what_python_gives(tokenizer, in_graph, texts):
+def test_graph_and_python_are_equal(tokenizer, in_graph, texts):
     ids, with_offsets = in_graph(texts)
     assert ids == tokenizer.tokenize(texts)
     expected = tokenizer.tokenize_with_offsets(texts)
     assert with_offsets == [[row.tolist() for row in rows] for rows in expected]
 
 
-def test_offsets_are_characters_of_the_text_as_given(tokenizer):
+def test_offsets_count_characters_of_the_original_text(tokenizer):
     text = "  The  CAFÉ on the cafe\u0301… 12,"
     ids, starts, ends = tokenizer.tokenize_with_offsets(text)
     slices = [text[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -92,7 +92,7 @@ def test_offsets_are_characters_of_the_text_as_given(tokenizer):
     assert ids.tolist() == tokenizer.tokenize(text).tolist()
 
 
-def test_a_megabyte_of_text(tokenizer, in_graph):
+def test_long_text(tokenizer, in_graph):
     text = "The  café, [SEP] \U0001f600 naïve\u0301. " * 40_000
     (row,) = tokenizer.tokenize_rows([text]).to_lists()
     ids, starts, ends = tokenizer.tokenize_with_offsets(text)
@@ -104,7 +104,7 @@ def test_a_megabyte_of_text(tokenizer, in_graph):
     assert graph_ends[0] == ends.tolist()
 
 
-def test_graph_takes_one_text_and_a_dataset(tokenizer):
+def test_graph_with_one_text_and_with_a_data_set(tokenizer):
     tf = pytest.importorskip("tensorflow")
     text = "the naïve café"
     expected = tokenizer(text).tolist()
@@ -117,7 +117,7 @@ def test_graph_takes_one_text_and_a_dataset(tokenizer):
     assert next(iter(data.batch(1).map(tokenizer))).to_list() == [expected]
 
 
-def test_every_kind_of_input_gives_the_same(tokenizer):
+def test_all_types_are_equal(tokenizer):
     expected = tokenizer(["the café", "a"])
     assert tokenizer(("the café", b"a")) == expected
     assert tokenizer(np.array(["the café", "a"])) == expected
@@ -141,7 +141,7 @@ def test_sequence_length_and_string_dtype(tiny_proto):
     assert pieces == [["▁the", "▁the"]]
 
 
-def test_rows_are_checked(tokenizer):
+def test_invalid_rows_raise(tokenizer):
     for method in (
         tokenizer,
         tokenizer.tokenize,
@@ -191,15 +191,15 @@ def test_detokenize_in_tensorflow(tokenizer):
 
 
 @pytest.mark.parametrize("token_id", [-1, 130])
-def test_detokenize_refuses_ids_out_of_range(tokenizer, token_id):
+def test_detokenize_raises_for_ids_out_of_range(tokenizer, token_id):
     with pytest.raises(ValueError, match=rf"row 1.*{token_id}.*0 to 129"):
         tokenizer.detokenize([[5], [6, token_id]])
 
 
-# transformers' four calls; the expected values are its documented formats.
+# transformers' four methods; the expected values are the documented formats.
 
 
-def test_calls_of_transformers(tokenizer):
+def test_methods_of_transformers(tokenizer):
     assert tokenizer.build_inputs_with_special_tokens([7, 8]) == [2, 7, 8, 3]
     pair = tokenizer.build_inputs_with_special_tokens([7, 8], [9])
     assert pair == [2, 7, 8, 3, 9, 3]

@@ -42,10 +42,10 @@ def test_special_tokens(tokenizer):
     assert tokenizer.token_to_id("no such piece") == 1
 
 
-def test_special_tokens_in_text_stay_text(tiny_proto, tokenizer):
+def test_special_tokens_in_texts_are_ordinary_text(tiny_proto, tokenizer):
     def as_user_symbols(model):
         for piece in model.pieces[2:5]:
-            piece.type = 4  # USER_DEFINED, which SentencePiece finds in any text
+            piece.type = 4  # USER_DEFINED, which SentencePiece matches in any text
 
     text = "the [SEP] [MASK] [CLS] <pad> <unk>"
     unsafe = edited(tiny_proto, as_user_symbols)
@@ -76,7 +76,7 @@ def test_a_misplaced_special_token_is_named(tiny_proto):
 
 
 @pytest.mark.parametrize("kept", [0, 100, 0.5, 0.999])
-def test_cut_files_are_refused(tiny_proto, tmp_path, kept):
+def test_truncated_files_raise(tiny_proto, tmp_path, kept):
     size = int(kept * len(tiny_proto)) if isinstance(kept, float) else kept
     path = tmp_path / "spiece.model"
     path.write_bytes(tiny_proto[:size])
@@ -85,7 +85,7 @@ def test_cut_files_are_refused(tiny_proto, tmp_path, kept):
             AlbertTokenizer(proto)
 
 
-def test_a_file_cut_between_two_fields_is_refused(tiny_proto):
+def test_file_truncated_between_two_fields_raises(tiny_proto):
     cut = edited(tiny_proto, lambda model: model.ClearField("normalizer_spec"))
     with pytest.raises(ValueError, match="no normalizer_spec"):
         AlbertTokenizer(cut)
@@ -100,7 +100,7 @@ def test_proto_as_path_and_base64(tiny_proto, tmp_path):
         AlbertTokenizer(str(tmp_path / "none"))
 
 
-def test_no_vocabulary_yet(tiny_proto):
+def test_methods_without_a_vocabulary_raise(tiny_proto):
     tokenizer = AlbertTokenizer()
     for method in (tokenizer, tokenizer.tokenize_rows, tokenizer.tokenize_with_offsets):
         with pytest.raises(ValueError, match="No vocabulary has been set"):
@@ -112,7 +112,7 @@ def test_no_vocabulary_yet(tiny_proto):
 # Text rules.
 
 
-def test_rules_of_auto_keep_and_ones_own(tiny_proto):
+def test_text_rules_argument(tiny_proto):
     def without_rules(model):
         model.normalizer_spec.name = "nmt_nfkc"
 
@@ -154,7 +154,7 @@ def test_serialization_and_assets(tiny_proto, tmp_path):
     assert restored.proto == tiny_proto
 
 
-def test_safe_mode_refuses_a_path_in_a_config(tokenizer, tmp_path):
+def test_safe_mode_raises_for_a_path_in_a_config(tokenizer, tmp_path):
     config = keras.saving.serialize_keras_object(tokenizer)
     (tmp_path / "spiece.model").write_bytes(tokenizer.proto)
     config["config"]["proto"] = str(tmp_path / "spiece.model")
@@ -164,7 +164,7 @@ def test_safe_mode_refuses_a_path_in_a_config(tokenizer, tmp_path):
 
 @keras.saving.register_keras_serializable(package="keras_albert_tests")
 class Holder(keras.Model):
-    """A model that keeps a tokenizer, so that a `.keras` file holds one."""
+    """A model with a tokenizer, to save a tokenizer in a `.keras` file."""
 
     def __init__(self, tokenizer, **kwargs):
         super().__init__(**kwargs)
@@ -192,7 +192,7 @@ def test_keras_file_round_trip(tiny_proto, tmp_path):
     assert restored.tokenizer.proto == tiny_proto
 
 
-# Keras 3.15 saving weights under JAX, with NumPy 2.
+# A warning of Keras 3.15 when it saves weights on JAX with NumPy 2.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 @pytest.mark.parametrize("loader", [AlbertTokenizer, keras_hub.tokenizers.Tokenizer])
 def test_preset_round_trip(tokenizer, tmp_path, loader):

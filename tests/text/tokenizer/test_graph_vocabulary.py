@@ -1,4 +1,4 @@
-"""Graphs break ties of equally scored pieces as Python does."""
+"""Graphs break most ties of pieces with equal scores as Python does."""
 
 import random
 import string
@@ -16,7 +16,7 @@ tf_text = pytest.importorskip("tensorflow_text")
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """A vocabulary of the size of the released ones."""
+    """Return the tokenizer of the built-in preset."""
     return AlbertTokenizer.from_preset("albert_tiny_en_uncased")
 
 
@@ -24,7 +24,7 @@ def in_graph(tokenizer, texts):
     return tf.function(tokenizer.tokenize_rows)(tf.constant(texts)).to_list()
 
 
-def test_fewer_ties_break_otherwise(tokenizer):
+def test_rounded_scores_reduce_different_ties(tokenizer):
     runs = [c * n for c in string.ascii_lowercase + string.digits for n in range(1, 13)]
     texts = runs + [f"call {run} now" for run in runs]
     expected = tokenizer(texts)
@@ -37,8 +37,8 @@ def test_fewer_ties_break_otherwise(tokenizer):
     assert len(after) < len(before), (len(after), len(before))
 
 
-def test_what_still_differs_has_equal_scores_but_for_rounding(tokenizer):
-    """Python's own sums are rounded, and how depends on what stands before."""
+def test_remaining_differences_are_within_rounding(tokenizer):
+    """In Python, the rounding of sums depends on the preceding text."""
     draw = random.Random(3)
     words = ["the", "of", "and", "to", "in", "was", "with", "be", "not", "he"]
     texts = [
@@ -57,12 +57,12 @@ def test_what_still_differs_has_equal_scores_but_for_rounding(tokenizer):
     assert len(different) <= 0.02 * len(texts)
     for ours, theirs in different:
         total = scores[ours].sum()
-        # Half a step of each score, and half of the last bit of each sum.
+        # Rounding errors: half a step per score, and half of a sum's last bit.
         steps = max(len(ours), len(theirs)) * (2**-14 + np.spacing(np.float32(-total)))
         assert abs(total - scores[theirs].sum()) <= steps
 
 
-def test_scores_alone_are_rounded(tiny_proto):
+def test_only_scores_are_changed(tiny_proto):
     before, after = map(parse_vocabulary, (tiny_proto, graph_vocabulary(tiny_proto)))
     for old, new in zip(before.pieces, after.pieces, strict=True):
         assert (old.piece, old.type) == (new.piece, new.type)

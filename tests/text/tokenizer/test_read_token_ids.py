@@ -19,13 +19,13 @@ from keras_albert.text.tokenizer.token_rows import TokenRows
         (TokenRows.from_lists([[5], []]), [[5], []], True),
     ],
 )
-def test_reads_every_kind_of_ids(given, rows, batched):
+def test_reads_all_types(given, rows, batched):
     assert to_id_rows(given, 10) == (rows, batched)
 
 
 @pytest.mark.parametrize(
     "bad", [[-100], [10], [0.5], ["a"], [[1], [2, None]], [[1], 2]]
 )
-def test_refuses_what_is_no_id(bad):
+def test_invalid_ids_raise(bad):
     with pytest.raises(ValueError, match="whole numbers from 0 to 9"):
         to_id_rows(bad, 10)

@@ -1,4 +1,4 @@
-"""Our messages against those that SentencePiece's own module makes."""
+"""Comparison with the messages of SentencePiece's module."""
 
 import ast
 import importlib.util
@@ -16,7 +16,10 @@ NAMES = ("ModelProto", "NormalizerSpec", "TrainerSpec")
 
 @pytest.fixture(scope="module")
 def theirs():
-    """Their messages, from the description in a module that may refuse to load."""
+    """Return SentencePiece's messages, without importing their module.
+
+    The import may fail, depending on the version of protobuf.
+    """
     spec = importlib.util.find_spec("sentencepiece.sentencepiece_model_pb2")
     nodes = ast.walk(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
     constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
@@ -37,7 +40,7 @@ def proto():
     return train_vocabulary(["a fine film", "a dull film"] * 9, vocabulary_size=24)
 
 
-def test_every_field_is_theirs(theirs):
+def test_fields_equal_those_of_sentencepiece(theirs):
     pairs = [(getattr(ours, name), getattr(theirs, name)) for name in NAMES]
     pairs.append((ours.SentencePiece, theirs.ModelProto.SentencePiece))
     for mine, other in pairs:
@@ -53,9 +56,9 @@ def test_every_field_is_theirs(theirs):
             }
 
 
-def test_what_we_do_not_know_is_carried_over(theirs, proto):
+def test_unknown_fields_are_kept(theirs, proto):
     model = theirs.ModelProto.FromString(proto)
-    # Fields that our table has not.
+    # Fields that are not in our table.
     model.trainer_spec.shrinking_factor = 0.625
     model.trainer_spec.control_symbols.append("[CLS]")
     mine = ours.ModelProto.FromString(model.SerializeToString())
@@ -65,7 +68,7 @@ def test_what_we_do_not_know_is_carried_over(theirs, proto):
     assert back == model
 
 
-def test_what_a_file_has_not_stands_at_its_default():
+def test_missing_fields_have_default_values():
     spec = ours.NormalizerSpec()
     assert spec.add_dummy_prefix
     assert spec.escape_whitespaces

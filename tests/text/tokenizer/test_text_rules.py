@@ -17,7 +17,7 @@ from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 
 
 def model_with_table(table, *pieces):
-    """The bytes of a model with one of SentencePiece's own tables, untrained."""
+    """Return an untrained model with one of SentencePiece's tables, as bytes."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=table)
     model = sentencepiece_messages.ModelProto()
     model.ParseFromString(normalizer.serialized_model_proto())
@@ -65,7 +65,7 @@ def test_each_rule(plain, text, default, accents_kept, cased, neither):
         assert normalize(add_text_rules(plain, rule), text) == expected
 
 
-def test_every_single_character(plain):
+def test_rules_of_all_characters(plain):
     """The rule of a character is nmt_nfkc(lower(strip(NFKD(character))))."""
     own = sentencepiece.SentencePieceProcessor(model_proto=plain)
     ruled = sentencepiece.SentencePieceProcessor(
@@ -98,13 +98,13 @@ def test_digit_comma_pieces_are_never_chosen(plain):
 
 
 @pytest.mark.parametrize("table", ["nmt_nfkc", "nfkc", "identity"])
-def test_auto_gives_a_plain_lower_case_model_its_rules(table):
+def test_auto_adds_rules_to_a_plain_lowercase_model(table):
     assert default_text_rules(model_with_table(table, "▁the", "[CLS")) is None
     assert default_text_rules(model_with_table(table, "▁the")) == TextRules()
     assert default_text_rules(model_with_table(table, "▁The")) is None
 
 
-def test_auto_keeps_what_has_rules(plain):
+def test_auto_keeps_a_model_with_rules(plain):
     for rules in (TextRules(), TextRules(False, False, False, False)):
         assert default_text_rules(add_text_rules(plain, rules)) is None
     assert default_text_rules(model_with_table("nmt_nfkc_cf", "▁the")) is None
@@ -121,7 +121,7 @@ def test_identity_table():
     assert normalize(proto, "Crème\u2003 Ａ") == "Crème Ａ"  # noqa: RUF001
 
 
-def test_the_tables_own_sequences_survive():
+def test_sequences_of_the_original_table_are_kept():
     custom = sentencepiece.SentencePieceNormalizer(norm_map=[("ab", "z"), ("C", "d")])
     model = parse_vocabulary(model_with_table("identity", "▁the"))
     spec = parse_spec(custom)
@@ -137,14 +137,14 @@ def parse_spec(normalizer):
     return model.normalizer_spec
 
 
-def test_rules_cannot_be_added_twice(plain):
+def test_rules_are_added_only_once(plain):
     ruled = add_text_rules(plain, TextRules())
     assert add_text_rules(ruled, TextRules()) is ruled
     with pytest.raises(ValueError, match=r"already carries.*original `spiece\.model`"):
         add_text_rules(ruled, TextRules(quotes=True))
 
 
-def test_every_choice_has_a_name_of_its_own():
+def test_rule_names_are_unique():
     choices = [
         TextRules(*flags) for flags in itertools.product([True, False], repeat=4)
     ]
@@ -160,8 +160,8 @@ def test_read_text_rules():
         read_text_rules("none")
 
 
-# The reference procedure, in our own words (google-research/albert: whitespace,
-# NFKD, accents, case; then pieces that end in digit + comma are cut again).
+# The reference procedure, reimplemented (google-research/albert: whitespace, NFKD,
+# accents, case; then pieces that end in digit + comma are split again).
 
 
 def reference_text(text):
@@ -173,8 +173,8 @@ def reference_pieces(model, text):
     pieces = []
     for piece in model.Encode(text, return_type=str):
         if piece.endswith(",") and piece[-2:-1].isdigit():
-            # The reference means to take a "▁" off the first new piece where the
-            # old one had none, and never does: it compares bytes with str.
+            # The reference is meant to remove "▁" from the first new piece if the old
+            # piece had none, but never does, because it compares bytes with str.
             number = piece[:-1].replace("▁", "")
             pieces += [*model.Encode(number, return_type=str), ","]
         else:
@@ -205,7 +205,7 @@ def test_parity_with_the_reference_on_real_text(shared_data):
         simple = reference_text(text)
         if pieces == reference_pieces(model, simple):
             continue
-        # A cause is proved by taking it out of both sides.
+        # A cause is confirmed if texts are equal after it is removed on both sides.
         whole = encode(TextRules(split_digit_comma=False), text)
         if whole == model.Encode(simple, return_type=str):
             causes[text] = "digit + comma"

@@ -21,7 +21,7 @@ def test_lists_round_trip(lists):
 
 
 @given(rows_of_ids.filter(bool), st.data())
-def test_take_is_list_indexing(lists, data):
+def test_take_equals_list_indexing(lists, data):
     index = st.integers(-len(lists), len(lists) - 1)
     picked = data.draw(st.lists(index, max_size=12))
     taken = TokenRows.from_lists(lists).take(picked)
@@ -29,6 +29,6 @@ def test_take_is_list_indexing(lists, data):
     assert taken.values.dtype == np.int32
 
 
-def test_take_refuses_a_missing_row():
+def test_take_raises_for_a_missing_row():
     with pytest.raises(IndexError):
         TokenRows.from_lists([[1]]).take([1])

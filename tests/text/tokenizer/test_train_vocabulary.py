@@ -10,7 +10,7 @@ from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 TEXTS = ["The Café opened in 2011, and again in 2012, (twice).", "Más café £5 -"] * 9
 
 
-def test_has_alberts_ids_and_symbols(tiny_proto):
+def test_special_ids_and_symbols(tiny_proto):
     model = sentencepiece.SentencePieceProcessor(model_proto=tiny_proto)
     assert model.IdToPiece(list(range(13))) == [
         *("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
@@ -21,7 +21,7 @@ def test_has_alberts_ids_and_symbols(tiny_proto):
     assert [model.IsControl(i) for i in range(5)] == [True, False, True, True, True]
 
 
-def test_carries_the_rules_it_was_trained_with(tiny_proto):
+def test_model_contains_its_text_rules(tiny_proto):
     model = parse_vocabulary(tiny_proto)
     assert model.normalizer_spec.name == rule_name(TextRules())
     pieces = [piece for piece in model.pieces if piece.type == 1]
@@ -40,7 +40,7 @@ def test_cased():
     assert model.Decode(model.Encode("The Más café")) == "The Más café"
 
 
-def test_files_and_texts_give_the_same(tmp_path):
+def test_files_and_texts_are_equal(tmp_path):
     plain, packed = tmp_path / "a.txt", tmp_path / "b.txt.gz"
     plain.write_text("\ufeff" + "\n".join(TEXTS[:9]) + "\n", encoding="utf-8")
     with gzip.open(packed, "wt", encoding="utf-8") as file:
@@ -53,7 +53,7 @@ def test_files_and_texts_give_the_same(tmp_path):
     assert from_files == train_vocabulary(iter(TEXTS), **options)
 
 
-def test_the_draw_of_lines_is_the_same_each_time():
+def test_sampled_lines_are_reproducible():
     texts = [f"word{i * i} and {i}other things" for i in range(300)]
     options = {"vocabulary_size": 45, "character_coverage": 0.98}
     drawn = train_vocabulary(texts, input_sentence_size=101, **options)
@@ -61,8 +61,8 @@ def test_the_draw_of_lines_is_the_same_each_time():
     assert drawn != train_vocabulary(texts, **options)
 
 
-def test_long_lines_are_learned_from():
-    # The trainer would skip each of these lines without a word.
+def test_long_lines_are_used():
+    # The trainer would silently skip each of these lines.
     line = "alpha beta gamma " * 1000
     proto = train_vocabulary([line, "x" * 9000, "é" * 3000], vocabulary_size=28)
     model = sentencepiece.SentencePieceProcessor(model_proto=proto)
@@ -85,7 +85,7 @@ def test_long_lines_are_learned_from():
         ({"texts": ["a", "b", "\ud800"]}, "row 2 of texts has a lone surrogate"),
     ],
 )
-def test_errors_say_what_to_do(arguments, message):
+def test_errors_name_the_remedy(arguments, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         train_vocabulary(**arguments)
 
@@ -99,7 +99,7 @@ def test_errors_of_files(tmp_path):
         train_vocabulary(files=[path])
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "spiece.model"
     path.write_bytes(b"old")
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
@@ -109,7 +109,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_takes_what_there_is_without_a_hard_limit():
+def test_smaller_vocabulary_without_hard_vocab_limit():
     texts = ["a few words", "and a few more"] * 5
     proto = train_vocabulary(texts, vocabulary_size=5000, hard_vocab_limit=False)
     size = len(parse_vocabulary(proto).pieces)

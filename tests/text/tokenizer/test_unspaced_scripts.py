@@ -1,4 +1,4 @@
-"""One table says where words have no spaces between them."""
+"""The table of scripts without spaces, and its uses in masking and tagging."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ SCRIPTS = {
     *("BOPOMOFO", "CJK", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"),
     "TIBETAN",
 }
-# Of the same scripts, under names of their own.
+# Characters of the same scripts with other names.
 MORE = SCRIPTS | {"HENTAIGANA", "IDEOGRAPHIC", "VERTICAL"}
 TEXTS = ["བོད་ཡིག", "ㄅㄆㄇ", "ไทย", "ລາວ", "မြန်မာ", "ខ្មែរ", "時々々", "カﾀｶ"]
 
@@ -23,7 +23,7 @@ def is_unspaced(character):
     return re.match(f"[{UNSPACED}]", character) is not None
 
 
-def test_the_table_has_all_letters_of_its_scripts():
+def test_table_contains_all_letters_of_its_scripts():
     letters = [
         chr(code)
         for code in range(0x110000)
@@ -39,7 +39,7 @@ def test_the_table_has_all_letters_of_its_scripts():
 
 
 class OneTokenACharacter:
-    """Stands in for a tokenizer whose pieces are single characters."""
+    """A minimal tokenizer whose pieces are single characters."""
 
     special_token_ids = (0,)
 
@@ -54,7 +54,7 @@ class OneTokenACharacter:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_masking_and_tagging_cut_the_same_words(text):
+def test_masking_and_tagging_find_the_same_words(text):
     ids = np.arange(1, len(text) + 1)[None]
     starts = np.flatnonzero(WordStarts(OneTokenACharacter(text))(ids)[0])
     assert starts.tolist() == split_words(text).starts.tolist()

@@ -1,4 +1,4 @@
-"""Vocabularies that other libraries crash on, tried in a process of their own."""
+"""Vocabularies that crash other libraries, loaded in a separate process."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# Each door with each vocabulary; what is written last is what ended the process.
+# Loads each vocabulary in each way; the last printed line shows what crashed.
 _PROGRAM = """
 import json, pathlib, sys
 from keras_albert import AlbertTokenizer
@@ -82,17 +82,17 @@ def tried(tiny_proto, tmp_path_factory):
     return json.loads((folder / "tried.json").read_text())
 
 
-def test_no_crafted_vocabulary_loads_or_ends_the_process(tried):
+def test_crafted_vocabularies_raise_and_do_not_crash(tried):
     assert len(tried) == 28
     assert not [name for name, door, message in tried if message is None]
 
 
-def test_the_error_says_what_is_wrong_and_what_to_do(tried):
+def test_error_names_the_problem_and_the_remedy(tried):
     for name, door, message in tried:
         what = "SentencePiece" if "table" in name else "at id 20"
         assert what in message, (name, door, message)
         assert "Fetch" in message or "again" in message, (name, door, message)
 
 
-def test_the_error_names_the_file(tried):
+def test_error_names_the_file(tried):
     assert all(door in message for _, door, message in tried if door != "bytes")
