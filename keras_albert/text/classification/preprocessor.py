@@ -141,7 +141,7 @@ class AlbertClassifierPreprocessor(
             The dict that `call` returns, with TensorFlow tensors. A text that is not
             UTF-8 raises an error that names its row.
         """
-        import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
+        import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 
         columns = texts if isinstance(texts, tuple) else (texts,)
         single = columns[0].shape.rank == 0

@@ -105,7 +105,7 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     Returns:
         The same texts; use them instead of `texts`, so that the check is executed.
     """
-    import tensorflow as tf  # noqa: PLC0415  (only those who trace a graph)
+    import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 
     is_text = tf.strings.regex_full_match(texts, _UTF8)
     row = tf.argmin(tf.cast(is_text, tf.int32))

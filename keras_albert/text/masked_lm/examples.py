@@ -85,7 +85,7 @@ class WrittenMasks:
             masks = row[column.values == mask_token_id]
             self.written += np.bincount(masks, minlength=len(texts))
         # The same for all batches, so that outputs do not depend on the batch; a power
-        # of two, since each number is compiled.
+        # of two, since the model is compiled for each number.
         most = int(self.written.max(initial=1))
         self.slots = 1 << (max(most, 1) - 1).bit_length()
 
