@@ -2,12 +2,15 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import keras
+
+from keras_albert.utils.keras_internals import HOOKS
 
 PACKAGE = Path(__file__).resolve().parents[1] / "keras_albert"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -70,6 +73,43 @@ def test_only_public_names_of_keras():
     private = ("keras.src", "keras_hub.src")
     for path in SOURCES:
         found = [name for name in imports(path) if name.startswith(private)]
+        assert not found, name_of(path)
+
+
+def private_names(tree):
+    """The private attributes that a file uses, with what they are attributes of."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and re.match(r"_(?!.*__$)", node.attr):
+            yield node.attr, ast.unparse(node.value)
+
+
+def definitions(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def test_the_walk_finds_private_names():
+    tree = ast.parse("class C:\n  _a: int\n  def _b(self): self._c = x._d.__e__")
+    assert dict(private_names(tree)) == {"_c": "self", "_d": "x"}
+    assert set(definitions(tree)) == {"C", "_a", "_b", "_c"}
+
+
+def test_private_names_of_others_stand_in_one_file():
+    """In `utils/keras_internals.py`; an override may call what it overrides."""
+    internals = PACKAGE / "utils" / "keras_internals.py"
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+    theirs = {name for name, _ in private_names(trees.pop(internals))}
+    ours = {name for tree in trees.values() for name in definitions(tree)}
+    ours |= {"_exit", "_replace"}  # documented
+    for path, tree in trees.items():
+        names = private_names(tree)
+        found = [(name, of) for name, of in names if name in theirs or name not in ours]
+        found += [x for x in private_names(tree) if x[0] in HOOKS and x[1] != "super()"]
         assert not found, name_of(path)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_albert.types import Tensor
+from keras_albert.utils.keras_internals import mark_as_seeded
 
 
 def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
@@ -107,8 +108,7 @@ class _FixedSeed(keras.random.SeedGenerator):
 
     def __init__(self, base: Tensor, site: Any) -> None:
         # `super().__init__` would create a variable, which this class avoids.
-        # PyTorch's dropout checks whether an initial seed was given.
-        self._initial_seed = 0
+        mark_as_seeded(self)
         self.base = base
         self.offset = site
 

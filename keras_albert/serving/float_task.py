@@ -6,6 +6,7 @@ import keras
 
 from keras_albert.serving.layer_weights import float_weight
 from keras_albert.types import FloatArray
+from keras_albert.utils.keras_internals import all_layers
 
 _MATRICES = ("kernel", "embeddings")
 
@@ -32,7 +33,7 @@ def float_task(task: Any) -> Any:
         >>> {variable.dtype for variable in float_task(classifier).weights}
         {'float32'}
     """
-    layers = {layer.path: layer for layer in task._flatten_layers()}
+    layers = {layer.path: layer for layer in all_layers(task)}
     if {layer.dtype_policy.name for layer in layers.values()} == {"float32"}:
         return task
     config = task.get_config() | {"preprocessor": None}

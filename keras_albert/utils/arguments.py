@@ -9,8 +9,8 @@ from numbers import Integral, Real
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-# Arguments that KerasHub's tokenizers and preprocessors accept without naming them.
-_UNNAMED = ("config_file", "_allow_python_workflow")
+# What KerasHub's tokenizers and preprocessors accept without naming it.
+_UNNAMED = ("config_file",)
 
 
 def refuse_unknown(

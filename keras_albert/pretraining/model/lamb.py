@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_albert.types import Tensor
+from keras_albert.utils.keras_internals import variable_index
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -104,7 +105,7 @@ class Lamb(keras.optimizers.Optimizer):
 
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Any) -> None:
         """Update one variable."""
-        index = self._get_variable_index(variable)
+        index = variable_index(self, variable)
         mean, square = self._means[index], self._squares[index]
         rate = ops.cast(learning_rate, variable.dtype)
         gradient = ops.cast(gradient, variable.dtype)

@@ -112,6 +112,19 @@ class AutomaticCompile(ReplicaTask):
                 optimizer = self._automatic_optimizer(learning_rate, None)
             super().compile(optimizer, loss, metrics=metrics, **kwargs)  # type: ignore[misc]
 
+    def check_compiled(self, method: str) -> None:
+        """Raise a `ValueError` if the model is not compiled.
+
+        Args:
+            method: string. The method that was called, for the message.
+        """
+        if not self.compiled:
+            msg = (
+                f"You must call `compile()` before `{method}()`. Received: a "
+                f"{type(self).__name__} that is not compiled."
+            )
+            raise ValueError(msg)
+
     def _automatic_optimizer(self, rate: float | None, total_steps: int | None) -> Any:
         rate = rate or default_learning_rate(
             self.backbone.hidden_dim, self.backbone.pretrained

@@ -17,6 +17,7 @@ from keras_albert.tasks.base.preprocessor_check import (
     check_preprocessor,
     check_vocabulary_size,
 )
+from keras_albert.utils.keras_internals import all_layers
 from keras_albert.utils.reading import read_json
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
 
     def _not_head(self) -> list[Any]:
         # KerasHub forgets the optimizer, whose state is twice the model's size.
-        return [*self.backbone._flatten_layers(), self.optimizer]
+        return [*all_layers(self.backbone), self.optimizer]
 
     @classmethod
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from keras_albert.utils.keras_internals import has_no_value
+
 
 @contextmanager
 def kept_weights(model: Any) -> Iterator[None]:
@@ -31,6 +33,6 @@ def kept_weights(model: Any) -> Iterator[None]:
         # After the first step Keras knows newer ones.
         model.jax_state_sync()
         for variable, value in held:
-            if variable._value is None and not value.is_deleted():
+            if has_no_value(variable) and not value.is_deleted():
                 variable.assign(value)
         raise

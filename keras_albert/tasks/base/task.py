@@ -32,6 +32,7 @@ from keras_albert.tasks.inputs.validation_split import split_validation
 from keras_albert.text.inputs.read_text_columns import text_columns
 from keras_albert.text.packing.examples import Examples
 from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.keras_internals import is_evaluation_of_fit
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
@@ -174,7 +175,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 wrong; if the task is not compiled.
         """
         # Before any text is read.
-        self._assert_compile_called("fit")
+        self.check_compiled("fit")
         if class_weight is not None:
             kwargs["class_weight"] = self._read_class_weight(
                 class_weight, y, sample_weight
@@ -239,13 +240,13 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             TypeError: As `fit`.
             ValueError: As `fit`, with `steps` for `steps_per_epoch`.
         """
-        if kwargs.get("_use_cached_eval_dataset"):
+        if is_evaluation_of_fit(kwargs):
             # Within `fit`, which has read the validation data already.
             return keras.Model.evaluate(
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
         # Keras' own does not ask on PyTorch.
-        self._assert_compile_called("evaluate")
+        self.check_compiled("evaluate")
         data = read_model_input(
             self, x, y, sample_weight, batch_size, steps=kwargs.get("steps")
         )

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_albert.types import Tensor
+from keras_albert.utils.keras_internals import adam_moments, variable_index
 
 # So many steps that their bias corrections, 1 - beta ** steps, are exactly 1.
 _MANY_STEPS = 1e9
@@ -75,9 +76,10 @@ class AdamW(keras.optimizers.AdamW):
         from torch.optim.adam import adam  # noqa: PLC0415
 
         def values(of: Sequence[Any]) -> list[Any]:
-            return [of[self._get_variable_index(each)].value for each in variables]
+            return [of[variable_index(self, each)].value for each in variables]
 
         weights = [variable.value for variable in variables]
+        means, squares, largest_squares = adam_moments(self)
         with torch.no_grad():
             # A variable, or what is left of one where gradients are accumulated.
             steps = keras.ops.convert_to_tensor(self.iterations) + 1
@@ -91,9 +93,9 @@ class AdamW(keras.optimizers.AdamW):
                     gradient.to(weight.dtype).contiguous()
                     for gradient, weight in zip(grads, weights, strict=True)
                 ],
-                values(self._momentums),
-                values(self._velocities),
-                values(self._velocity_hats) if self.amsgrad else [],
+                values(means),
+                values(squares),
+                values(largest_squares) if self.amsgrad else [],
                 [many] * len(weights),
                 fused=True,
                 amsgrad=self.amsgrad,

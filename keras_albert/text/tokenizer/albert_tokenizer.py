@@ -1,8 +1,7 @@
 """ALBERT's tokenizer: SentencePiece with the text rules in the vocabulary."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -28,12 +27,20 @@ from keras_albert.text.tokenizer.text_rules import (
     read_text_rules,
 )
 from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.tokenize_in_graph import (
+    detokenize_in_graph,
+    is_in_graph,
+    tokenize_in_graph,
+)
 from keras_albert.text.tokenizer.transformers_methods import TransformersCalls
 from keras_albert.text.tokenizer.vocabulary_file import (
     check_vocabulary,
     read_vocabulary,
+    sentence_piece,
 )
 from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.keras_internals import add_special_token
+from keras_albert.utils.packages import check_packages
 
 __all__ = ["AlbertTokenizer"]
 
@@ -105,7 +112,7 @@ class AlbertTokenizer(
             "start_token": "[CLS]",
             "end_token": "[SEP]",
         }.items():
-            self._add_special_token(token, name)
+            add_special_token(self, token, name)
         super().__init__(proto=proto, **kwargs)
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
@@ -128,7 +135,7 @@ class AlbertTokenizer(
         super().set_proto(proto)
 
     def _set_proto_tf(self, proto: bytes) -> None:
-        super()._set_proto_tf(graph_vocabulary(proto))
+        """Do nothing: `_graph_tokenizer` creates it where it is needed."""
 
     def load_assets(self, dir_path: str) -> None:
         """Load the vocabulary of a preset or a `.keras` file.
@@ -187,9 +194,13 @@ class AlbertTokenizer(
             ValueError: If a row is missing, is not a text, or is not UTF-8; or no
                 vocabulary is set.
         """
-        if self._use_tf_workflow():
-            with self._graph_tokenizer():
-                return super().tokenize(inputs)
+        if is_in_graph():
+            return tokenize_in_graph(
+                self._graph_tokenizer(),
+                inputs,
+                self.sequence_length,
+                self.pad_token_id,
+            )
         rows, batched = to_text_rows(inputs)
         return super().tokenize(rows if batched else rows[0])
 
@@ -208,12 +219,11 @@ class AlbertTokenizer(
             The ids of all rows, at most `sequence_length` per row, as `TokenRows`; in
             a graph, as a `tf.RaggedTensor`.
         """
-        self._check_vocabulary()
-        if self._use_tf_workflow():
-            with self._graph_tokenizer() as sentence_piece:
-                return sentence_piece.tokenize(texts)[:, : self.sequence_length]
+        if is_in_graph():
+            ids = self._graph_tokenizer().tokenize(texts)
+            return ids[:, : self.sequence_length]
         rows, _ = to_text_rows(texts)
-        ids = self._sentence_piece_spm.Encode(
+        ids = self._processor().Encode(
             rows, return_type="numpy", num_threads=num_threads
         )
         if self.sequence_length is not None:
@@ -243,12 +253,10 @@ class AlbertTokenizer(
             >>> text[starts[0]:ends[-1]]
             'A Café'
         """
-        self._check_vocabulary()
-        if self._use_tf_workflow():
-            with self._graph_tokenizer() as sentence_piece:
-                return graph_tokens_with_offsets(sentence_piece, inputs)
+        if is_in_graph():
+            return graph_tokens_with_offsets(self._graph_tokenizer(), inputs)
         rows, batched = to_text_rows(inputs)
-        encoded = self._sentence_piece_spm.Encode(rows, return_type="offset_mapping")
+        encoded = self._processor().Encode(rows, return_type="offset_mapping")
         ids = [np.array(row["ids"], np.int32) for row in encoded]
         spans = [
             trim_blanks(text, row["offsets"])
@@ -271,27 +279,32 @@ class AlbertTokenizer(
         Raises:
             ValueError: If an id is not in the vocabulary.
         """
-        self._check_vocabulary()
-        if self._use_tf_workflow():
-            with self._graph_tokenizer():
-                return super().detokenize(inputs)
+        if is_in_graph():
+            return detokenize_in_graph(self._graph_tokenizer(), inputs)
         rows, batched = to_id_rows(inputs, self.vocabulary_size())
-        texts = self._sentence_piece_spm.Decode(rows)
+        texts = self._processor().Decode(rows)
         return texts if batched else texts[0]
 
-    @contextmanager
-    def _graph_tokenizer(self) -> Iterator[Any]:
+    def _processor(self) -> Any:
+        self.vocabulary_size()  # raises an error if there is no vocabulary
+        return sentence_piece(self.proto)
+
+    def _graph_tokenizer(self) -> Any:
         """Create tensorflow-text's tokenizer inside the current graph.
 
         A tokenizer created outside is lost when TensorFlow clears its kernels, as in
         `keras.utils.set_random_seed`.
         """
-        self._sentence_piece = None
-        try:
-            self._maybe_initialized_tf()
-            yield self._sentence_piece
-        finally:
-            self._sentence_piece = None
+        check_packages(
+            *("A tokenizer in a TensorFlow graph", "keras-albert[tensorflow]"),
+            *("tensorflow", "tensorflow_text"),
+        )
+        self.vocabulary_size()  # raises an error if there is no vocabulary
+        import tensorflow_text  # noqa: PLC0415  (called in TensorFlow graphs only)
+
+        return tensorflow_text.SentencepieceTokenizer(
+            graph_vocabulary(self.proto), out_type=self.compute_dtype
+        )
 
     def _add_rules(self, proto: bytes) -> bytes:
         rules = self._text_rules

@@ -24,7 +24,7 @@ class TransformersCalls:
     sep_token_id: int
     special_token_ids: list[int]
     proto: Any
-    _check_vocabulary: Callable[[], None]
+    vocabulary_size: Callable[[], int]
 
     def build_inputs_with_special_tokens(
         self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
@@ -102,7 +102,7 @@ class TransformersCalls:
         Returns:
             The path of the file, in a tuple.
         """
-        self._check_vocabulary()
+        self.vocabulary_size()  # raises an error if there is no vocabulary
         prefix = f"{filename_prefix}-" if filename_prefix else ""
         path = os.path.join(save_directory, f"{prefix}spiece.model")
         return (write_vocabulary(path, self.proto),)

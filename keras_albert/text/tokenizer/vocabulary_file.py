@@ -3,6 +3,7 @@
 import base64
 import binascii
 import contextlib
+import functools
 import os
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "check_vocabulary",
     "parse_vocabulary",
     "read_vocabulary",
+    "sentence_piece",
     "write_vocabulary",
 ]
 
@@ -73,6 +75,19 @@ def parse_vocabulary(proto: bytes) -> Any:
     )
 
 
+@functools.lru_cache(maxsize=4)
+def sentence_piece(proto: bytes) -> Any:
+    """Load a SentencePiece model.
+
+    Args:
+        proto: bytes. The model, which `check_vocabulary` has checked.
+
+    Returns:
+        A `sentencepiece.SentencePieceProcessor`, the same one for the same bytes.
+    """
+    return sentencepiece.SentencePieceProcessor(model_proto=proto)
+
+
 def check_vocabulary(proto: bytes) -> bytes:
     """Check that a model is complete, and make its special tokens control symbols.
 
@@ -111,7 +126,7 @@ def check_vocabulary(proto: bytes) -> bytes:
         )
     proto = bytes(model.SerializeToString()) if changed else proto
     try:
-        sentencepiece.SentencePieceProcessor(model_proto=proto)
+        sentence_piece(proto)
     except (RuntimeError, OSError, ValueError) as error:
         raise ValueError(
             f"SentencePiece does not load the vocabulary ({error}). Fetch "

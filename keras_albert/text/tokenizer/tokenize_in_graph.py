@@ -1,0 +1,65 @@
+"""Tokenization inside a TensorFlow graph: for `tf.data` and `tf.function`."""
+
+import sys
+from typing import Any
+
+__all__ = ["detokenize_in_graph", "is_in_graph", "tokenize_in_graph"]
+
+
+def is_in_graph() -> bool:
+    """Return whether a TensorFlow graph is being traced.
+
+    Returns:
+        bool. `False` also if TensorFlow was never imported.
+
+    Example:
+        >>> is_in_graph()
+        False
+    """
+    tf = sys.modules.get("tensorflow")
+    return tf is not None and not tf.executing_eagerly()
+
+
+def tokenize_in_graph(
+    sentence_piece: Any, texts: Any, length: int | None, padding: int
+) -> Any:
+    """Tokenize texts in a TensorFlow graph.
+
+    Args:
+        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
+        texts: string tensor `()` or `(rows,)`, UTF-8.
+        length: int. The length of each row. `None` keeps rows as they are.
+        padding: int. The id that fills rows up to `length`.
+
+    Returns:
+        The ids: a ragged tensor, or a dense one for one text or with `length`.
+    """
+    import tensorflow as tf  # noqa: PLC0415  (called in TensorFlow graphs only)
+
+    with tf.device("cpu"):  # string tensors are on the CPU only
+        texts = tf.convert_to_tensor(texts, tf.string)
+        is_one = texts.shape.rank == 0
+        ids = sentence_piece.tokenize(tf.expand_dims(texts, 0) if is_one else texts)
+        if length is not None:
+            ids = ids.to_tensor(padding, shape=(None, length))
+    return ids[0] if is_one else ids
+
+
+def detokenize_in_graph(sentence_piece: Any, ids: Any) -> Any:
+    """Convert ids to texts in a TensorFlow graph.
+
+    Args:
+        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
+        ids: int tensor of rank 0 to 2, a ragged tensor, or lists.
+
+    Returns:
+        string tensor `(rows,)`, or `()` for the ids of one text.
+    """
+    import tensorflow as tf  # noqa: PLC0415  (called in TensorFlow graphs only)
+
+    if not tf.is_tensor(ids):
+        ids = tf.ragged.constant(ids)
+    ids = tf.cast(ids, tf.int32)
+    if ids.shape.rank == 0:
+        ids = tf.expand_dims(ids, 0)
+    return sentence_piece.detokenize(ids)

@@ -1,0 +1,57 @@
+"""The private names of Keras and KerasHub that the package uses.
+
+No other module uses one. Each has a test in `tests/utils/test_keras_internals.py`,
+which fails if a release removes the name or changes its meaning. The versions are those
+in which it was seen to work.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Private methods that the package overrides, because Keras and KerasHub call them.
+HOOKS = {
+    # An update of all variables at once. Keras 3.15 to 3.16.
+    "_backend_update_step": "keras.optimizers.Optimizer",
+    # The arguments of a preprocessor that a preset does not contain. KerasHub 0.32 to
+    # 0.33.
+    "_add_missing_kwargs": "keras_hub.models.Preprocessor",
+    # Creates tensorflow-text's tokenizer whenever a vocabulary is set. KerasHub 0.32 to
+    # 0.33; until it does not need TensorFlow.
+    "_set_proto_tf": "keras_hub.tokenizers.SentencePieceTokenizer",
+}
+
+
+def all_layers(layer: Any) -> list[Any]:
+    """Return a layer and all layers inside it, at any depth. Keras 3.15 to 3.16."""
+    return list(layer._flatten_layers())
+
+
+def variable_index(optimizer: Any, variable: Any) -> int:
+    """Return a variable's index in lists of moments. Keras 3.15 to 3.16."""
+    return int(optimizer._get_variable_index(variable))
+
+
+def adam_moments(optimizer: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return Adam's means, squares and largest squares. Keras 3.15 to 3.16."""
+    largest = optimizer._velocity_hats if optimizer.amsgrad else []
+    return optimizer._momentums, optimizer._velocities, largest
+
+
+def has_no_value(variable: Any) -> bool:
+    """Return whether `fit` on JAX has removed the value. Keras 3.15 to 3.16."""
+    return variable._value is None
+
+
+def mark_as_seeded(generator: Any) -> None:
+    """Let PyTorch's dropout use this `SeedGenerator`. Keras 3.15 to 3.16."""
+    generator._initial_seed = 0
+
+
+def is_evaluation_of_fit(arguments: Mapping[str, Any]) -> bool:
+    """Return whether `fit` calls `evaluate` with these. Keras 3.15 to 3.16."""
+    return bool(arguments.get("_use_cached_eval_dataset"))
+
+
+def add_special_token(tokenizer: Any, token: str, name: str) -> None:
+    """Give a tokenizer a token `name` and its `name_id`. KerasHub 0.32 to 0.33."""
+    tokenizer._add_special_token(token, name)

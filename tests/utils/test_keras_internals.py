@@ -1,0 +1,175 @@
+"""What an upgrade of Keras or KerasHub would break: one test for each private name."""
+
+import importlib
+import inspect
+import pkgutil
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+import keras_albert
+from keras_albert.utils import keras_internals
+from keras_albert.utils.keras_internals import (
+    HOOKS,
+    adam_moments,
+    add_special_token,
+    all_layers,
+    has_no_value,
+    is_evaluation_of_fit,
+    mark_as_seeded,
+    variable_index,
+)
+
+on = keras.config.backend
+
+
+def small_model():
+    inner = keras.Sequential([keras.layers.Dense(2, name="dense")], name="inner")
+    model = keras.Sequential([inner])
+    model.compile("adamw", "mse")
+    model.build((None, 3))
+    return model
+
+
+@pytest.fixture
+def fit():
+    x = np.ones((4, 3), "float32")
+    return lambda model, *callbacks: model.fit(
+        *(x, x[:, :2]),
+        validation_data=(x, x[:, :2]),
+        callbacks=list(callbacks),
+        verbose=0,
+    )
+
+
+def test_every_function_has_a_test_here():
+    functions = inspect.getmembers(keras_internals, inspect.isfunction)
+    assert {f"test_{name}" for name, _ in functions} <= set(globals())
+
+
+def test_all_layers():
+    model = small_model()
+    assert {layer.name for layer in all_layers(model)} >= {"inner", "dense"}
+    assert all_layers(model)[0] is model
+
+
+def test_variable_index():
+    variables = [keras.Variable([1.0], name=name) for name in "ab"]
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(variables)
+    assert [variable_index(optimizer, each) for each in variables] == [0, 1]
+    assert [variable_index(optimizer, each) for each in variables[::-1]] == [1, 0]
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_adam_moments(amsgrad):
+    variable = keras.Variable([1.0, 2.0])
+    optimizer = keras.optimizers.AdamW(beta_1=0.5, beta_2=0.75, amsgrad=amsgrad)
+    for gradient in (4.0, 2.0):
+        optimizer.apply([keras.ops.array([gradient, 0.0])], [variable])
+    means, squares, largest = (
+        [each.numpy().tolist() for each in moments]
+        for moments in adam_moments(optimizer)
+    )
+    assert means == [[2.0, 0.0]]
+    assert squares == [[4.0, 0.0]]
+    # Of the squares with their bias corrected, or without: not below them.
+    assert [[first >= 4.0, second] for first, second in largest] == (
+        [[True, 0.0]] if amsgrad else []
+    )
+
+
+@pytest.mark.skipif(on() != "jax", reason="only JAX takes values out of variables")
+def test_has_no_value(fit):
+    seen = []
+    model = small_model()
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append([has_no_value(each) for each in model.trainable_variables])
+
+    fit(model, Look())
+    assert seen == [[True, True]]
+    assert not any(has_no_value(each) for each in model.trainable_variables)
+
+
+def test_mark_as_seeded():
+    """Dropout calls `next` of a generator that the constructor never saw."""
+
+    class Counting(keras.random.SeedGenerator):
+        def __init__(self):
+            mark_as_seeded(self)
+            self.draws = 0
+
+        def next(self, ordered=True):
+            self.draws += 1
+            return keras.ops.convert_to_tensor(np.array([1, 2], "uint32"))
+
+    generator = Counting()
+    first, second = (
+        keras.ops.convert_to_numpy(
+            keras.random.dropout(keras.ops.ones((50,)), 0.5, seed=generator)
+        )
+        for _ in range(2)
+    )
+    assert generator.draws == 2
+    np.testing.assert_array_equal(first, second)
+
+
+def test_is_evaluation_of_fit(fit):
+    calls = []
+
+    class Model(keras.Sequential):
+        def evaluate(self, *args, **kwargs):
+            calls.append(is_evaluation_of_fit(kwargs))
+            return super().evaluate(*args, **kwargs)
+
+    model = Model([keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    fit(model)
+    model.evaluate(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
+    assert calls == [True, False]
+
+
+def test_add_special_token(tiny_proto):
+    class Tokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
+        def __init__(self, proto):
+            add_special_token(self, "[SEP]", "end_token")
+            super().__init__(proto)
+
+    tokenizer = Tokenizer(tiny_proto)
+    assert (tokenizer.end_token, tokenizer.end_token_id) == ("[SEP]", 3)
+    assert tokenizer.special_token_ids == [3]
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_keras_has_the_hook(name):
+    package, *path = HOOKS[name].split(".")
+    owner = {"keras": keras, "keras_hub": keras_hub}[package]
+    for part in path:
+        owner = getattr(owner, part)
+    assert callable(inspect.getattr_static(owner, name).__get__(None, owner))
+
+
+def test_hooks_are_all_that_is_overridden():
+    """A name that Keras has, too, by chance would replace a part of Keras."""
+    overridden = set()
+    for module in pkgutil.walk_packages(keras_albert.__path__, "keras_albert."):
+        if module.name.split(".")[1] in ("serving", "commands"):  # import TensorFlow
+            continue
+        for cls in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(cls) and cls.__module__ == module.name:
+                ours, theirs = (
+                    {
+                        name
+                        for base in cls.__mro__
+                        if base.__module__.startswith(packages)
+                        for name in vars(base)
+                        if name.startswith("_") and not name.endswith("__")
+                    }
+                    for packages in ("keras_albert.", ("keras.", "keras_hub."))
+                )
+                overridden |= ours & theirs
+    assert overridden == set(HOOKS)
