@@ -79,7 +79,7 @@ nox.options.sessions = ["tests"]
 @nox.session
 def quickstart(session: nox.Session) -> None:
     """Train, save, export and serve a small classifier."""
-    session.install("-e", ".[examples]")
+    session.install("-e", ".[examples,tensorflow]")
     session.run("python", "examples/quickstart.py", *session.posargs)
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -111,6 +112,18 @@ def test_private_names_of_others_stand_in_one_file():
         found = [(name, of) for name, of in names if name in theirs or name not in ours]
         found += [x for x in private_names(tree) if x[0] in HOOKS and x[1] != "super()"]
         assert not found, name_of(path)
+
+
+def test_tensorflow_is_an_extra():
+    """JAX and PyTorch do without; what KerasHub requires is not ours to answer for."""
+    text = (PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    assert not [x for x in project["dependencies"] if x.startswith("tensorflow")]
+    names = [
+        re.split("[<>=!;]", requirement)[0]
+        for requirement in project["optional-dependencies"]["tensorflow"]
+    ]
+    assert names == ["tensorflow", "tensorflow-text"]
 
 
 def test_files_are_short():
