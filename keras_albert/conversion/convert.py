@@ -19,7 +19,7 @@ from keras_albert.presets.checkpoint_formats import (
     get_format,
 )
 from keras_albert.presets.handles import local_directory
-from keras_albert.tasks.base.preprocessor_check import check_vocabulary_size
+from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
 from keras_albert.utils.atomic_directory import atomic_directory
 

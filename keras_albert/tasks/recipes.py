@@ -1,4 +1,4 @@
-"""How the published models were fine-tuned, as data."""
+"""The settings of the published fine-tuning runs."""
 
 import os
 from dataclasses import dataclass, replace
@@ -16,19 +16,19 @@ class Recipe:
     """The settings of one task.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14, and the
-    README of google-research/albert where it says otherwise.
+    README of google-research/albert where it differs.
 
     Args:
-        name: string. The task's name, in small letters.
+        name: string. The task's name in lower case.
         learning_rate: float. The peak, after the warm-up.
         batch_size: int. Examples in a batch.
-        steps: int. Batches in all.
+        steps: int. Number of batches.
         warmup_steps: int. Batches until the peak.
         max_sequence_length: int. Tokens in a row.
         dropout: float. Rate in the backbone. Defaults to `0.0`.
         head_dropout: float. Rate before the last layer. Defaults to `0.1`.
-        starts_from: string or `None`. A task whose fine-tuned weights are the start.
-            Defaults to `None`, the pretrained weights.
+        starts_from: string or `None`. The task to start from with its fine-tuned
+            weights. Defaults to `None`, the pretrained weights.
 
     Example:
         >>> from keras_albert.tasks.recipes import recipe
@@ -49,13 +49,10 @@ class Recipe:
     starts_from: str | None = None
 
     def epochs(self, num_examples: int) -> int:
-        """Count the epochs that make about as many steps.
+        """Return the number of epochs with about as many steps, at least 1.
 
         Args:
             num_examples: int. Examples to train on.
-
-        Returns:
-            The number, at least 1.
         """
         return max(1, round(self.steps * self.batch_size / num_examples))
 
@@ -65,10 +62,10 @@ class Recipe:
         Args:
             cls: The class of the task, for instance `AlbertClassifier`.
             preset: See `from_preset` of the task.
-            **head: What else its constructor takes, for instance `labels`.
+            **head: Other arguments of its constructor, for instance `labels`.
 
         Returns:
-            The task, under a new head.
+            The task, with a new head.
         """
         backbone = AlbertBackbone.from_preset(
             preset, dropout=self.dropout, attention_dropout=self.dropout
@@ -80,14 +77,11 @@ class Recipe:
         return cls(backbone, preprocessor=preprocessor, **head)
 
     def optimizer(self, total_steps: int | None = None) -> keras.optimizers.Optimizer:
-        """Make the AdamW of the recipe: linear warm-up, then linear decay to zero.
+        """Return the AdamW of the recipe: linear warm-up, then linear decay to zero.
 
         Args:
-            total_steps: int or `None`. Batches in all, where there are not as many
-                as in the recipe; the warm-up keeps its share. Defaults to `None`.
-
-        Returns:
-            The optimizer.
+            total_steps: int or `None`. Number of batches if it differs from the
+                recipe's; the share of the warm-up stays. Defaults to `None`.
         """
         total = total_steps or self.steps
         warmup = max(1, round(total * self.warmup_steps / self.steps))
@@ -110,23 +104,19 @@ _TABLE = (
 )
 _BY_NAME = {row.name: row for row in _TABLE}
 
-# What the README of the reference changed for the second release.
+# Changes for the second release, in the README of the reference.
 _V2_OVERRIDES = {"race": {"learning_rate": 1e-5, "dropout": 0.0}}
 
 RECIPE_NAMES = tuple(_BY_NAME)
 
 
 def recipe(name: str, version: Literal["v1", "v2"] = "v2") -> Recipe:
-    """Look up how a task was fine-tuned.
+    """Return the recipe of a task.
 
     Args:
-        name: string. One of `RECIPE_NAMES`; capitals do not matter.
-        version: string. Which release of the weights is fine-tuned, `"v1"` or `"v2"`.
-            With the first one's settings, RACE diverges on the second. Defaults to
-            `"v2"`.
-
-    Returns:
-        The recipe.
+        name: string. One of `RECIPE_NAMES`, in any case.
+        version: string. The release of the weights, `"v1"` or `"v2"`. With the settings
+            of v1, RACE diverges on v2. Defaults to `"v2"`.
 
     Raises:
         ValueError: If there is none.

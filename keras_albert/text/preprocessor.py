@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
@@ -10,27 +11,34 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.inputs.read_text_columns import (
     MAX_COLUMNS,
+    TextColumns,
     holds_text,
     is_graph_text,
     text_columns,
 )
 from keras_albert.text.packing.examples import Examples, pack_all
 from keras_albert.text.packing.length_buckets import (
+    all_buckets,
     bucket_length,
-    default_length_buckets,
 )
 from keras_albert.text.packing.pack import SpecialIds
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths, Purpose
 from keras_albert.utils.arguments import refuse_unknown
 
+# Preprocessors of KerasHub whose constructors take the tokenizer.
+_TAKE_TOKENIZER = (
+    keras_hub.models.MaskedLMPreprocessor,
+    keras_hub.models.TextClassifierPreprocessor,
+    keras_hub.models.TextEmbedderPreprocessor,
+)
+
 
 class AlbertPreprocessor(PresetMixin):
     """The part of a preprocessor that does not depend on the task.
 
     In the list of bases it precedes one of KerasHub's preprocessor classes. A
-    subclass defines how raw input is read (`columns`) and tokenized (`encode`), and
-    calls `_set_lengths` in its constructor.
+    subclass defines how raw input is read (`read_input`) and tokenized (`encode`).
     """
 
     backbone_cls = AlbertBackbone
@@ -41,22 +49,24 @@ class AlbertPreprocessor(PresetMixin):
     max_sequence_length: int
     length_buckets: Lengths | None
 
+    # The reader of raw input, which returns its columns and whether it was a batch.
+    read_input: Any = staticmethod(text_columns)
+
     # Whether it runs inside a TensorFlow graph, as in `tf.data.Dataset.map`.
     runs_in_graph = False
 
     # Smallest valid length: all special tokens, plus one token of each text.
     shortest_length = 2 * MAX_COLUMNS + 1
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        refuse_unknown(type(self), kwargs)
-        super().__init__(*args, **kwargs)
-
-    def _set_lengths(
+    def __init__(
         self,
-        sequence_length: int | None,
-        max_sequence_length: int,
-        length_buckets: Lengths | None,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        **kwargs: Any,
     ) -> None:
+        refuse_unknown(type(self), kwargs)
         for name, length in (
             ("sequence_length", sequence_length),
             ("max_sequence_length", max_sequence_length),
@@ -67,6 +77,10 @@ class AlbertPreprocessor(PresetMixin):
                     f"text keeps a token. Received: {name}={length}"
                 )
                 raise ValueError(msg)
+        if isinstance(self, _TAKE_TOKENIZER):
+            kwargs["tokenizer"] = tokenizer
+        super().__init__(**kwargs)
+        self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.max_sequence_length = max_sequence_length
         self.length_buckets = length_buckets and _read_buckets(length_buckets)
@@ -84,23 +98,13 @@ class AlbertPreprocessor(PresetMixin):
         return int(self.sequence_length or self.max_sequence_length)
 
     def padded_length(self, longest: int) -> int:
-        """Return the length that a batch is padded to.
-
-        Args:
-            longest: int. The length of the batch's longest row, at most `max_length`.
-
-        Returns:
-            `sequence_length`, or the smallest bucket that fits `longest`.
-        """
+        """Return the length of a batch, given that of its longest row."""
         if self.sequence_length is not None:
             return int(self.sequence_length)
         return bucket_length(longest, self._buckets())
 
     def _buckets(self) -> Lengths:
-        if self.length_buckets is None:
-            return default_length_buckets(self.max_sequence_length)
-        buckets = (n for n in self.length_buckets if n < self.max_sequence_length)
-        return (*buckets, self.max_sequence_length)
+        return all_buckets(self.max_sequence_length, self.length_buckets)
 
     @property
     def special_ids(self) -> SpecialIds:
@@ -112,16 +116,16 @@ class AlbertPreprocessor(PresetMixin):
             pad=tokenizer.pad_token_id,
         )
 
-    def columns(self, x: Any) -> tuple[tuple[Any, ...], bool]:
+    def columns(self, x: Any) -> TextColumns:
         """Read raw input into columns with one entry per example.
 
         Args:
-            x: Raw input, as passed to `fit`.
+            x: Raw input, as passed to `fit`, or the result of this method.
 
         Returns:
-            Lists of equal length, and whether `x` was a batch.
+            `TextColumns`.
         """
-        return text_columns(x)
+        return x if isinstance(x, TextColumns) else TextColumns(*self.read_input(x))
 
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
@@ -136,17 +140,21 @@ class AlbertPreprocessor(PresetMixin):
 
         Returns:
             The examples, and whether `x` was a batch.
+
+        Raises:
+            TypeError: If `x` has an unknown type.
+            ValueError: If a row is invalid; the message names it.
         """
         raise NotImplementedError
 
     def encode_for(
         self, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize raw input for training, evaluation or prediction.
+        """Tokenize raw input for training, evaluation or prediction; see `encode`.
 
         Args:
-            purpose: `"training"`; `"evaluation"`, with the same random draws each
-                time; or `"prediction"`, without randomness.
+            purpose: `"training"`; `"evaluation"`, with the same random draws each time;
+                or `"prediction"`, without randomness.
             x: See `encode`.
             y: See `encode`. Defaults to `None`.
             sample_weight: See `encode`. Defaults to `None`.

@@ -59,7 +59,8 @@ def train_task(
     """
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
-    data = read_model_input(
+    batches: Any
+    _, batches = read_model_input(
         task,
         train.x,
         train.y,
@@ -67,8 +68,7 @@ def train_task(
         shuffle=True,
         purpose="training",
     )
-    batches: Any = data.batches
-    held_out = read_model_input(task, dev.x, dev.y, batch_size=batch_size)
+    held_out, _ = read_model_input(task, dev.x, dev.y, batch_size=batch_size)
     epochs = arguments.epochs
     if epochs is None:
         epochs = how.epochs(len(batches.examples)) if how else _EPOCHS
@@ -110,8 +110,7 @@ def train_task(
             task,
             recorder,
             read,
-            validation_data=held_out.validation_data(),
-            validation_batch_size=held_out.batch_size,
+            validation_data=held_out,
         )
     return recorder
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from keras_albert.text.masked_lm.pretrainer_examples import draw_pairs
+from keras_albert.text.masked_lm.examples import draw_pairs
 from keras_albert.text.masked_lm.whole_word_masking import WholeWordMasking
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
 from keras_albert.text.tokenizer.token_rows import TokenRows

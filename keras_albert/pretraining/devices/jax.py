@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
 

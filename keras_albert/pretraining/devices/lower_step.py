@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.distribution.model_state import build_metrics
 
 
 def lower_training_step(

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.training.one_device import OneDevice
 from keras_albert.types import Batch
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_albert.serving.onnx.builder import OnnxBuilder
-from keras_albert.text.tokenizer.graph_vocabulary import graph_vocabulary
+from keras_albert.text.tokenizer.vocabulary_file import graph_vocabulary
 
 
 @dataclass(frozen=True)

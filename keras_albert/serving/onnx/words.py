@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_albert.serving.onnx.text import OnnxText, Pieces
 from keras_albert.text.token_classification.words import JOINER, character_kinds
-from keras_albert.text.tokenizer.character_offsets import BLANKS
+from keras_albert.text.tokenizer.characters import BLANKS
 
 _SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 

@@ -1,4 +1,4 @@
-"""A `compile` that needs no arguments, and an optimizer that `fit` completes."""
+"""A `compile` without required arguments, with an optimizer that `fit` completes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from keras_albert.tasks.optimizers.default_optimizer import (
     default_optimizer,
 )
 
-# They set the rate themselves, which no schedule allows.
+# They set the rate, which is not possible with a schedule.
 _RATE_CALLBACKS = (
     keras.callbacks.LearningRateScheduler,
     keras.callbacks.ReduceLROnPlateau,
@@ -21,36 +21,66 @@ _RATE_CALLBACKS = (
 
 @dataclass(frozen=True)
 class _Automatic:
-    """What `fit` completes. No dict: Keras would take its metrics for the model's."""
+    """What `fit` completes. Not a dict, whose metrics Keras would track."""
 
     learning_rate: float | None
     arguments: dict[str, Any]
 
 
 class AutomaticCompile(ReplicaTask):
-    """How tasks are compiled, as a mixin that stands before `keras.Model`.
+    """Compiling of tasks, as a mixin before `keras.Model` in the list of bases.
 
-    A subclass has a `backbone`, and says what its default loss and metrics are.
+    A subclass has a `backbone`, and defines its default loss and metrics.
     """
 
     backbone: Any
     compiled: bool
-    trainable_variables: Any
-    # Until `compile` sets them; `compile=False` in the constructor leaves it out.
+    trainable: bool
+    variables: list[Any]
+    weights: list[Any]
+    uses_pooler: bool
+    # Until `compile` sets them; the constructor may not call it (`compile=False`).
     optimizer: Any = None
     _automatic: _Automatic | None = None
 
     def default_loss(self) -> Any:
-        """Give the loss that `compile` uses if none is named."""
+        """Return the loss of `compile` if none is given."""
         raise NotImplementedError
 
     def default_metrics(self) -> Any:
-        """Give the metrics that `compile` uses if none are named."""
+        """Return the metrics of `compile` if none are given."""
         raise NotImplementedError
 
     def default_weighted_metrics(self) -> Any:
-        """Give the metrics that heed sample weights, if `compile` names none."""
+        """Return the weighted metrics of `compile` if none are given."""
         return None
+
+    def _split(self, variables: list[Any], trained: bool) -> list[Any]:
+        # An unused pooler has no gradient, and weight decay would change it. The
+        # backbone stays trainable: another task on it may train the pooler.
+        unused = () if self.uses_pooler else self.backbone.pooler.variables
+        ids = {id(variable) for variable in unused}
+        return [v for v in variables if (v.trainable and id(v) not in ids) == trained]
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """The variables that training changes, without those of an unused pooler."""
+        return self._split(self.variables, True) if self.trainable else []
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """The variables that training leaves unchanged, or that are no weights."""
+        return self._split(self.variables, False) if self.trainable else self.variables
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """The weights that training changes, without those of an unused pooler."""
+        return self._split(self.weights, True) if self.trainable else []
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """The weights that training leaves unchanged."""
+        return self._split(self.weights, False) if self.trainable else self.weights
 
     def compile(
         self,
@@ -66,20 +96,21 @@ class AutomaticCompile(ReplicaTask):
 
         Args:
             optimizer: string or `keras.optimizers.Optimizer`. Defaults to `"auto"`:
-                AdamW whose rate warms up over the first tenth of the steps of each
-                call of `fit`, and decays to zero over the others. It is constant
-                where nobody knows the steps, or a callback sets it.
-            loss: string or `keras.losses.Loss`. Defaults to `"auto"`, the task's own.
-            metrics: A list. Defaults to `"auto"`, the task's own.
-            weighted_metrics: A list. Defaults to `"auto"`, the task's own.
+                AdamW whose rate warms up over the first tenth of the steps of each call
+                of `fit`, and decays to zero over the others. If the number of steps is
+                unknown, or a callback sets the rate, it is constant.
+            loss: string or `keras.losses.Loss`. Defaults to `"auto"`, the default of
+                the task.
+            metrics: A list. Defaults to `"auto"`, the default of the task.
+            weighted_metrics: A list. Defaults to `"auto"`, the default of the task.
             learning_rate: float. The highest rate of the optimizer `"auto"`. Defaults
-                to `None`: chosen by the model's width, and by whether its weights
-                were loaded.
-            **kwargs: Whatever else `keras.Model.compile` takes.
+                to `None`: it depends on the width of the model, and on whether its
+                weights were loaded.
+            **kwargs: Other arguments of `keras.Model.compile`.
 
         Raises:
-            ValueError: If `learning_rate` is given along with an optimizer, or is
-                not above zero.
+            ValueError: If `learning_rate` is given with another optimizer, or is not
+                positive.
         """
         automatic = isinstance(optimizer, str) and optimizer == "auto"
         if learning_rate is not None and not automatic:
@@ -132,7 +163,7 @@ class AutomaticCompile(ReplicaTask):
         return default_optimizer(rate, total_steps)
 
     def _complete_optimizer(self, total_steps: int | None, callbacks: Any) -> None:
-        """Start the optimizer `"auto"` anew, for one call of `fit`."""
+        """Create the optimizer `"auto"` anew, for one call of `fit`."""
         if self._automatic is None:
             return
         callbacks = getattr(callbacks, "callbacks", callbacks) or ()
@@ -144,10 +175,10 @@ class AutomaticCompile(ReplicaTask):
             super().compile(optimizer, **arguments)  # type: ignore[misc]
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Make what runs a training step, and the optimizer's variables before it.
+        """Create the function of a training step, and first the optimizer's variables.
 
-        TensorFlow traces a step anew if tracing it made variables: half of the time to
-        a first step.
+        TensorFlow traces a step again if tracing it created variables, which takes half
+        of the time to the first step.
         """
         self.check_scope()
         if not self.optimizer.built:
@@ -156,7 +187,7 @@ class AutomaticCompile(ReplicaTask):
         return super().make_train_function(force)
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Say how the model is compiled, and whether by the optimizer `"auto"`."""
+        """Return the arguments of `compile`, and whether the optimizer is automatic."""
         config: dict[str, Any] = super().get_compile_config()  # type: ignore[misc]
         if not config:
             return config
@@ -166,19 +197,19 @@ class AutomaticCompile(ReplicaTask):
         return config
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments; it compiles what was compiled."""
+        """Return the constructor's arguments; it compiles if the model is compiled."""
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
         return config if self.compiled else config | {"compile": False}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compile as the saved model was, the optimizer's state to be filled in."""
+        """Compile as the saved model was, with variables for the optimizer's state."""
         arguments = dict(config)
         automatic = arguments.pop("automatic", None)
         has_state = arguments.pop("has_state", True)
         arguments = keras.saving.deserialize_keras_object(arguments)
         self.compile(**arguments)
         if automatic is not None:
-            # What was saved has a rate of zero; the next `fit` takes a new one.
+            # The saved rate is zero; the next `fit` creates a new optimizer.
             del arguments["optimizer"]
             self._automatic = _Automatic(automatic["learning_rate"], arguments)
         if has_state:

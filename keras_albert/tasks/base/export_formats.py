@@ -1,7 +1,7 @@
-"""The list of formats that `export` can write.
+"""The formats of `export`.
 
-This module knows no format; `keras_albert.serving` registers its own here when the
-package is imported, so that tasks need not know who serves them.
+`keras_albert.serving` registers them when the package is imported, since tasks do not
+import it.
 """
 
 from collections.abc import Callable
@@ -13,27 +13,17 @@ _WRITERS: dict[str, Writer] = {}
 
 
 def register_export(name: str, writer: Writer) -> None:
-    """Teach `export` a format.
+    """Register a format of `export`.
 
     Args:
-        name: string. What `format` is called with.
+        name: string. The argument `format` of `export`.
         writer: Callable of the task, the path and further arguments.
     """
     _WRITERS[name] = writer
 
 
 def export_writer(name: str) -> Writer:
-    """Find the writer of a format.
-
-    Args:
-        name: string. The format.
-
-    Returns:
-        The writer.
-
-    Raises:
-        ValueError: If there is no such format.
-    """
+    """Return the writer of a format, or raise `ValueError` if there is none."""
     if name not in _WRITERS:
         msg = (
             f"There is no export format {name!r}. Choose one of: "

@@ -1,4 +1,4 @@
-"""What tasks share whose last layer has one output for each of some named classes."""
+"""Tasks whose last layer has one output for each of several named classes."""
 
 import os
 from collections.abc import Sequence
@@ -6,19 +6,19 @@ from typing import Any, Self
 
 
 class NamedClasses:
-    """The names of a head's outputs, as a mixin that stands before `AlbertTask`."""
+    """The names of a head's outputs, as a mixin before `AlbertTask`."""
 
     num_classes: int
     labels: tuple[str, ...] | None
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
-        """Load the task, or a backbone under a new head.
+        """Load the task, or a backbone with a new head.
 
         Args:
             preset: See `PresetMixin.from_preset`.
-            **kwargs: As there. With `num_classes` or `labels` the head is a new one,
-                of random weights, even if the preset has one.
+            **kwargs: See `PresetMixin.from_preset`. With `num_classes` or `labels` the
+                head is new, with random weights, even if the preset has one.
 
         Returns:
             The task.
@@ -26,7 +26,7 @@ class NamedClasses:
         if kwargs.get("labels") is not None:
             kwargs.setdefault("num_classes", len(kwargs["labels"]))
         elif "num_classes" in kwargs:
-            # Not the names of the classes that the preset's own head had.
+            # Not the names of the classes of the preset's head.
             kwargs["labels"] = None
         return super().from_preset(preset, **kwargs)  # type: ignore[misc, no-any-return]
 
@@ -38,18 +38,19 @@ class NamedClasses:
         return tuple(self.labels)
 
     def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Take the names that targets have, unless the classes have names.
+        """Return the names of the classes, taken from targets if there are none yet.
+
+        The caller stores them after the targets have been checked.
 
         Args:
-            names: Distinct names, in the order of the classes; none if targets are
+            names: Distinct names, in the order of the classes; empty if targets are
                 numbers.
 
         Returns:
-            The names of the classes, if there are any. It is for the caller to keep
-            them, once the targets have proved right.
+            The names, or `None`.
 
         Raises:
-            ValueError: If there are more or fewer names than classes.
+            ValueError: If the numbers of names and classes differ.
         """
         if self.labels is not None or not names:
             return self.labels
@@ -64,7 +65,7 @@ class NamedClasses:
 
 
 def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
-    """Tell the number of classes from what a constructor was given.
+    """Return the number of classes from the arguments of a constructor.
 
     Args:
         num_classes: int or `None`.
@@ -74,7 +75,7 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
         The number.
 
     Raises:
-        ValueError: If neither says it, they disagree, or two names are alike.
+        ValueError: If both are `None`, they disagree, or two names are equal.
     """
     if labels is not None and len(set(labels)) != len(labels):
         msg = f"Each class needs a name of its own. Received: labels={list(labels)}"

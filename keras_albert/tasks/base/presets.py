@@ -1,4 +1,4 @@
-"""How a task is loaded and saved: its backbone, its preprocessor and its head."""
+"""Loading and saving of a task: its backbone, its preprocessor and its head."""
 
 import inspect
 import os
@@ -13,10 +13,6 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_files import TASK_FILE, TASK_WEIGHTS_FILE
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_finite, check_stored_weights
-from keras_albert.tasks.base.preprocessor_check import (
-    check_preprocessor,
-    check_vocabulary_size,
-)
 from keras_albert.utils.keras_internals import all_layers
 from keras_albert.utils.reading import read_json
 
@@ -25,33 +21,36 @@ if TYPE_CHECKING:
 else:
     _Task = object
 
-# The arguments that say what the outputs of a head are.
+# The arguments for the outputs of a head.
 _CLASSES = {"num_classes", "labels"}
+
+# Embeddings may be padded to a multiple of up to this number.
+_PADDING = 128
 
 
 class TaskPresets(CheckpointExports, PresetMixin, _Task):
-    """What a task adds to `from_preset` and `save_to_preset`, as a mixin."""
+    """`from_preset` and `save_to_preset` of a task, as a mixin."""
 
     backbone_cls = AlbertBackbone
 
-    # Whether it reads `pooled_output`; a checkpoint without a pooler says so then.
+    # Whether it reads `pooled_output`; if so, a missing pooler is an error.
     uses_pooler = True
 
-    # Layers of its head that mean the same in any other task that has them.
+    # Layers of the head that have the same meaning in other tasks.
     shared_head_layers: tuple[str, ...] = ()
 
     def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Save the weights that are not the backbone's; see KerasHub's `Task`."""
+        """Save the weights of the head; see `keras_hub.models.Task`."""
         keras.saving.save_weights(self, filepath, objects_to_skip=self._not_head())
 
     def load_task_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the weights that are not the backbone's; see KerasHub's `Task`.
+        """Load the weights of the head; see `keras_hub.models.Task`.
 
         Args:
-            filepath: string or path. What `save_task_weights` wrote.
+            filepath: string or path. The file that `save_task_weights` wrote.
 
         Raises:
-            ValueError: If the file does not hold just the weights of this head, or
+            ValueError: If the file contains other weights than those of this head, or
                 one of them is NaN or infinite.
         """
         inside = {id(weight) for weight in self.backbone.weights}
@@ -60,12 +59,12 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         keras.saving.load_weights(self, filepath, objects_to_skip=self._not_head())
 
     def _not_head(self) -> list[Any]:
-        # KerasHub forgets the optimizer, whose state is twice the model's size.
+        # KerasHub does not skip the optimizer, whose state is twice the model's size.
         return [*all_layers(self.backbone), self.optimizer]
 
     @classmethod
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Take out what only the backbone knows, for instance `remat`."""
+        """Remove and return the arguments of the backbone alone, such as `remat`."""
         if kwargs.get("backbone") is not None:
             return {}
         of_backbone, of_task = (
@@ -84,7 +83,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         **kwargs: Any,
     ) -> Self:
         of_backbone = cls._take_backbone_arguments(kwargs)
-        # Other classes than the checkpoint's need a new head.
+        # Classes that differ from the checkpoint's need a new head.
         keep_head = not _CLASSES.isdisjoint(kwargs)
         known = checkpoint_format.task_arguments(directory, cls)
         for name in set(known) - (_CLASSES if keep_head else set()):
@@ -98,7 +97,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
                 dtype=dtype,
                 **of_backbone,
             )
-            # Known to `compile`, which the constructor calls.
+            # Read by `compile`, which the constructor calls.
             kwargs["backbone"].pretrained = load_weights
         if "preprocessor" not in kwargs:
             kwargs["preprocessor"] = cls.preprocessor_cls.from_preset(directory)
@@ -114,27 +113,27 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     def _from_own_preset(
         cls, directory: Path, load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        # Whatever the saved one was.
+        # Even if the saved one was not compiled.
         kwargs.setdefault("compile", True)
         saved = _saved_class(directory)
         is_other = not issubclass(saved, cls)
         if of_backbone := cls._take_backbone_arguments(kwargs):
             if "dtype" in kwargs:
                 of_backbone["dtype"] = kwargs.pop("dtype")
-            # KerasHub loads those of a backbone under the head that was saved.
+            # KerasHub loads the weights of the backbone of a saved task.
             kwargs["backbone"] = AlbertBackbone.from_preset(
                 directory, load_weights=load_weights and is_other, **of_backbone
             )
         path = directory / TASK_WEIGHTS_FILE
-        # KerasHub loads the preset's vocabulary into a preprocessor that is given.
+        # KerasHub would load the preset's vocabulary into the given preprocessor.
         if (given := kwargs.get("preprocessor")) is not None:
             kwargs["preprocessor"] = None
         task = super()._from_own_preset(directory, load_weights=load_weights, **kwargs)
         if given is not None:
             check_preprocessor(task.backbone, given)
             task.preprocessor = given
-        # KerasHub leaves a head random whose file is missing. With `num_classes` it is
-        # to be a new one.
+        # Without the file of the head KerasHub leaves it random. With `num_classes` the
+        # head is new.
         keeps_head = load_weights and not is_other and "num_classes" not in kwargs
         if keeps_head and task.has_task_weights() and not path.exists():
             msg = (
@@ -144,7 +143,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
             )
             raise ValueError(msg)
         if load_weights and is_other:
-            # KerasHub takes the backbone alone from the preset of another task.
+            # KerasHub loads only the backbone from the preset of another task.
             names = set(cls.shared_head_layers)
             names &= set(getattr(saved, "shared_head_layers", ()))
             if names:
@@ -159,12 +158,12 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
 
 
 def load_saved_task(preset: str) -> Any:
-    """Load a preset as the task that it was saved from.
+    """Load a preset as the task that was saved.
 
-    `AlbertTask.from_preset` would not do: one backbone has many tasks.
+    `AlbertTask.from_preset` cannot: a backbone has several tasks.
 
     Args:
-        preset: string. A directory that a task's `save_to_preset` wrote.
+        preset: string. A directory that `save_to_preset` of a task wrote.
 
     Returns:
         The task.
@@ -174,7 +173,7 @@ def load_saved_task(preset: str) -> Any:
 
 
 def _saved_class(directory: Path) -> type:
-    """Give the class of the task that a preset was saved from; `object` if of none."""
+    """Return the class of the saved task of a preset; `object` without a task."""
     path = directory / TASK_FILE
     if not path.is_file():
         return object
@@ -187,3 +186,58 @@ def _saved_class(directory: Path) -> type:
         )
         raise ValueError(msg)
     return saved
+
+
+def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
+    """Check that the backbone can read the output of a preprocessor.
+
+    Args:
+        backbone: An `AlbertBackbone`.
+        preprocessor: A preprocessor, or `None`.
+
+    Raises:
+        ValueError: If its rows are too long, or its vocabulary too large.
+    """
+    if preprocessor is None:
+        return
+    if preprocessor.max_length > backbone.max_sequence_length:
+        msg = (
+            f"The preprocessor makes rows of up to {preprocessor.max_length} tokens, "
+            f"and the backbone reads {backbone.max_sequence_length}. Build the "
+            f"preprocessor with max_sequence_length={backbone.max_sequence_length}."
+        )
+        raise ValueError(msg)
+    if preprocessor.tokenizer.proto is None:
+        return
+    size = preprocessor.tokenizer.vocabulary_size()
+    if size > backbone.vocabulary_size:
+        msg = (
+            f"The vocabulary has {size} tokens, and the backbone embeds "
+            f"{backbone.vocabulary_size}. Use the vocabulary that the backbone was "
+            "made with."
+        )
+        raise ValueError(msg)
+
+
+def check_vocabulary_size(
+    backbone: AlbertBackbone, tokenizer: Any, source: str
+) -> None:
+    """Check that a vocabulary belongs to the embeddings of a checkpoint.
+
+    Args:
+        backbone: An `AlbertBackbone`.
+        tokenizer: An `AlbertTokenizer` with a vocabulary.
+        source: string. The checkpoint of both.
+
+    Raises:
+        ValueError: If it has more tokens than there are embeddings, or fewer by more
+            than padding explains.
+    """
+    size, embedded = tokenizer.vocabulary_size(), backbone.vocabulary_size
+    if not embedded - _PADDING < size <= embedded:
+        msg = (
+            f"The vocabulary in {source} has {size:,} tokens, and its weights embed "
+            f"{embedded:,}: they are not of the same checkpoint. Copy the vocabulary "
+            "there that belongs to the weights, or pass a `preprocessor` with it."
+        )
+        raise ValueError(msg)

@@ -10,62 +10,69 @@ import numpy.typing as npt
 
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import export_writer
-from keras_albert.tasks.base.presets import TaskPresets
-from keras_albert.tasks.base.restore_weights import kept_weights
-from keras_albert.tasks.distribution.metric_state import build_metrics_before_xla
-from keras_albert.tasks.inputs.dataset_sizes import run_on
+from keras_albert.tasks.base.outputs import (
+    blank_outputs,
+    has_ragged_outputs,
+    predict_ragged,
+)
+from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
+from keras_albert.tasks.distribution.model_state import (
+    build_metrics_before_xla,
+    kept_weights,
+)
+from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.datasets import after
-from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
+from keras_albert.tasks.inputs.even_rows import (
+    IdRows,
+    build_before,
+    even_batch,
+    real_rows,
+)
 from keras_albert.tasks.inputs.model_input import (
     holds_ids,
     preprocess_batch,
     read_model_input,
     unpack_validation,
 )
-from keras_albert.tasks.inputs.predict_ragged import (
-    blank_outputs,
-    has_ragged_outputs,
-    predict_ragged,
-)
 from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
 from keras_albert.tasks.inputs.validation_split import split_validation
 from keras_albert.text.inputs.read_text_columns import text_columns
-from keras_albert.text.packing.examples import Examples
+from keras_albert.types import Purpose
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import is_evaluation_of_fit
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
 else:
-    # KerasHub's class joins in the subclass: Keras rewrites the bases of functional
-    # models, and finds a cycle where one base is reached on two ways.
+    # Subclasses add KerasHub's class: Keras rewrites the bases of functional models,
+    # and a base that is reached in two ways would be a cycle.
     _Task = object
 
 
-# What a subclass hands on to Keras and KerasHub.
+# Arguments that a subclass passes on to Keras and KerasHub.
 _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
 
 
 class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     """The part of a task that does not depend on what it predicts.
 
-    Stands before one of KerasHub's task classes in the list of bases. A subclass
-    says how targets become arrays (`encode_targets`), and what its default loss and
-    metrics are (`default_loss`, `default_metrics`).
+    In the list of bases it precedes one of KerasHub's task classes. A subclass encodes
+    targets (`encode_targets`) and defines its default loss and metrics (`default_loss`,
+    `default_metrics`).
     """
 
     # Whether targets come from the texts themselves, and whether those of ids do.
     is_self_supervised = False
     ids_have_targets = True
 
-    # What `predict` fills up outputs with whose shape differs from batch to batch.
+    # The padding of outputs whose shape differs between batches.
     output_padding: float = 0.0
 
-    # The input that is 0 where outputs of unlike lengths have nothing to say, if any.
+    # The input that is 0 where such outputs have no meaning, if any.
     output_places: str | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Keras ignores what it does not know.
+        # Keras ignores unknown arguments.
         refuse_unknown(
             type(self),
             kwargs,
@@ -73,36 +80,37 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             hint="Pass arguments of the backbone to `AlbertBackbone`, or to "
             "`from_preset` of the task.",
         )
+        check_preprocessor(self.backbone, self.preprocessor)
         super().__init__(*args, **kwargs)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
-        """Turn targets into an array, and check them."""
+        """Encode and check targets; return an array."""
         raise NotImplementedError
 
     @property
     def target_dtype(self) -> str:
-        """The dtype that `encode_targets` gives: "int32" or "float32"."""
+        """The dtype of encoded targets, "int32" or "float32"."""
         raise NotImplementedError
 
     @property
     def target_shape(self) -> tuple[int, ...]:
-        """The shape of one example's target, where a graph of `tf.data` makes it."""
+        """The shape of the target of one example in a graph of `tf.data`."""
         return (1,) if self.target_dtype == "float32" else ()
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
-        """Read input that is preprocessed already, and check it."""
+        """Read and check input that is preprocessed already."""
         return read_ids(self.backbone, inputs)
 
     def encode_id_targets(self, y: Any) -> Any:
-        """Turn the targets of input that is preprocessed already into arrays."""
+        """Encode and check the targets of input that is preprocessed already."""
         return self.encode_targets(y)
 
     def encode_class_weight(self, class_weight: Any, y: Any) -> dict[int, float]:
-        """Turn `class_weight` into a weight for each class number, and check it.
+        """Return a weight for each class number, after a check of `class_weight`.
 
         Args:
-            class_weight: What `fit` was given.
-            y: The targets, or `None` where a data set has them.
+            class_weight: The argument of `fit`.
+            y: The targets, or `None` if they are in a data set.
 
         Returns:
             A dict of all class numbers.
@@ -116,12 +124,37 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         )
         raise ValueError(msg)
 
-    def adapt_examples(self, examples: Examples) -> Examples:
-        """Fit what the preprocessor made to this model's inputs and outputs."""
-        return examples
+    def encode(
+        self, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Any, bool]:
+        """Read, check and tokenize raw input, to be packed batch by batch.
+
+        Args:
+            purpose: `"training"`, `"evaluation"` or `"prediction"`.
+            x: Raw input, or `TextColumns`.
+            y: Encoded targets. Defaults to `None`.
+            sample_weight: float32 array. Defaults to `None`.
+
+        Returns:
+            `Examples`, and whether `x` was a batch.
+        """
+        encoded: tuple[Any, bool] = self.preprocessor.encode_for(
+            purpose, x, y, sample_weight
+        )
+        return encoded
+
+    def require_preprocessor(self, method: str) -> Any:
+        """Return the preprocessor, which `method` needs, or raise if there is none."""
+        if self.preprocessor is None:
+            msg = (
+                f"`{method}` reads texts, and this model has no preprocessor. Build it "
+                "with one, or call `predict` on ids."
+            )
+            raise ValueError(msg)
+        return self.preprocessor
 
     def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
-        """Find a target that does not fit its ids; `y` may be `None`."""
+        """Check that targets, unless `None`, fit the ids."""
 
     def fit(
         self,
@@ -138,41 +171,42 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         shuffle: bool = True,
         **kwargs: Any,
     ) -> keras.callbacks.History:
-        """Train on raw texts, or on what the preprocessor made of them.
+        """Train on raw texts, or on preprocessed input.
 
-        Texts are tokenized at once; batches hold texts of like length and are padded
-        no further than they need (`preprocessor.sequence_length` fixes one length
-        instead). A `tf.data.Dataset`, a `keras.utils.PyDataset` or an iterator keeps
-        its own batches. The first is not tuned while it runs, which epochs waited
-        for, unless its `options().autotune` say so.
+        All texts are tokenized first. A batch contains texts of similar length and is
+        padded no further than necessary, unless `preprocessor.sequence_length` fixes
+        the length. A `tf.data.Dataset`, a `keras.utils.PyDataset` or an iterator keeps
+        its batches. For a `tf.data.Dataset` autotuning is disabled, because it delays
+        the end of each epoch; set `options().autotune` to enable it.
 
         Args:
-            x: Texts or pairs (see `keras_albert.text.inputs.read_text_columns`); a
-                dict of `token_ids`, `segment_ids` and `padding_mask`; or a data set of
+            x: Texts or pairs (see `keras_albert.text.inputs.read_text_columns`); a dict
+                of `token_ids`, `segment_ids` and `padding_mask`; or a data set of
                 batches `(x, y)` or `(x, y, sample_weight)`.
             y: Targets, unless `x` is a data set.
             batch_size: int. Defaults to `None`, 32.
             epochs: int. Defaults to `1`.
-            validation_split: float. Part of the data, from its end, that is held out.
-                Defaults to `0.0`.
+            validation_split: float. The share of the data, from its end, to validate
+                on. Defaults to `0.0`.
             validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set.
             validation_batch_size: int. Defaults to `None`, `batch_size`.
-            class_weight: A dict of class names or numbers and their weights; a class
-                that it leaves out has the weight 1. Defaults to `None`.
-            sample_weight: One weight for each example. Defaults to `None`.
-            shuffle: bool. Whether each epoch has another order. Defaults to `True`.
-            **kwargs: Whatever else `keras.Model.fit` takes: `verbose`, `callbacks`,
+            class_weight: A dict of class names or numbers and their weights; the weight
+                of a missing class is 1. Defaults to `None`.
+            sample_weight: One weight per example. Defaults to `None`.
+            shuffle: bool. Whether to change the order in each epoch. Defaults to
+                `True`.
+            **kwargs: Other arguments of `keras.Model.fit`: `verbose`, `callbacks`,
                 `initial_epoch`, `steps_per_epoch`, ...
 
         Returns:
-            Keras' history of losses and metrics.
+            The `keras.callbacks.History`.
 
         Raises:
-            TypeError: If `x` is nothing that can be trained on.
-            ValueError: If a text or a target is wrong, with its row; if there are
-                none, or not as many of one as of the other; if a data set is empty,
-                or infinite and `steps_per_epoch` is `None`; if a class weight is
-                wrong; if the task is not compiled.
+            TypeError: If `x` has an unknown type.
+            ValueError: If a text or a target is invalid, with its row; if there are no
+                examples, or the numbers of examples and targets differ; if a data set
+                is empty, or infinite and `steps_per_epoch` is `None`; if a class weight
+                is invalid; if the task is not compiled.
         """
         # Before any text is read.
         self.check_compiled("fit")
@@ -181,7 +215,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 class_weight, y, sample_weight
             )
         if validation_split and validation_data is None:
-            # All of them at once: names are learned from all, and rows keep numbers.
+            # Before the split, so that names come from all of them, and errors name
+            # the row in `y`.
             if y is not None and not holds_ids(self, x):
                 y = self.encode_targets(y)
             columns_of = getattr(self.preprocessor, "columns", text_columns)
@@ -189,30 +224,27 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 x, y, sample_weight, validation_split, columns_of
             )
             x, y, sample_weight = train
-        data = read_model_input(
+        data, _ = read_model_input(
             *(self, x, y, sample_weight, batch_size, shuffle, "training"),
             steps=kwargs.get("steps_per_epoch"),
         )
-        datasets = {"x": data.given}
+        datasets = {"x": x}
         if validation_data is not None:
-            held_x, held_y, weight = unpack_validation(self, validation_data)
-            held_out = read_model_input(
-                *(self, held_x, held_y, weight, validation_batch_size or batch_size),
+            held_out = unpack_validation(self, validation_data)
+            kwargs["validation_data"], _ = read_model_input(
+                *(self, *held_out, validation_batch_size or batch_size),
                 argument="validation_data",
                 steps=kwargs.get("validation_steps"),
             )
-            datasets["validation_data"] = held_out.given
-            kwargs["validation_data"] = held_out.validation_data()
-            kwargs["validation_batch_size"] = held_out.batch_size
+            datasets["validation_data"] = held_out[0]
         if not kwargs.get("initial_epoch"):
-            steps = kwargs.get("steps_per_epoch") or data.num_steps()
+            steps = kwargs.get("steps_per_epoch") or num_steps(data)
             self._complete_optimizer(steps and steps * epochs, kwargs.get("callbacks"))
         # Data sets are in their order already.
-        kwargs["shuffle"] = shuffle and data.batch_size is not None
-        arguments = data.arguments() | kwargs | {"epochs": epochs}
+        kwargs |= {"epochs": epochs, "shuffle": False}
         with kept_weights(self):
-            arguments["x"] = build_before(self, data.x)
-            return run_on(lambda: keras.Model.fit(self, **arguments), datasets)
+            data = build_before(self, data)
+            return run_on(lambda: keras.Model.fit(self, x=data, **kwargs), datasets)
 
     def evaluate(
         self,
@@ -226,77 +258,81 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Compute the loss and the metrics.
 
         Args:
-            x: As in `fit`.
-            y: As in `fit`.
+            x: See `fit`.
+            y: See `fit`.
             batch_size: int. Defaults to `None`, 32.
-            sample_weight: One weight for each example. Defaults to `None`.
-            **kwargs: Whatever else `keras.Model.evaluate` takes, for instance
+            sample_weight: One weight per example. Defaults to `None`.
+            **kwargs: Other arguments of `keras.Model.evaluate`, such as
                 `return_dict=True`.
 
         Returns:
-            The loss and the metrics, as Keras gives them.
+            The loss and the metrics, as in Keras.
 
         Raises:
-            TypeError: As `fit`.
-            ValueError: As `fit`, with `steps` for `steps_per_epoch`.
+            TypeError: See `fit`.
+            ValueError: See `fit`, with `steps` for `steps_per_epoch`.
         """
         if is_evaluation_of_fit(kwargs):
-            # Within `fit`, which has read the validation data already.
+            # Called by `fit`, which has read the validation data.
             return keras.Model.evaluate(
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
-        # Keras' own does not ask on PyTorch.
+        # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
-        data = read_model_input(
+        data, _ = read_model_input(
             self, x, y, sample_weight, batch_size, steps=kwargs.get("steps")
         )
-        arguments = data.arguments() | kwargs
         with kept_weights(self):
-            arguments["x"] = build_before(self, data.x)
+            data = build_before(self, data)
             return run_on(
-                lambda: keras.Model.evaluate(self, **arguments), {"x": data.given}
+                lambda: keras.Model.evaluate(self, x=data, **kwargs), {"x": x}
             )
 
     def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
         """Compute the model's outputs, in the order of the inputs.
 
         Args:
-            x: As in `fit`.
+            x: See `fit`.
             batch_size: int. Defaults to `None`, 32.
-            **kwargs: Whatever else `keras.Model.predict` takes.
+            **kwargs: Other arguments of `keras.Model.predict`.
 
         Returns:
-            An array `(examples, ...)`, or a dict of such. Where outputs are as long as
-            the longest row, shorter ones are filled up with `output_padding`. For an
-            empty list the shape is `(0, ...)`.
+            An array `(examples, ...)`, or a dict of arrays. Outputs that are as long as
+            the longest row are padded with `output_padding`. For an empty list the
+            shape is `(0, ...)`.
 
         Raises:
-            TypeError: As `fit`.
-            ValueError: As `fit`, with `steps` for `steps_per_epoch`.
+            TypeError: See `fit`.
+            ValueError: See `fit`, with `steps` for `steps_per_epoch`.
         """
-        data = read_model_input(
+        data, batches = read_model_input(
             *(self, x),
             batch_size=batch_size,
             purpose="prediction",
             steps=kwargs.get("steps"),
         )
-        if data.is_empty():
+        examples: Any = None if batches is None else batches.examples
+        # Rows of ids have one length, so that Keras can concatenate their outputs.
+        holds_rows = isinstance(examples, IdRows)
+        if examples is not None and not len(examples):
             return keras.tree.map_structure(
                 lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
                 self.output,
             )
 
         def compute() -> Any:
-            if data.batch_size is None and has_ragged_outputs(self):
-                batches, steps = data.batches or data.x, data.num_steps()
-                return predict_ragged(self, batches, steps, **kwargs)
-            arguments = {"x": data.x, "batch_size": data.batch_size}
-            outputs = keras.Model.predict(self, **arguments, **kwargs)
-            return blank_outputs(self, data.x, outputs)
+            if holds_rows:
+                outputs = keras.Model.predict(self, data, **kwargs)
+                return blank_outputs(self, examples.batch[0], outputs)
+            if has_ragged_outputs(self):
+                return predict_ragged(self, batches or data, num_steps(data), **kwargs)
+            return keras.Model.predict(self, data, **kwargs)
 
         with kept_weights(self):
-            outputs = run_on(compute, {"x": data.given})
-        return outputs if data.batches is None else data.batches.restore_order(outputs)
+            outputs = run_on(compute, {"x": x})
+        if batches is None or holds_rows:
+            return outputs
+        return batches.restore_order(outputs)
 
     def train_on_batch(
         self,
@@ -306,13 +342,13 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         class_weight: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Train on one batch, as `keras.Model.train_on_batch` does.
+        """Train on one batch; see `keras.Model.train_on_batch`.
 
         Args:
-            x: As in `fit`, one batch.
-            y: As in `fit`.
-            sample_weight: As in `fit`.
-            class_weight: As in `fit`.
+            x: See `fit`, one batch.
+            y: See `fit`.
+            sample_weight: See `fit`.
+            class_weight: See `fit`.
             **kwargs: `return_dict`.
 
         Returns:
@@ -381,14 +417,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         )
 
     def quantize(self, mode: Any = None, **kwargs: Any) -> None:
-        """Quantize the backbone; the head, few of the weights, stays float.
+        """Quantize the backbone; the head, which has few weights, remains float.
 
         Args:
-            mode: string. `"int8"`, or another mode that Keras knows.
-            **kwargs: Whatever else `keras.Model.quantize` takes.
+            mode: string. `"int8"`, or another mode of Keras.
+            **kwargs: Other arguments of `keras.Model.quantize`.
         """
         self.backbone.quantize(mode, **kwargs)
-        # What was compiled would run the old weights.
+        # The compiled functions use the old weights.
         self.train_function = self.test_function = self.predict_function = None
 
     def export(
@@ -397,10 +433,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         format: str = "tf_saved_model",  # noqa: A002  (Keras' own name)
         **kwargs: Any,
     ) -> Path:
-        """Write the model for a server: strings in, answers out.
+        """Write the model for a server, with strings as inputs.
 
         Args:
-            filepath: string or path. What to write.
+            filepath: string or path. Where to write it.
             format: string. `"tf_saved_model"`, `"onnx"` or `"litert"`. Defaults to
                 `"tf_saved_model"`.
             **kwargs: Options of the format.
@@ -409,7 +445,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             The path.
 
         Raises:
-            ValueError: If there is no such format, or the task has no preprocessor.
+            ValueError: If the format is unknown, or the task has no preprocessor.
         """
         path: Path = export_writer(format)(self, Path(filepath), **kwargs)
         return path

@@ -1,4 +1,4 @@
-"""How often the label has the highest score."""
+"""The accuracy of token predictions."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from keras_albert.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class TokenAccuracy(keras.metrics.Mean):
-    """The part of the labels that have the highest score, of all that have a weight.
+    """The share of labels that have the highest score, among those with a weight.
 
-    The same as `keras.metrics.SparseCategoricalAccuracy`, whose search for the highest
-    place, not only for the highest value, takes ten times as long on PyTorch's CPUs: a
-    tenth of a training step of a small model. Scores that are equal count as right.
+    Equal to `keras.metrics.SparseCategoricalAccuracy`, which searches for the position
+    of the highest score instead of its value. On PyTorch's CPUs that takes ten times as
+    long, a tenth of a training step of a small model. Equal scores count as correct.
 
     Args:
         name: string. Defaults to `"accuracy"`.
-        **kwargs: As of `keras.metrics.Metric`.
+        **kwargs: Arguments of `keras.metrics.Metric`.
 
     Example:
         >>> import numpy as np
@@ -35,7 +35,7 @@ class TokenAccuracy(keras.metrics.Mean):
     def update_state(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> Tensor:
-        """Count a batch.
+        """Add a batch.
 
         Args:
             y_true: Integers `(rows, ...)`.
@@ -48,12 +48,12 @@ class TokenAccuracy(keras.metrics.Mean):
             while len(weight.shape) < len(right.shape):
                 weight = ops.expand_dims(weight, -1)
             sample_weight = ops.reshape(weight * ops.ones_like(right), (-1,))
-        # Keras takes the mean of each row first, so that a token would count for more
-        # in a batch of fewer slots.
+        # Flat, since Keras computes the mean of each row first: a token would count
+        # more in a batch of fewer slots.
         return super().update_state(ops.reshape(right, (-1,)), sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         return {"name": self.name, "dtype": self.dtype}
 
 

@@ -5,24 +5,26 @@ from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
-from keras_albert.tasks.base.preprocessor_check import check_preprocessor
+from keras_albert.tasks.base.outputs import softmax
+from keras_albert.tasks.base.predict_documents import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification.classify import ClassAnswers
 from keras_albert.tasks.classification.multi_labels import encode_label_sets, set_names
 from keras_albert.tasks.inputs.class_weights import encode_class_weights
 from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode_scores
 from keras_albert.text.classification.preprocessor import AlbertClassifierPreprocessor
-from keras_albert.types import Activation
+from keras_albert.types import Activation, Texts
+from keras_albert.utils.arguments import check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertClassifier(
-    NamedClasses, ClassAnswers, AlbertTask, keras_hub.models.TextClassifier
+    NamedClasses, DocumentOutputs, AlbertTask, keras_hub.models.TextClassifier
 ):
     """Assign texts, or pairs of texts, to classes, or give them a score.
 
@@ -39,7 +41,7 @@ class AlbertClassifier(
             whose targets are names; "0", "1", ... until then.
         activation: string or callable. Applied to the outputs. `"sigmoid"` makes the
             classes labels of which a text has any number, each with a probability of
-            its own. Defaults to `None`, which gives logits.
+            its own. Defaults to `None`, which returns logits.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
         **kwargs: `name`, as on any Keras model.
 
@@ -87,15 +89,13 @@ class AlbertClassifier(
         **kwargs: Any,
     ) -> None:
         num_classes = count_classes(num_classes, labels)
-        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = keras.layers.Dropout(
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
-        # In float32 under any policy: softmax and loss lose little, and classes that
-        # are close stay apart.
+        # In float32 under any policy, for the precision of softmax and loss.
         self.output_dense = keras.layers.Dense(
             num_classes,
             activation=activation,
@@ -107,7 +107,7 @@ class AlbertClassifier(
         # === Functional model ===
         inputs = backbone.input
         x = self.output_dropout(backbone(inputs)["pooled_output"])
-        # Known to `compile`, which the constructor calls.
+        # Read by `compile`, which the constructor calls.
         self.num_classes = num_classes
         self.activation = keras.activations.get(activation)
         super().__init__(inputs=inputs, outputs=self.output_dense(x), **kwargs)
@@ -118,7 +118,7 @@ class AlbertClassifier(
 
     @property
     def is_regression(self) -> bool:
-        """Whether the model gives scores instead of classes."""
+        """Whether the model returns scores instead of classes."""
         return bool(self.num_classes == 1)
 
     @property
@@ -129,12 +129,12 @@ class AlbertClassifier(
 
     @property
     def gives_logits(self) -> bool:
-        """Whether probabilities are the softmax of the outputs, not the outputs."""
+        """Whether probabilities are the softmax of the outputs."""
         is_softmax = self.activation is keras.activations.softmax
         return not (is_softmax or self.is_multi_label)
 
     def default_loss(self) -> keras.losses.Loss:
-        """Give cross-entropy for classes, squared error for scores."""
+        """Return cross-entropy for classes, squared error for scores."""
         if self.is_regression:
             return keras.losses.MeanSquaredError()
         if self.is_multi_label:
@@ -142,7 +142,7 @@ class AlbertClassifier(
         return keras.losses.SparseCategoricalCrossentropy(from_logits=self.gives_logits)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
-        """Give accuracy for classes, the root of the squared error for scores."""
+        """Return accuracy for classes, the root of the squared error for scores."""
         if self.is_regression:
             return [keras.metrics.RootMeanSquaredError(name="rmse")]
         if self.is_multi_label:
@@ -161,18 +161,18 @@ class AlbertClassifier(
         return (self.num_classes,) if is_scored else ()
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
-        """Turn class names, class numbers or scores into arrays, and check them.
+        """Encode and check class names, class numbers or scores.
 
         Args:
-            y: One target for each example; a list of names, or zeros and ones, where
-                it may have several.
+            y: One target per example; with several classes, a list of names, or zeros
+                and ones.
 
         Returns:
-            int32 class numbers `(examples,)`, or float32 scores `(examples, 1)`, or
-            zeros and ones `(examples, num_classes)`.
+            int32 class numbers `(examples,)`, float32 scores `(examples, 1)`, or zeros
+            and ones `(examples, num_classes)`.
 
         Raises:
-            ValueError: If a target is wrong; the message names its row.
+            ValueError: If a target is invalid; the message names its row.
         """
         if self.is_regression:
             return encode_scores(y)
@@ -184,14 +184,97 @@ class AlbertClassifier(
         return targets
 
     def encode_class_weight(self, class_weight: Any, y: Any) -> dict[int, float]:
-        """Turn weights of classes, by name or by number, into those of all classes."""
+        """Return a weight for each class; see `encode_class_weights`."""
         if self.is_regression or self.is_multi_label:
             return super().encode_class_weight(class_weight, y)
         labels = self.labels or (() if y is None else class_names(y))
         return encode_class_weights(class_weight, self.num_classes, labels)
 
+    def classify(
+        self, texts: Texts, top_k: int | None = None, batch_size: int | None = None
+    ) -> Any:
+        """Classify texts and return labels and scores.
+
+        Args:
+            texts: A text or a pair, or many. A text that is longer than a row is cut;
+                see `classify_documents`.
+            top_k: int. The number of classes to return per text. Defaults to `None`:
+                one, or all if a text may have several.
+            batch_size: int. Defaults to `None`, 32.
+
+        Returns:
+            For one text a dict of `label` and `score`, a probability (for a regression
+            `score` alone); for many texts a list of dicts. With `top_k` above 1 there
+            is a list of dicts per text, the likeliest class first.
+
+        Raises:
+            ValueError: If the model has no preprocessor, or `top_k` is below 1.
+        """
+        self.require_preprocessor("classify")
+        top_k = self._count_named(top_k)
+        examples, batched = self.encode("prediction", texts)
+        outputs = self.predict(examples, batch_size, verbose=0)
+        return self._describe(outputs, top_k, batched)
+
+    def classify_documents(
+        self,
+        texts: Texts,
+        top_k: int | None = None,
+        batch_size: int | None = None,
+        stride: int | None = None,
+    ) -> Any:
+        """Classify texts of any length; see `predict_documents`.
+
+        Args:
+            texts: A text, or many.
+            top_k: int. See `classify`. Defaults to `None`.
+            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+            stride: int or `None`. Distance in tokens between the starts of consecutive
+                windows. Defaults to `None`, half a window.
+
+        Returns:
+            As `classify`.
+
+        Raises:
+            ValueError: If the model has no preprocessor, a row is not a text, or a
+                number is below 1 or too large.
+        """
+        top_k = self._count_named(top_k)
+        outputs, batched = self.read_documents(
+            "classify_documents", texts, batch_size, stride
+        )
+        return self._describe(outputs, top_k, batched)
+
+    def probabilities(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+        """Return the probabilities of the classes.
+
+        Args:
+            outputs: float32 array `(examples, num_classes)`, the result of `predict`.
+
+        Returns:
+            An array of that shape; a row sums to 1 unless a text may have several
+            classes.
+        """
+        return softmax(outputs) if self.gives_logits else outputs
+
+    def _count_named(self, top_k: int | None) -> int:
+        if top_k is None:
+            return self.num_classes if self.is_multi_label else 1
+        check_positive(top_k=top_k)
+        return top_k
+
+    def _describe(
+        self, outputs: npt.NDArray[np.float32], top_k: int, batched: bool
+    ) -> Any:
+        if self.is_regression:
+            answers: list[Any] = [{"score": float(score)} for score in outputs[:, 0]]
+        else:
+            names = self.class_names
+            answers = describe_classes(self.probabilities(outputs), names, top_k)
+        return answers if batched else answers[0]
+
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             num_classes=self.num_classes,
@@ -200,6 +283,32 @@ class AlbertClassifier(
             dropout=self.dropout,
         )
         return config
+
+
+def describe_classes(
+    scores: npt.NDArray[np.float32], names: Sequence[str], top_k: int
+) -> list[Any]:
+    """Name the likeliest classes of each text.
+
+    Args:
+        scores: Array `(texts, classes)` of probabilities.
+        names: The names of the classes.
+        top_k: int. How many classes to name.
+
+    Returns:
+        For each text a dict of `label` and `score`; a list of them if `top_k` is above
+        1.
+
+    Example:
+        >>> describe_classes(np.array([[0.25, 0.75]]), ("no", "yes"), top_k=1)
+        [{'label': 'yes', 'score': 0.75}]
+    """
+    best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
+    ranked = [
+        [{"label": names[i], "score": float(row[i])} for i in order]
+        for row, order in zip(scores, best, strict=True)
+    ]
+    return ranked if top_k > 1 else [answers[0] for answers in ranked]
 
 
 # KerasHub's name for the same thing.

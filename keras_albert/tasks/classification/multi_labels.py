@@ -1,4 +1,4 @@
-"""Labels of which an example has any number, as rows of zeros and ones."""
+"""Multi-label targets, as rows of zeros and ones."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,19 +11,20 @@ from keras_albert.types import FloatArray
 def encode_label_sets(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
-    """Turn the sets of labels that examples have into zeros and ones.
+    """Encode the labels of examples as zeros and ones.
 
     Args:
-        y: For each example the names of its labels, none for an example without any;
-            or an array `(examples, num_classes)` of zeros and ones.
-        num_classes: int. How many labels there are.
+        y: For each example the list of its labels, possibly empty; or an array
+            `(examples, num_classes)` of zeros and ones.
+        num_classes: int. The number of labels.
         labels: The names of the labels, or `None`.
 
     Returns:
         float32 array `(examples, num_classes)`.
 
     Raises:
-        ValueError: If a name is unknown, or a row is neither; the message names it.
+        ValueError: If a name is unknown, or a row is neither; the message names the
+            row.
 
     Example:
         >>> encode_label_sets([["rude"], [], ["spam", "rude"]], 2, ("rude", "spam"))
@@ -64,7 +65,7 @@ def encode_label_sets(
 
 
 def set_names(y: Any) -> tuple[str, ...]:
-    """List the distinct names among sets of labels, sorted; empty if there are none."""
+    """Return the distinct names among sets of labels, sorted."""
     names = {name for row in y if _holds_names(row) for name in row}
     return tuple(sorted(names))
 

@@ -1,4 +1,4 @@
-"""A step of training, evaluation or prediction, shared out by `tf.distribute`."""
+"""Steps of training, evaluation and prediction under `tf.distribute`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,32 +6,32 @@ from typing import Any
 
 import keras
 
-from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.summed_update import SummedUpdate
 
 _BY_WEIGHT = "mean_with_sample_weight"
 
 
 class ReplicaSteps:
-    """The functions that Keras' `fit`, `evaluate` and `predict` run for each batch.
+    """The functions that Keras' `fit`, `evaluate` and `predict` call for each batch.
 
-    Every replica gets the whole batch and takes its rows: contiguous ones, as many as
-    each other replica. What belongs to the batch, the sum of its weights for one, is
-    known to all without communication, and the losses of the replicas add up to that
-    of one device. So does the clipped gradient; see `SummedUpdate`. Where rows cannot
-    be shared out evenly, or the loss compares them with each other, each replica
-    computes all of them, and the first one alone counts them.
+    Every replica receives the whole batch and selects its rows: contiguous ones, as
+    many as each other replica. Properties of the batch, such as the sum of its weights,
+    are known to all without communication, and the losses of the replicas add up to the
+    loss of one device. So does the clipped gradient; see `SummedUpdate`. If rows cannot
+    be divided evenly, or the loss compares them with each other, each replica computes
+    all of them, and only the first one counts them.
 
-    Keras' own step under a strategy takes the mean of the replicas' losses, whatever
-    their weights are, and clips before it adds up; XLA would have to compile all
-    replicas as one program. Here it compiles each replica's.
+    Keras' step under a strategy averages the losses of the replicas, whatever their
+    weights, and clips before it sums; XLA would have to compile all replicas as one
+    program. Here it compiles the program of each replica.
 
-    A batch is taken out of the data set before the step is traced, so that its shapes
-    are known: a program is compiled for each.
+    A batch is taken from the data set before the step is traced, so that its shapes are
+    known: a program is compiled for each.
 
     Args:
         model: A compiled `AlbertTask`.
-        strategy: A `tf.distribute.Strategy`, the default one among them.
+        strategy: A `tf.distribute.Strategy`, possibly the default one.
     """
 
     def __init__(self, model: Any, strategy: Any) -> None:
@@ -40,26 +40,26 @@ class ReplicaSteps:
         self.model = model
         self.strategy = strategy
         self._is_built = False
-        # Losses that add up, while a step is traced.
+        # Losses with the reduction "sum", while a step is traced.
         self._summed: list[Any] = []
         self.num_processes = 1
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             cluster = strategy.cluster_resolver.cluster_spec()
             self.num_processes = max(1, cluster.num_tasks("worker"))
-        # Of this process, whose batch is shared out.
+        # Those of this process, which divide its batch.
         self.num_replicas = strategy.num_replicas_in_sync // self.num_processes
         is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        # A TPU compiles in any case, together with what replicas say to each other.
+        # A TPU always compiles, including the communication of replicas.
         self.compiles = (model.jit_compile is True and not is_tpu) or None
 
     def train_function(self) -> Callable[[Any], Any]:
-        """Make what `fit` runs for a batch.
+        """Return the function that `fit` calls for a batch.
 
         Returns:
-            Callable of an iterator, which gives the metrics.
+            Callable from an iterator to the metrics.
 
         Raises:
-            ValueError: If the optimizer scales losses, or was made outside of the
+            ValueError: If the optimizer scales losses, or was created outside of the
                 strategy's scope.
         """
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -87,8 +87,8 @@ class ReplicaSteps:
             with self.strategy.scope():
                 return model.get_metrics_result()
 
-        # One program for batches that are added up, one for those that end an update:
-        # TensorFlow cannot decide within one, where replicas talk to each other.
+        # One program for batches whose gradients are accumulated, one for those that
+        # end an update: replicas cannot communicate within a branch of one program.
         accumulate, apply = (
             self._function()(lambda batch, applies=applies: step(batch, applies))
             for applies in (False, True)
@@ -100,7 +100,7 @@ class ReplicaSteps:
         return self._runner(update_or_wait)
 
     def test_function(self) -> Callable[[Any], Any]:
-        """Make what `evaluate` runs for a batch; see `train_function`."""
+        """Return the function that `evaluate` calls for a batch."""
 
         @self._compiled
         def judge(rows: Any) -> Any:
@@ -134,7 +134,7 @@ class ReplicaSteps:
         def step(x: Any) -> Any:
             count = _count(x)
             missing = -count % self.num_replicas
-            # Rows that fill up are answered, and dropped.
+            # The outputs of padding rows are dropped.
             numbers = [*range(count), *[count - 1] * missing]
             filled = _map(lambda tensor: tf.gather(tensor, numbers), x)
             outputs = self.strategy.run(replica, args=(filled if missing else x,))
@@ -207,7 +207,7 @@ class ReplicaSteps:
                 "'mixed_bfloat16' instead of 'mixed_float16'."
             )
             raise ValueError(msg)
-        # `iterations` is a number where gradients are accumulated.
+        # `iterations` is an expression if gradients are accumulated.
         iterations = optimizer.variables[0].value
         is_shared = isinstance(iterations, tf.distribute.DistributedValues)
         if self.strategy.num_replicas_in_sync > 1 and not is_shared:
@@ -219,11 +219,11 @@ class ReplicaSteps:
             raise ValueError(msg)
 
     def _shares(self, batch: Any) -> bool:
-        """Whether each replica takes some of the rows, not all of them."""
+        """Return whether each replica computes only some of the rows."""
         return not (self.model.compares_rows or _count(batch) % self.num_replicas)
 
     def _rows(self, batch: Any) -> Any:
-        """Pick a replica's rows, the weights of their losses, and who counts them."""
+        """Return a replica's rows, their weights, and which replica counts them."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         x, y, weights = batch
@@ -245,14 +245,14 @@ class ReplicaSteps:
         return tf.slice(tensor, [place * rows] + [0] * others, [rows] + [-1] * others)
 
     def _forward(self, rows: Any, training: bool) -> Any:
-        """Compute a replica's part of the loss, and its outputs."""
+        """Return a replica's part of the loss, and its outputs."""
         x, y, _, scaled, _ = rows
         outputs = self.model(x, training=training)
         loss = self.model.compute_loss(x, y, outputs, scaled, training=training)
         return loss, outputs
 
     def _update_metrics(self, rows: Any, loss: Any, outputs: Any) -> None:
-        """Count a replica's rows: outside of XLA, which knows no other device."""
+        """Count a replica's rows outside of XLA, which sees one device only."""
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         model = self.model
@@ -269,13 +269,13 @@ class ReplicaSteps:
             variable.assign(tf.where(counts, variable.value, value))
 
     def _weighted_losses(self, weights: Any) -> list[Any]:
-        """Find the losses that divide by the sum of the weights, if there are any."""
+        """Return the losses that divide by the sum of weights."""
         loss = None if weights is None else self.model.loss
         losses = loss.values() if isinstance(loss, dict) else [loss]
         return [each for each in losses if getattr(each, "reduction", "") == _BY_WEIGHT]
 
     def _normalize(self, weights: Any) -> Any:
-        """Divide weights by their sums over all rows, where the loss would do it."""
+        """Divide weights by their sums over all rows, in place of the loss."""
         loss, processes = self.model.loss, self.num_processes
 
         def divide(weight: Any, loss: Any) -> Any:
@@ -293,7 +293,7 @@ class ReplicaSteps:
 
     @contextmanager
     def _summed_losses(self, batch: Any) -> Iterator[None]:
-        """Let losses add up what is divided already, while replicas are traced."""
+        """Set losses to sum normalized weights while replicas are traced."""
         self._summed = self._weighted_losses(batch[2]) if self._shares(batch) else []
         for loss in self._summed:
             loss.reduction = "sum"
@@ -306,7 +306,7 @@ class ReplicaSteps:
 
 
 def _as_tensors(batch: Any) -> Any:
-    """Read a batch into `x`, `y` and `sample_weight`, of known shapes."""
+    """Return a batch as `x`, `y` and `sample_weight` with known shapes."""
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     parts = keras.utils.unpack_x_y_sample_weight(batch)
@@ -314,7 +314,7 @@ def _as_tensors(batch: Any) -> Any:
 
 
 def _map(function: Callable[[Any], Any], values: Any) -> Any:
-    """Map all tensors; what is `None` stays."""
+    """Map all tensors; `None` stays."""
     return keras.tree.map_structure(
         lambda value: None if value is None else function(value), values
     )

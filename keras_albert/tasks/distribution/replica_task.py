@@ -1,4 +1,4 @@
-"""A task whose variables were made in the scope of a `tf.distribute` strategy."""
+"""Tasks that are created in the scope of a `tf.distribute` strategy."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -9,10 +9,10 @@ from keras_albert.tasks.distribution.replica_steps import ReplicaSteps
 
 
 class ReplicaTask:
-    """Trains by the strategy in whose scope it was made, as a mixin.
+    """Training with the strategy in whose scope the task was created, as a mixin.
 
-    It stands before `keras.Model`. `fit`, `evaluate` and `predict` may be called
-    inside and outside of the scope. Without a strategy nothing differs.
+    It precedes `keras.Model` in the list of bases. `fit`, `evaluate` and `predict` may
+    be called inside and outside of the scope. Without a strategy it changes nothing.
     """
 
     # Whether the loss of a row depends on the other rows of a batch.
@@ -28,25 +28,25 @@ class ReplicaTask:
         self.strategy = _current_strategy()
         super().__init__(*args, **kwargs)
         if self.strategy is not None:
-            # Keras would build the model by a batch that is then not trained on.
+            # Keras would build the model with a batch that it then does not train on.
             self._distribute_strategy = None
 
     @property
     def distribute_strategy(self) -> Any:
-        """What Keras hands data sets to."""
+        """The strategy to which Keras passes data sets."""
         if self.strategy is None:
             return super().distribute_strategy  # type: ignore[misc]
         return _WholeBatches(self.strategy)
 
     def variable_scope(self) -> AbstractContextManager[Any]:
-        """Give the context in which variables are made like the model's own."""
+        """Return the context for variables on the same devices as the model's."""
         if self.strategy is None:
             return nullcontext()
         scope: AbstractContextManager[Any] = self.strategy.scope()
         return scope
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Make what runs a training step; Keras calls this."""
+        """Create the function of a training step; Keras calls this."""
         if (steps := self._steps()) is None:
             return super().make_train_function(force)  # type: ignore[misc]
         if self.train_function is None or force:
@@ -54,7 +54,7 @@ class ReplicaTask:
         return self.train_function
 
     def make_test_function(self, force: bool = False) -> Any:
-        """Make what evaluates a batch; Keras calls this."""
+        """Create the function of an evaluation step; Keras calls this."""
         if (steps := self._steps()) is None:
             return super().make_test_function(force)  # type: ignore[misc]
         if self.test_function is None or force:
@@ -62,7 +62,7 @@ class ReplicaTask:
         return self.test_function
 
     def make_predict_function(self, force: bool = False) -> Any:
-        """Make what predicts for a batch; Keras calls this."""
+        """Create the function of a prediction step; Keras calls this."""
         if (steps := self._steps()) is None:
             return super().make_predict_function(force)  # type: ignore[misc]
         if self.predict_function is None or force:
@@ -70,10 +70,10 @@ class ReplicaTask:
         return self.predict_function
 
     def check_scope(self) -> None:
-        """Refuse the scope of a strategy that the task was not made in.
+        """Check that the current strategy, if any, is that of the task.
 
         Raises:
-            ValueError: If there is one.
+            ValueError: If the task was created outside of its scope.
         """
         current = _current_strategy()
         if current is not None and current is not self.strategy:
@@ -90,7 +90,7 @@ class ReplicaTask:
 
 
 def _current_strategy() -> Any:
-    """Find the strategy whose scope is entered, if there is one."""
+    """Return the strategy of the current scope, or `None`."""
     if keras.config.backend() != "tensorflow":
         return None
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -99,7 +99,7 @@ def _current_strategy() -> Any:
 
 
 class _WholeBatches:
-    """A strategy whose replicas pick their rows themselves."""
+    """A strategy whose replicas select their rows themselves."""
 
     def __init__(self, strategy: Any) -> None:
         self._strategy = strategy

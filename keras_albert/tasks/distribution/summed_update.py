@@ -11,16 +11,15 @@ _LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
 class SummedUpdate:
-    """Updates the weights by the sum of all replicas' gradients.
+    """Updates of the weights by the sum of all replicas' gradients.
 
-    Keras clips the gradients of each replica, and then adds them up. To clip the sum,
-    the sum is computed first; each of n replicas then passes an n-th of it, clipped to
-    an n-th of the limit, and Keras' sum of these is the clipped sum. Gradients of
-    several batches are accumulated on each replica, in variables that are zero after an
-    update.
+    Keras clips the gradients of each replica, and then sums them. Here the sum is
+    computed first; each of n replicas then passes an n-th of it, clipped to an n-th of
+    the limit, and Keras' sum of these is the clipped sum. Gradients of several batches
+    are accumulated on each replica, in variables that are zero after an update.
 
     Args:
-        model: A compiled model, whose optimizer is built.
+        model: A compiled model with a built optimizer.
         strategy: A `tf.distribute.Strategy`.
     """
 
@@ -56,9 +55,9 @@ class SummedUpdate:
         """Process the gradients of a batch, in a replica and within `scope`.
 
         Args:
-            gradients: Tensors, one for each trainable variable; `None` for one that
-                the loss does not depend on.
-            applies: bool. Whether the weights are updated now.
+            gradients: Tensors, one for each trainable variable; `None` for one that the
+                loss does not depend on.
+            applies: bool. Whether to update the weights now.
         """
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
@@ -93,7 +92,7 @@ class SummedUpdate:
     def scope(self) -> Iterator[None]:
         """Set up the optimizer for a replica's part of one sum.
 
-        It surrounds all replicas, as they are traced by threads that take turns.
+        It surrounds all replicas, which are traced by threads that take turns.
         """
         optimizer = self.model.optimizer
         names = ("gradient_accumulation_steps", *_LIMITS)
@@ -117,7 +116,7 @@ class SummedUpdate:
 
 
 class _ByUpdate(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule of batches, called with the number of an update."""
+    """A schedule of batches, called with the number of the update."""
 
     def __init__(self, schedule: Any, num_batches: int) -> None:
         self.schedule = schedule

@@ -1,4 +1,4 @@
-"""Weights of classes, as every backend takes them."""
+"""Class weights, in the form that every backend takes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,23 +9,23 @@ from typing import Any
 def encode_class_weights(
     class_weight: Any, num_classes: int, labels: Sequence[str] | None
 ) -> dict[int, float]:
-    """Turn what a user passes as `class_weight` into a weight for each class.
+    """Return a weight for each class.
 
-    Left to itself Keras looks classes up in other ways on each backend: a class that
-    is missing has the weight 1, or is an error of TensorFlow's; an unknown one is
-    ignored, and so is a NaN until the weights of the model are NaN.
+    Keras itself handles classes differently on each backend: for a class without a
+    weight it uses 1, or TensorFlow fails; it ignores an unknown class, and a NaN makes
+    the weights of the model NaN.
 
     Args:
         class_weight: A dict of class names or numbers and their weights.
-        num_classes: int. How many classes there are.
+        num_classes: int. The number of classes.
         labels: The names of the classes, or `None`.
 
     Returns:
-        A weight for each class number; 1 for a class that the user left out.
+        A dict of all class numbers; the weight of a class that is not given is 1.
 
     Raises:
-        TypeError: If it is no dict, or a weight no number.
-        ValueError: If a class is unknown, or a weight negative or not finite.
+        TypeError: If `class_weight` is not a dict, or a weight is not a number.
+        ValueError: If a class is unknown, or a weight is negative or not finite.
 
     Example:
         >>> encode_class_weights({"rare": 3}, 2, ("frequent", "rare"))

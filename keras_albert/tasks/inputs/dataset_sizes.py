@@ -17,13 +17,9 @@ _NO_BATCH = (StopIteration, TypeError, UnboundLocalError)
 
 
 def dataset_size(dataset: Any) -> float | None:
-    """Count the batches of a data set without reading any.
+    """Return the number of batches of a data set without reading any.
 
-    Args:
-        dataset: A data set, as `fit` takes it.
-
-    Returns:
-        The number; `math.inf` if it is infinite, `None` if it is unknown.
+    The number is `math.inf` for an infinite data set, and `None` if it is unknown.
 
     Example:
         >>> import tensorflow as tf
@@ -45,14 +41,20 @@ def dataset_size(dataset: Any) -> float | None:
     return size if size < sys.maxsize else math.inf
 
 
+def num_steps(dataset: Any) -> int | None:
+    """Return the number of batches of an epoch; `None` if it is unknown or infinite."""
+    size = dataset_size(dataset)
+    return None if size is None or size == math.inf else int(size)
+
+
 def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> None:
     """Check that a data set is not known to be empty or infinite.
 
     Args:
         dataset: A data set, as `fit` takes it.
-        argument: string. Name of the argument that it was passed as.
-        steps: int or `None`. Number of batches to read; `None` for all.
-        option: string. Name of the argument for `steps`.
+        argument: string. The name of its argument.
+        steps: int or `None`. The number of batches to read; `None` for all.
+        option: string. The name of the argument for `steps`.
 
     Raises:
         ValueError: If it is empty, or infinite and `steps` is `None`.
@@ -73,10 +75,10 @@ def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
 
     Args:
         batches: Iterable of batches.
-        argument: string. Name of the argument that it was passed as.
+        argument: string. The name of its argument.
 
     Returns:
-        The batches, including the first, to be iterated once.
+        All batches, to be iterated once.
 
     Raises:
         ValueError: If there is no batch.
@@ -95,10 +97,10 @@ def run_on(call: Callable[[], _Result], datasets: dict[str, Any]) -> _Result:
 
     Args:
         call: Callable without arguments, which calls a method of `keras.Model`.
-        datasets: dict. The data sets by the names of their arguments.
+        datasets: dict. What was passed, by the names of the arguments.
 
     Returns:
-        What `call` returns.
+        The result of `call`.
 
     Raises:
         ValueError: If one of the data sets is empty.

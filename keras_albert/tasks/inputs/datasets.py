@@ -1,4 +1,4 @@
-"""What users pass to `fit`, as what `keras.Model.fit` takes on each backend."""
+"""Data sets in the form that `keras.Model.fit` takes on each backend."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,14 +13,14 @@ Preprocess = Callable[[Any], tuple[Any, ...]]
 
 
 def is_dataset(x: Any) -> bool:
-    """Whether `x` gives batches by itself: anything but arrays and texts."""
+    """Return whether `x` yields batches, and is neither an array nor texts."""
     if isinstance(x, str | bytes | list | tuple | Mapping) or hasattr(x, "__array__"):
         return False
     return isinstance(x, keras.utils.PyDataset) or hasattr(x, "__iter__")
 
 
 def is_tf_dataset(x: Any) -> bool:
-    """Whether `x` is a `tf.data.Dataset`, without importing TensorFlow."""
+    """Return whether `x` is a `tf.data.Dataset`, without importing TensorFlow."""
     return any(
         base.__name__ == "DatasetV2" and base.__module__.startswith("tensorflow")
         for base in type(x).__mro__
@@ -28,17 +28,17 @@ def is_tf_dataset(x: Any) -> bool:
 
 
 def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> Any:
-    """Preprocess a data set's batches one by one.
+    """Preprocess the batches of a data set one by one.
 
     Args:
-        dataset: A `keras.utils.PyDataset`, or any iterable of batches, not empty;
-            with a length, it may be iterated again each epoch.
+        dataset: A `keras.utils.PyDataset`, or another iterable of batches, not empty.
+            If it has a length, it may be iterated again in each epoch.
         preprocess: Callable of one element.
-        shuffle: bool. Whether each epoch has the batches in another order, if they
-            can be had in any. Defaults to `False`.
+        shuffle: bool. Whether to change the order of the batches in each epoch, if they
+            can be indexed. Defaults to `False`.
 
     Returns:
-        A data set that Keras takes on the backend in use.
+        A data set that Keras takes on the current backend.
     """
     if isinstance(dataset, keras.utils.PyDataset) or (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
@@ -55,13 +55,13 @@ def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> 
 
 
 def backend_dataset(batches: keras.utils.PyDataset) -> Any:
-    """Hand over indexed batches whose widths differ.
+    """Return indexed batches of different widths in the form that Keras takes.
 
     Args:
         batches: A `keras.utils.PyDataset` of tuples.
 
     Returns:
-        The same on JAX and PyTorch; on TensorFlow a `tf.data.Dataset`.
+        `batches` on JAX and PyTorch; on TensorFlow a `tf.data.Dataset`.
     """
     size = batches.num_batches
     if keras.config.backend() != "tensorflow" or size == 0:
@@ -69,8 +69,8 @@ def backend_dataset(batches: keras.utils.PyDataset) -> Any:
     epochs = count()
 
     def epoch() -> Iterator[tuple[Any, ...]]:
-        # Keras drops an iterator behind its last batch, so that nothing after it
-        # would surely run: what ends an epoch is done as the next one begins.
+        # Keras drops an iterator after its last batch, so that code after the loop
+        # might not run: an epoch is ended when the next one begins.
         if next(epochs):
             batches.on_epoch_end()
         batches.on_epoch_begin()
@@ -88,9 +88,9 @@ def backend_dataset(batches: keras.utils.PyDataset) -> Any:
 def _tf_dataset(
     epoch: Callable[[], Iterable[tuple[Any, ...]]], first: tuple[Any, ...]
 ) -> Any:
-    """Make a `tf.data.Dataset` that expects another width in each batch.
+    """Create a `tf.data.Dataset` whose batches may have different widths.
 
-    Left to itself Keras takes the shapes of the first two batches for those of all.
+    Keras would take the shapes of the first two batches for those of all.
     """
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
@@ -104,17 +104,11 @@ def _tf_dataset(
 
 
 def without_autotune(dataset: Any) -> Any:
-    """Keep TensorFlow from tuning a data set's threads and buffers while it runs.
+    """Disable the autotuning of a `tf.data.Dataset`, unless its options set it.
 
-    What tunes them (TensorFlow 2.21) wakes after waits that double, and often an
-    epoch is not over until it has: one of six seconds lasts ten. `AUTOTUNE` in a
-    `map` then means a thread for each core, up to 16.
-
-    Args:
-        dataset: A `tf.data.Dataset`.
-
-    Returns:
-        The same data set; one whose options say something of it stays as it is.
+    The autotuner (TensorFlow 2.21) wakes after waits that double, and often delays the
+    end of an epoch until then: an epoch of six seconds takes ten. `AUTOTUNE` in a `map`
+    then means a thread for each core, up to 16.
     """
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
@@ -126,7 +120,7 @@ def without_autotune(dataset: Any) -> Any:
 
 
 class _MappedBatches(keras.utils.PyDataset):
-    """Somebody's indexed batches, preprocessed."""
+    """Indexed batches of another data set, preprocessed."""
 
     def __init__(
         self, source: Any, preprocess: Preprocess, shuffle: bool = False
@@ -161,7 +155,7 @@ class _MappedBatches(keras.utils.PyDataset):
 
 
 class _StreamedBatches(_MappedBatches):
-    """Batches that come in a row, again each epoch: a PyTorch `DataLoader`'s."""
+    """Batches that are iterated in each epoch, as of PyTorch's `DataLoader`."""
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         if index == 0:
@@ -170,18 +164,12 @@ class _StreamedBatches(_MappedBatches):
 
 
 def after(batch: Any) -> AbstractContextManager[Any]:
-    """Run what a step does only once its batch is there.
+    """Return a context in which operations wait for a batch.
 
-    On TensorFlow a step finds the end of a data set of unknown length by failing, and
-    what does not depend on the batch, such as counters of steps, may run before it
-    does: metrics and the optimizer would count a batch more in each epoch.
-
-    Args:
-        batch: What the data set gave.
-
-    Returns:
-        A context in which operations wait for the batch; on other backends one that
-        changes nothing.
+    On TensorFlow a step detects the end of a data set of unknown length by failing.
+    Operations that do not depend on the batch, such as counters of steps, may run
+    before that: metrics and the optimizer would count a batch too many in each epoch.
+    On other backends the context does nothing.
     """
     if keras.config.backend() != "tensorflow":
         return nullcontext()
@@ -194,18 +182,14 @@ def after(batch: Any) -> AbstractContextManager[Any]:
 
 
 def numpy_batches(dataset: Any) -> Any:
-    """Hand over a `tf.data.Dataset` to those who preprocess in Python.
+    """Return a `tf.data.Dataset` as an iterable of NumPy batches.
 
-    Args:
-        dataset: A `tf.data.Dataset` of batches.
-
-    Returns:
-        An iterable of NumPy batches; with a length, unless there is no end of them.
+    It has a length, unless the data set is infinite.
     """
     size = int(dataset.cardinality())
     if size == -1:  # `tf.data.INFINITE_CARDINALITY`
         return dataset.as_numpy_iterator()
-    if size < 0:  # unknown, so that somebody has to count
+    if size < 0:  # unknown, so that the batches are counted
         size = int(dataset.reduce(np.int64(0), lambda total, *_: total + 1))
     return _NumpyBatches(dataset, size)
 

@@ -6,19 +6,18 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.tasks.distribution.metric_state import build_metrics
+from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.inputs.datasets import is_tf_dataset, map_dataset, numpy_batches
 from keras_albert.types import Batch, Int64Array
 
-# An input that no model reads: it has a column more than there are rows to leave out.
+# An input that no model reads, with one column more than there are rows to remove.
 _FILLED = "filled_up_rows"
 
 
 def num_parts() -> int:
-    """Count the parts that `keras.distribution` cuts a batch of this process into.
+    """Return the number of parts of a batch under `keras.distribution`.
 
-    Returns:
-        A number that must divide the rows of a batch; 1 where nothing is cut.
+    It must divide the rows of a batch of this process; 1 without a distribution.
 
     Example:
         >>> num_parts()
@@ -38,14 +37,14 @@ def num_parts() -> int:
 
 
 def fill_up(batch: Batch, parts: int) -> Batch:
-    """Repeat the last row until devices can share a batch, and say how often.
+    """Repeat the last row until devices can share a batch.
 
     Args:
         batch: `(x,)`, `(x, y)` or `(x, y, sample_weight)`; `x` is a dict.
-        parts: int. What must divide the rows.
+        parts: int. The number that must divide the rows.
 
     Returns:
-        The same with an input more; `real_rows` reads it.
+        The batch with one more input, by which `real_rows` removes the repeated rows.
 
     Example:
         >>> x = {"token_ids": np.array([[2, 3], [2, 4], [2, 5]])}
@@ -63,14 +62,7 @@ def fill_up(batch: Batch, parts: int) -> Batch:
 
 
 def real_rows(batch: Any) -> Any:
-    """Leave out the rows that `fill_up` added, within a step.
-
-    Args:
-        batch: What a data set gave.
-
-    Returns:
-        The same as before it was filled up.
-    """
+    """Remove the rows that `fill_up` added to a batch, within a step."""
     x = batch[0] if isinstance(batch, tuple) else batch
     if not isinstance(x, dict) or _FILLED not in x:
         return batch
@@ -86,14 +78,7 @@ def real_rows(batch: Any) -> Any:
 
 
 def even_dataset(dataset: Any) -> Any:
-    """Fill up each batch of a data set, if devices share batches.
-
-    Args:
-        dataset: What Keras takes.
-
-    Returns:
-        The same, or another.
-    """
+    """Fill up each batch of a data set, if devices share batches."""
     parts = num_parts()
     if parts == 1:
         return dataset
@@ -109,11 +94,11 @@ def even_dataset(dataset: Any) -> Any:
 def build_before(task: Any, dataset: Any) -> Any:
     """Create a task's metrics by the first batch, if devices share batches.
 
-    Keras would build the model by what `fill_up` made.
+    Keras would build the model with the input that `fill_up` adds.
 
     Args:
         task: A compiled `AlbertTask`.
-        dataset: What `even_dataset` returned.
+        dataset: The result of `even_dataset`.
 
     Returns:
         The same batches.
@@ -133,15 +118,7 @@ def build_before(task: Any, dataset: Any) -> Any:
 
 
 def even_batch(task: Any, batch: Batch) -> Batch:
-    """Fill up a batch that a method of `keras.Model` takes, if devices share it.
-
-    Args:
-        task: A compiled `AlbertTask`.
-        batch: See `fill_up`.
-
-    Returns:
-        The same, or what `fill_up` makes of it.
-    """
+    """Fill up a batch for a method of `keras.Model`, if devices share it."""
     parts = num_parts()
     if parts == 1:
         return batch

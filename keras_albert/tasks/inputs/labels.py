@@ -1,4 +1,4 @@
-"""Labels as people have them, as the numbers that a loss takes."""
+"""Labels, as the numbers that a loss takes."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -11,19 +11,19 @@ import numpy.typing as npt
 def encode_classes(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    """Turn class names or numbers into class numbers.
+    """Return class names or numbers as class numbers.
 
     Args:
-        y: `(examples,)` or `(examples, 1)`: names out of `labels`, or integers.
-        num_classes: int. How many classes there are.
+        y: `(examples,)` or `(examples, 1)`: names in `labels`, or integers.
+        num_classes: int. The number of classes.
         labels: The names of the classes, or `None`.
 
     Returns:
         int32 array `(examples,)`.
 
     Raises:
-        ValueError: If a label is missing, unknown, out of range or no class; the
-            message names its row.
+        ValueError: If a label is missing, unknown or out of range; the message names
+            its row.
 
     Example:
         >>> encode_classes(["no", "yes"], 2, labels=("no", "yes")).tolist()
@@ -55,7 +55,7 @@ def encode_classes(
 
 
 def encode_scores(y: Any) -> npt.NDArray[np.float32]:
-    """Turn the targets of a regression into float32.
+    """Return the targets of a regression as float32.
 
     Args:
         y: Numbers `(examples,)` or `(examples, 1)`.
@@ -64,7 +64,7 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
         float32 array `(examples, 1)`.
 
     Raises:
-        ValueError: If a target is missing, infinite or no number; the message names
+        ValueError: If a target is missing, infinite or not a number; the message names
             its row.
 
     Example:
@@ -86,7 +86,7 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
 
 
 def class_names(y: Any) -> tuple[str, ...]:
-    """List the distinct names among labels, sorted; empty if they are no names."""
+    """Return the distinct names among labels, sorted; empty if labels are numbers."""
     values = _flat(y)
     if values.dtype.kind not in "USO":
         return ()
@@ -97,7 +97,7 @@ def class_names(y: Any) -> tuple[str, ...]:
 def _flat(y: Any) -> npt.NDArray[Any]:
     if hasattr(y, "detach"):
         y = y.detach().cpu()
-    # Left to itself NumPy makes the name "nan" of a NaN among names.
+    # NumPy would convert a NaN among names to the name "nan".
     is_named = isinstance(y, list | tuple) and any(
         isinstance(value, str | bytes) for value in y
     )
@@ -120,7 +120,7 @@ def _name(value: Any) -> str | None:
 
 
 def _numbers(values: list[Any]) -> npt.NDArray[Any]:
-    """Read Python objects that are no names, or find the row that is no number."""
+    """Read Python objects as numbers, or raise for the first row that is none."""
     for row, value in enumerate(values):
         if not isinstance(value, Real):
             msg = (

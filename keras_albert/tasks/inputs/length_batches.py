@@ -1,4 +1,4 @@
-"""Encoded examples as the batches that Keras trains on."""
+"""Batches of encoded examples of similar length."""
 
 import copy
 import math
@@ -14,15 +14,14 @@ from keras_albert.types import Batch, Int64Array
 
 
 class LengthBatches(keras.utils.PyDataset):
-    """Batches of similar length, packed when they are asked for.
+    """Batches of similar length, which are packed when they are indexed.
 
     Args:
         examples: `Examples`.
-        padded_length: Callable of a batch's longest length; the width to pad to.
+        padded_length: Callable from the longest length of a batch to its width.
         batch_size: int. Defaults to `32`.
-        shuffle: bool. Whether to plan other batches for each epoch, in random
-            order; `keras.utils.set_random_seed` makes them reproducible. Defaults to
-            `False`.
+        shuffle: bool. Whether to plan other batches for each epoch, in random order;
+            `keras.utils.set_random_seed` makes them reproducible. Defaults to `False`.
     """
 
     def __init__(
@@ -48,20 +47,20 @@ class LengthBatches(keras.utils.PyDataset):
         return plan_batches(self.examples.lengths, self.batch_size, generator)
 
     def of_epoch(self, epoch: int) -> Self:
-        """Make the batches of one epoch, which follow from the seed and its number.
+        """Return the batches of one epoch, which depend on the seed and the epoch.
 
         Args:
             epoch: int. Counts from 0.
 
         Returns:
-            Batches that are the same whenever they are asked for.
+            Batches that are the same each time they are indexed.
         """
         batches = copy.copy(self)
         batches.epoch = epoch
         batches.plan = batches._make_plan()
         seeds = getattr(self.examples, "seeds", None)
         if seeds is not None:
-            # They are masked anew in each epoch.
+            # Masks differ in each epoch.
             examples: Any = copy.copy(self.examples)
             examples.seeds = seeds.of_epoch(epoch)
             batches.examples = examples
@@ -76,19 +75,19 @@ class LengthBatches(keras.utils.PyDataset):
         return self.examples.pack(rows, self.padded_length(longest))
 
     def on_epoch_end(self) -> None:
-        """Plan the next epoch's batches."""
+        """Plan the batches of the next epoch."""
         if self.seed is not None:
             self.epoch += 1
             self.plan = self._make_plan()
 
     def restore_order(self, outputs: Any) -> Any:
-        """Put what was predicted batch by batch into the order of the examples.
+        """Return predictions in the order of the examples.
 
         Args:
             outputs: Array `(rows, ...)` in the order of the plan, or a tree of them.
 
         Returns:
-            The same in the order of the examples.
+            The same structure.
         """
         order = np.concatenate(self.plan)
 

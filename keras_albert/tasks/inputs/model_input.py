@@ -1,7 +1,6 @@
-"""What users pass to a task, as what `keras.Model.fit` takes."""
+"""Input of a task, as a data set that `keras.Model.fit` takes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -19,7 +18,7 @@ from keras_albert.tasks.inputs.datasets import (
     numpy_batches,
     without_autotune,
 )
-from keras_albert.tasks.inputs.even_rows import IdRows, even_dataset, num_parts
+from keras_albert.tasks.inputs.even_rows import IdRows, even_dataset
 from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.text.packing.examples import (
     check_counts,
@@ -27,62 +26,9 @@ from keras_albert.text.packing.examples import (
     read_weights,
     weights_by_target,
 )
-from keras_albert.types import Purpose
+from keras_albert.types import Batch, Purpose
 
 _BATCH_SIZE = 32
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    """Arguments for a method of `keras.Model`.
-
-    Args:
-        x: A data set of batches, or a dict of arrays.
-        y: Targets, where `x` is a dict. Defaults to `None`.
-        sample_weight: Weights, where `x` is a dict. Defaults to `None`.
-        batch_size: int, where `x` is a dict. Defaults to `None`.
-        batches: The `LengthBatches` behind `x`, if there are any.
-        given: The data set that `x` was made from, if any.
-    """
-
-    x: Any
-    y: Any = None
-    sample_weight: Any = None
-    batch_size: int | None = None
-    batches: LengthBatches | None = None
-    given: Any = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Give the keyword arguments of `fit` or `evaluate`."""
-        if self.batch_size is None:
-            return {"x": self.x}
-        return {
-            "x": self.x,
-            "y": self.y,
-            "sample_weight": self.sample_weight,
-            "batch_size": self.batch_size,
-        }
-
-    def validation_data(self) -> Any:
-        """Give what `fit` takes as `validation_data`."""
-        if self.batch_size is None:
-            return self.x
-        return keras.utils.pack_x_y_sample_weight(self.x, self.y, self.sample_weight)
-
-    def is_empty(self) -> bool:
-        """Whether there are no examples, as far as one can know."""
-        if self.batch_size is not None:
-            return not len(self.x["token_ids"])
-        return self.batches is not None and not len(self.batches)
-
-    def num_steps(self) -> int | None:
-        """Count the batches of an epoch; `None` where nobody knows."""
-        if self.batch_size is not None:
-            return -(-len(self.x["token_ids"]) // self.batch_size)
-        try:
-            return len(self.x)
-        except (TypeError, NotImplementedError):
-            return None
 
 
 def read_model_input(
@@ -95,30 +41,30 @@ def read_model_input(
     purpose: Purpose = "evaluation",
     argument: str = "x",
     steps: int | None = None,
-) -> ModelInput:
-    """Read texts, arrays of ids or a data set.
+) -> tuple[Any, LengthBatches | None]:
+    """Read texts, arrays of ids or a data set, as a data set of batches.
 
     Args:
         task: An `AlbertTask`.
         x: Texts, a dict of ids, or a data set.
         y: Targets, unless `x` is a data set.
-        sample_weight: One weight an example. Defaults to `None`.
+        sample_weight: One weight per example. Defaults to `None`.
         batch_size: int. Defaults to `None`, 32.
-        shuffle: bool. Whether each epoch has another order. Defaults to `False`.
+        shuffle: bool. Whether to change the order in each epoch. Defaults to `False`.
         purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
             Defaults to `"evaluation"`.
-        argument: string. Name of the argument that `x` was passed as. Defaults to
-            `"x"`.
+        argument: string. The name of the argument `x` was passed as. Defaults to `"x"`.
         steps: int or `None`. Number of batches to read from a data set. Defaults to
             `None`, all.
 
     Returns:
-        The arguments for Keras.
+        What Keras takes as `x`, and the `LengthBatches` behind it; `None` if `x` was a
+        data set.
 
     Raises:
         TypeError: If `x` is none of these.
-        ValueError: If there are no examples, something is wrong with one, or a data
-            set is infinite and `steps` is `None`.
+        ValueError: If there are no examples, an example is invalid, or a data set is
+            infinite and `steps` is `None`.
     """
     if is_dataset(x):
         if y is not None or sample_weight is not None:
@@ -131,54 +77,34 @@ def read_model_input(
         if argument != "x":
             option = "validation_steps"
         check_size(x, argument, steps, option)
-        return ModelInput(
-            even_dataset(_read_dataset(task, x, shuffle, purpose, argument)), given=x
-        )
-    needs_targets = purpose != "prediction"
-    _check_targets(task, x, y, purpose)
-    weights = None if sample_weight is None else read_weights(sample_weight)
-    if holds_ids(task, x):
-        ids = task.read_ids(x)
-        targets = None if y is None else task.encode_id_targets(y)
-        check_counts(len(ids["token_ids"]), targets, weights, needs_targets)
-        task.check_id_targets(ids, targets)
-        weights = weights_by_target(targets, weights)
-        if num_parts() == 1:
-            return ModelInput(ids, targets, weights, batch_size or _BATCH_SIZE)
-        packed = keras.utils.pack_x_y_sample_weight(ids, targets, weights)
-        rows = IdRows(packed if isinstance(packed, tuple) else (packed,))
-        batches = LengthBatches(rows, int, batch_size or _BATCH_SIZE, shuffle)
-        return ModelInput(even_dataset(batches), batches=batches)
-    preprocessor = task.preprocessor
-    targets = None if y is None else task.encode_targets(y)
+        return even_dataset(_read_dataset(task, x, shuffle, purpose, argument)), None
     if hasattr(x, "pack"):
-        # A task that reads its own predictions keeps the examples behind them.
+        # The task has encoded them.
         examples, batched = x, True
     else:
-        examples, batched = preprocessor.encode_for(purpose, x, targets, weights)
+        examples, batched = _encode(task, purpose, x, y, sample_weight)
     if not batched:
         msg = f"Pass a list of examples. Received a single one: {str(x)[:80]!r}"
         raise ValueError(msg)
-    check_counts(len(examples), None, None, needs_targets)
+    if purpose != "prediction" and not len(examples):
+        msg = "There are no examples: `x` is empty. Pass at least one text."
+        raise ValueError(msg)
     batches = LengthBatches(
-        task.adapt_examples(examples),
-        preprocessor.padded_length,
-        batch_size or _BATCH_SIZE,
-        shuffle,
+        examples, _width_of(task, x), batch_size or _BATCH_SIZE, shuffle
     )
-    return ModelInput(even_dataset(backend_dataset(batches)), batches=batches)
+    return even_dataset(backend_dataset(batches)), batches
 
 
 def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
-    """Split what a user holds out.
+    """Split `validation_data`.
 
     Args:
         task: An `AlbertTask`.
-        data: A data set, `(x, y)` or `(x, y, sample_weight)`; texts or pairs alone
-            for a task that makes its targets from them.
+        data: A data set, `(x, y)` or `(x, y, sample_weight)`; texts or pairs alone for
+            a task that makes its targets from them.
 
     Returns:
-        `x`, `y` and `sample_weight`; `None` for what there is not.
+        `x`, `y` and `sample_weight`, each `None` if it is missing.
     """
     is_tuple = isinstance(data, tuple) and len(data) > 1
     is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
@@ -189,7 +115,7 @@ def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
 
 
 def holds_ids(task: Any, x: Any) -> bool:
-    """Whether `x` is preprocessed already."""
+    """Return whether `x` is preprocessed already."""
     return task.preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
 
 
@@ -216,35 +142,49 @@ def preprocess_batch(
         purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
         x: Texts, or a dict of ids.
         y: Targets. Defaults to `None`.
-        sample_weight: One weight an example. Defaults to `None`.
+        sample_weight: One weight per example. Defaults to `None`.
 
     Returns:
         `(x,)`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
 
     Raises:
         TypeError: If `x` is none of these.
-        ValueError: If it is no batch, or something is wrong with a row.
+        ValueError: If it is not a batch, or a row is invalid.
     """
+    examples, batched = _encode(task, purpose, x, y, sample_weight)
+    if not batched:
+        msg = (
+            f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make "
+            "a list of it, or batch the data set."
+        )
+        raise ValueError(msg)
+    return _as_tuple(*pack_all(examples, _width_of(task, x), True))
+
+
+def _encode(
+    task: Any, purpose: Purpose, x: Any, y: Any, sample_weight: Any
+) -> tuple[Any, bool]:
+    """Read and check texts or ids, once; return whether they were a batch, too."""
     _check_targets(task, x, y, purpose)
     weights = None if sample_weight is None else read_weights(sample_weight)
-    if holds_ids(task, x):
-        x = task.read_ids(x)
-        y = None if y is None else task.encode_id_targets(y)
-        check_counts(len(x["token_ids"]), y, weights)
-        task.check_id_targets(x, y)
-        weights = weights_by_target(y, weights)
-    else:
+    if not holds_ids(task, x):
         targets = None if y is None else task.encode_targets(y)
-        examples, batched = task.preprocessor.encode_for(purpose, x, targets, weights)
-        if not batched:
-            msg = (
-                f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make "
-                "a list of it, or batch the data set."
-            )
-            raise ValueError(msg)
-        examples = task.adapt_examples(examples)
-        x, y, weights = pack_all(examples, task.preprocessor.padded_length, True)
-    batch = keras.utils.pack_x_y_sample_weight(x, y, weights)
+        examples, batched = task.encode(purpose, x, targets, weights)
+        return examples, batched
+    ids = task.read_ids(x)
+    targets = None if y is None else task.encode_id_targets(y)
+    check_counts(len(ids["token_ids"]), targets, weights)
+    task.check_id_targets(ids, targets)
+    return IdRows(_as_tuple(ids, targets, weights_by_target(targets, weights))), True
+
+
+def _width_of(task: Any, x: Any) -> Any:
+    """Return the function from the longest row of a batch to the width of the batch."""
+    return int if holds_ids(task, x) else task.preprocessor.padded_length
+
+
+def _as_tuple(x: Any, y: Any, sample_weight: Any) -> Batch:
+    batch = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
     return batch if isinstance(batch, tuple) else (batch,)
 
 
@@ -267,7 +207,7 @@ def _read_dataset(
 
 
 def _unpack(task: Any, element: Any, purpose: Purpose) -> tuple[Any, Any, Any]:
-    """Split an element; two texts are a pair unless one must be the label."""
+    """Split an element; two texts are a pair unless the second must be the label."""
     if isinstance(element, list):
         element = _read_collated(element)
     x = element if isinstance(element, tuple) else (element,)
@@ -283,9 +223,9 @@ def _unpack(task: Any, element: Any, purpose: Purpose) -> tuple[Any, Any, Any]:
 
 
 def _read_collated(batch: list[Any]) -> Any:
-    """Read what PyTorch's `DataLoader` makes of a batch: texts, or a list of columns.
+    """Read a batch as PyTorch's `DataLoader` collates it: texts, or a list of columns.
 
-    A column of texts is a tuple there, and a column of pairs a list of two.
+    A column of texts is a tuple, and a column of pairs a list of two tuples.
     """
     if not batch or isinstance(batch[0], str | bytes):
         return (batch,)
@@ -298,7 +238,7 @@ def _read_collated(batch: list[Any]) -> Any:
 
 
 def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose) -> Any:
-    """Preprocess in the graph; rows of ids pass as they are."""
+    """Preprocess in the graph; rows of ids are not changed."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
     def preprocess(*element: Any) -> Any:
@@ -307,9 +247,8 @@ def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose) -> Any:
         )
         if not holds_ids(task, x):
             x = task.preprocessor(x)
-        # Targets that come with ids are ids as well.
         if y is not None and not task.is_self_supervised:
-            # In Python, which finds a wrong label and names its row.
+            # In Python, for errors that name the row of a wrong label.
             dtype = tf.as_dtype(task.target_dtype)
             y = tf.numpy_function(task.encode_targets, [y], dtype)
             y = tf.ensure_shape(y, (None, *task.target_shape))

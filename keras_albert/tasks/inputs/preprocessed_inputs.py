@@ -1,4 +1,4 @@
-"""Preprocessed texts as users pass them: three arrays of ids, checked."""
+"""Preprocessed texts: checks of their ids."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-# What the model takes, by name and in this order.
+# The inputs of the model, in this order.
 ID_NAMES = ("token_ids", "segment_ids", "padding_mask")
 
 
@@ -20,15 +20,14 @@ def read_ids(
         backbone: An `AlbertBackbone`.
         inputs: A dict of `token_ids`, `segment_ids` and `padding_mask`: lists, arrays
             or tensors.
-        axes: The names of the axes that each has. Defaults to
-            `("examples", "tokens")`.
+        axes: The names of the axes of each. Defaults to `("examples", "tokens")`.
 
     Returns:
         The three, as integer arrays.
 
     Raises:
-        TypeError: If `inputs` is no such dict.
-        ValueError: If they are no integers of one shape, too long, or out of range.
+        TypeError: If `inputs` is not such a dict.
+        ValueError: If they are not integers of one shape, too long, or out of range.
     """
     if not isinstance(inputs, Mapping) or not set(ID_NAMES) <= set(inputs):
         keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
@@ -55,12 +54,9 @@ def read_ids(
         ("token_ids", backbone.vocabulary_size, "vocabulary_size"),
         ("segment_ids", backbone.num_segments, "num_segments"),
     ):
-        outside = ((ids[name] < 0) | (ids[name] >= limit)).any(
-            axis=tuple(range(1, len(axes)))
-        )
-        if outside.any():
+        if (row := first_outside(ids[name], limit)) is not None:
             msg = (
-                f"Row {int(outside.argmax())} of `{name}` holds an id outside 0 to "
+                f"Row {row} of `{name}` holds an id outside 0 to "
                 f"{limit - 1}, the model's `{what}` being {limit}. Use the vocabulary "
                 "that the model was made with."
             )
@@ -81,15 +77,15 @@ def read_positions(
     """Read `mask_positions` beside ids, and find those outside their rows.
 
     Args:
-        ids: What `read_ids` gave.
-        inputs: The dict that it was read from.
+        ids: The result of `read_ids`.
+        inputs: The dict it was read from.
 
     Returns:
-        `ids`, and `mask_positions`, integers `(examples, slots)`.
+        `ids` and `mask_positions`, integers `(examples, slots)`.
 
     Raises:
         TypeError: If there are none.
-        ValueError: If they are no such integers, or point out of a row.
+        ValueError: If they are not such integers, or outside of a row.
     """
     if "mask_positions" not in inputs:
         msg = (
@@ -109,14 +105,25 @@ def read_positions(
             f"Received: {positions.dtype} {positions.shape}"
         )
         raise ValueError(msg)
-    outside = ((positions < 0) | (positions >= length)).any(axis=1)
-    if outside.any():
+    if (row := first_outside(positions, length)) is not None:
         msg = (
-            f"Row {int(outside.argmax())} of `mask_positions` points outside of its "
+            f"Row {row} of `mask_positions` points outside of its "
             f"{length} tokens. Count positions from 0."
         )
         raise ValueError(msg)
     return ids | {"mask_positions": positions}
+
+
+def first_outside(numbers: npt.NDArray[Any], limit: int, least: int = 0) -> int | None:
+    """Return the first row with a number outside `least` to `limit - 1`, or `None`.
+
+    Example:
+        >>> first_outside(np.array([[0, 1], [2, 5]]), limit=5)
+        1
+    """
+    wrong = (numbers < least) | (numbers >= limit)
+    wrong = wrong.any(axis=tuple(range(1, numbers.ndim)))
+    return int(wrong.argmax()) if wrong.any() else None
 
 
 def _to_numpy(array: Any) -> npt.NDArray[Any]:

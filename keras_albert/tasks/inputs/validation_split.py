@@ -1,4 +1,4 @@
-"""Holding out the end of the training data."""
+"""Validation sets from the end of the training data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_albert.tasks.inputs.datasets import is_dataset
-from keras_albert.text.inputs.read_text_columns import text_columns
+from keras_albert.text.inputs.read_text_columns import TextColumns, text_columns
 from keras_albert.text.packing.examples import check_counts
 
 Examples = tuple[Any, Any, Any]
@@ -15,26 +15,28 @@ Examples = tuple[Any, Any, Any]
 def split_validation(
     x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
 ) -> tuple[Examples, Examples]:
-    """Split examples in memory, the last ones being held out, as Keras does.
+    """Split examples in memory; the last ones are the validation set, as in Keras.
 
     Args:
         x: Raw input, or a dict of arrays of ids.
         y: Targets, or `None`.
         sample_weight: Weights, or `None`.
-        fraction: float. The part to hold out, between 0 and 1.
-        columns_of: Callable of `x` that gives its columns, and whether it was a
-            batch. Defaults to `text_columns`.
+        fraction: float. The size of the validation set, between 0 and 1.
+        columns_of: Callable from `x` to its columns and whether it is a batch. Defaults
+            to `text_columns`.
 
     Returns:
-        `(x, y, sample_weight)` to train on, and the same held out.
+        `(x, y, sample_weight)` to train on, and the same for validation. `x` is
+        `TextColumns`, or a dict of ids.
 
     Raises:
-        ValueError: If `x` is a data set, one side would be empty, or there are not as
-            many targets or weights as examples.
+        ValueError: If `x` is a data set, one side would be empty, or the numbers of
+            targets or weights differ from that of the examples.
 
     Example:
-        >>> split_validation(["a", "b", "c", "d"], [0, 1, 0, 1], None, 0.25)[1][0]
-        ['d']
+        >>> held_out = split_validation(["a", "b", "c"], [0, 1, 0], None, 0.4)[1]
+        >>> held_out[0].columns, held_out[1]
+        ((['b', 'c'],), [1, 0])
     """
     if not 0 < fraction < 1 or is_dataset(x):
         msg = (
@@ -60,15 +62,15 @@ def split_validation(
 
     def part(rows: slice) -> Examples:
         inputs = _slice(columns, rows)
-        if isinstance(inputs, tuple) and len(inputs) == 1:
-            inputs = inputs[0]
+        if isinstance(inputs, tuple):
+            inputs = TextColumns(inputs, True)
         return inputs, _slice(y, rows), _slice(sample_weight, rows)
 
     return part(slice(0, cut)), part(slice(cut, count))
 
 
 def _slice(values: Any, rows: slice) -> Any:
-    """Take some rows of a list or an array, or of all in a tuple or a dict."""
+    """Take some rows of a list or an array, or of each in a tuple or a dict."""
     if values is None:
         return None
     if isinstance(values, Mapping):

@@ -1,4 +1,4 @@
-"""From the scores of tokens to what a person reads."""
+"""Tokens for each `[MASK]`, from the scores of tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.text.masked_lm.examples import WrittenMasks
 from keras_albert.text.masked_lm.word_starts import SPACE
@@ -25,12 +26,12 @@ def fill_masks(
     Args:
         task: A `MaskedLMTask` with a preprocessor.
         examples: The encoded texts.
-        top_k: int. How many tokens to name.
+        top_k: int. The number of tokens to return.
         candidates: int32 array. The ids to choose from.
         batch_size: int. Defaults to `None`, 32.
 
     Returns:
-        One list for each text; see `MaskedLMTask.fill_mask`.
+        One list per text; see `MaskedLMTask.fill_mask`.
 
     Raises:
         ValueError: If a text has no mask, or one is cut off.
@@ -40,10 +41,10 @@ def fill_masks(
     padded_length = task.preprocessor.padded_length
     batches = LengthBatches(examples, padded_length, batch_size or 32)
     answers: list[Any] = [None] * len(examples)
-    # Batch by batch: the scores of all masks at once could fill the memory.
+    # Batch by batch: the scores of all masks may not fit in memory.
     for index, rows in enumerate(batches.plan):
         (inputs,) = batches[index]
-        # The longest rows come first, so that this is found early.
+        # The longest rows come first, so that errors appear early.
         _check_nothing_lost(task, examples, rows, inputs["token_ids"])
         outputs = task.token_scores(task.predict_on_batch(inputs))
         outputs = keras.ops.convert_to_numpy(outputs)
@@ -68,8 +69,7 @@ def _fill(
     top_k: int,
     candidates: IntArray,
 ) -> list[dict[str, Any]]:
-    raised = np.exp(scores - scores.max())
-    chances = (raised / raised.sum())[candidates]
+    chances = softmax(scores)[candidates]
     best = np.argsort(-chances, kind="stable")[:top_k]
     alone = int((ids == tokenizer.mask_token_id).sum()) == 1
     answers = []
@@ -89,24 +89,24 @@ def _fill(
 
 
 def _join(tokenizer: Any, ids: list[int], skip_special: bool = False) -> str:
-    """Join pieces as transformers does, special tokens as they are written."""
+    """Join pieces as transformers does, with special tokens as they are written."""
     special = tokenizer.special_token_ids if skip_special else ()
     pieces = [tokenizer.id_to_token(i) for i in ids if i not in special]
     return "".join(pieces).replace(SPACE, " ").removeprefix(" ")
 
 
 def target_ids(tokenizer: Any, targets: str | Sequence[str] | None) -> IntArray:
-    """Find the ids to choose from.
+    """Return the ids to choose from.
 
     Args:
         tokenizer: An `AlbertTokenizer`.
         targets: A word, a piece of the vocabulary or many; or `None` for all tokens.
 
     Returns:
-        int32 array, each id once.
+        int32 array of distinct ids.
 
     Raises:
-        ValueError: If one is no token of the vocabulary, or there are none.
+        ValueError: If one is not a token of the vocabulary, or there are none.
     """
     if targets is None:
         return np.arange(tokenizer.vocabulary_size(), dtype=np.int32)
@@ -124,7 +124,7 @@ def _target_id(tokenizer: Any, target: Any) -> np.int32:
             "Pass strings."
         )
         raise ValueError(msg)
-    # A word as it would stand in a text, before a piece of that name in a word.
+    # A word of a text takes precedence over a piece within a word.
     (ids,) = tokenizer.tokenize_rows([target]).to_lists()
     if len(ids) == 1 and ids[0] not in tokenizer.special_token_ids:
         return np.int32(ids[0])

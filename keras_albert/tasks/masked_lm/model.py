@@ -7,9 +7,7 @@ import keras_hub
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.base.preprocessor_check import check_preprocessor
 from keras_albert.tasks.base.token_accuracy import TokenAccuracy
-from keras_albert.tasks.base.unused_pooler import IdlePooler
 from keras_albert.tasks.masked_lm.base import (
     MaskedLMTask,
     masked_lm_head,
@@ -20,7 +18,7 @@ from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
+class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
     """Predict masked tokens: train on texts alone, or fill in a `[MASK]`.
 
     `fit(texts)` and `evaluate(texts)` mask words themselves; masks differ from epoch
@@ -65,6 +63,8 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
 
     preprocessor_cls = AlbertMaskedLMPreprocessor
 
+    uses_pooler = False
+
     def __init__(
         self,
         backbone: AlbertBackbone,
@@ -72,7 +72,6 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
         head_layer_norm_epsilon: float | None = None,
         **kwargs: Any,
     ) -> None:
-        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -88,26 +87,26 @@ class AlbertMaskedLM(IdlePooler, MaskedLMTask, keras_hub.models.MaskedLM):
         self.head_layer_norm_epsilon = head_layer_norm_epsilon
 
     def token_scores(self, outputs: Any) -> Any:
-        """Give the only output."""
+        """Return the only output."""
         return outputs
 
     def encode_id_targets(self, y: Any) -> npt.NDArray[Any]:
-        """Read the ids that stood at `mask_positions`; see `encode_token_targets`."""
+        """Read the ids at `mask_positions`; see `encode_token_targets`."""
         return self.encode_token_targets(y)
 
     def default_loss(self) -> keras.losses.Loss:
-        """Give cross-entropy, averaged over the masked tokens of a batch."""
+        """Return cross-entropy, averaged over the masked tokens of a batch."""
         return masked_lm_loss()
 
     def default_metrics(self) -> None:
-        """Give none: empty slots must not count."""
+        """Return none: unused slots must not count."""
 
     def default_weighted_metrics(self) -> list[keras.metrics.Metric]:
-        """Give the accuracy on masked tokens."""
+        """Return the accuracy on masked tokens."""
         return [TokenAccuracy()]
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(head_layer_norm_epsilon=self.head_layer_norm_epsilon)
         return config

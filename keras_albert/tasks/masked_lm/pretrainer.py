@@ -1,4 +1,4 @@
-"""The model that ALBERT is pretrained as: masked tokens and sentence order."""
+"""The pretraining model: masked tokens and sentence order."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.tasks.base.preprocessor_check import check_preprocessor
 from keras_albert.tasks.base.token_accuracy import TokenAccuracy
 from keras_albert.tasks.inputs.labels import encode_classes
 from keras_albert.tasks.masked_lm.base import (
@@ -70,7 +69,6 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         preprocessor: AlbertPretrainerPreprocessor | None = None,
         **kwargs: Any,
     ) -> None:
-        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -94,21 +92,21 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
     def token_scores(self, outputs: Any) -> Any:
-        """Pick the scores of tokens."""
+        """Return the scores of tokens."""
         return outputs["masked_lm"]
 
     def encode_id_targets(self, y: Any) -> dict[str, npt.NDArray[Any]]:
-        """Read the targets of both outputs, and check them.
+        """Read and check the targets of both outputs.
 
         Args:
             y: A dict of `masked_lm`, integers `(examples, slots)`, and
                 `sentence_order`, 0 (in order) or 1 for each example.
 
         Returns:
-            The same, as arrays.
+            A dict of arrays.
 
         Raises:
-            ValueError: If there is no such dict, or a target is wrong.
+            ValueError: If `y` is not such a dict, or a target is invalid.
         """
         if not isinstance(y, Mapping) or set(y) != {"masked_lm", "sentence_order"}:
             given = sorted(y) if isinstance(y, Mapping) else type(y).__name__
@@ -123,7 +121,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         }
 
     def default_loss(self) -> dict[str, keras.losses.Loss]:
-        """Give cross-entropy for each output; their sum is the loss."""
+        """Return cross-entropy for each output; the loss is their sum."""
         return {
             "masked_lm": masked_lm_loss(),
             "sentence_order": keras.losses.SparseCategoricalCrossentropy(
@@ -132,38 +130,33 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         }
 
     def default_metrics(self) -> None:
-        """Give none: empty slots must not count."""
+        """Return none: unused slots must not count."""
 
     def default_weighted_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
-        """Give the accuracy of each output, under the output's name."""
+        """Return the accuracy of each output, under the output's name."""
         return {name: [TokenAccuracy()] for name in ("masked_lm", "sentence_order")}
 
     def score_order(
         self, first: Texts, second: Texts, batch_size: int | None = None
     ) -> Any:
-        """Say how likely it is that one text follows another.
+        """Return the probability that one text follows another.
 
         Args:
             first: A text, or many.
-            second: A text, or as many: what may follow.
+            second: A text, or as many: the possible continuations.
             batch_size: int. Defaults to `None`, 32.
 
         Returns:
-            float, the probability that `second` follows `first` and not the other way
-            round; for many texts a float32 array `(examples,)`.
+            float, the probability of the given order against the reverse; for many
+            texts a float32 array `(examples,)`.
 
         Raises:
-            ValueError: If the model has no preprocessor, or there are not as many
-                first texts as second ones.
+            ValueError: If the model has no preprocessor, or the numbers of texts
+                differ.
         """
-        if self.preprocessor is None:
-            msg = (
-                "`score_order` reads texts, and this model has no preprocessor. Build "
-                "it with one, or call `predict` on ids."
-            )
-            raise ValueError(msg)
-        columns, batched = self.preprocessor.columns((first, second))
-        logits = self.predict(columns, batch_size, verbose=0)["sentence_order"]
-        # The softmax of two classes, of which the first is "in order".
+        self.require_preprocessor("score_order")
+        examples, batched = self.encode("prediction", (first, second))
+        logits = self.predict(examples, batch_size, verbose=0)["sentence_order"]
+        # The softmax of two classes; the first is "in order".
         scores = 1 / (1 + np.exp(logits[:, 1] - logits[:, 0]))
         return scores if batched else float(scores[0])

@@ -1,18 +1,18 @@
-"""Choosing the right one of several answers."""
+"""Multiple choice."""
 
 from typing import Any
 
 import keras
 import keras_hub
-import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.choices import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.tasks.base.preprocessor_check import check_preprocessor
+from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
+from keras_albert.text.inputs.read_text_columns import TextColumns
 from keras_albert.text.multiple_choice.preprocessor import (
     AlbertMultipleChoicePreprocessor,
 )
@@ -71,7 +71,6 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -98,11 +97,11 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         self.dropout = dropout
 
     def default_loss(self) -> keras.losses.Loss:
-        """Give cross-entropy over a question's choices."""
+        """Return cross-entropy over the choices of a question."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
-        """Give accuracy."""
+        """Return accuracy."""
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     @property
@@ -111,25 +110,15 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         return "int32"
 
     def encode_targets(self, y: Any) -> IntArray:
-        """Turn numbers or letters of right choices into numbers.
-
-        Args:
-            y: One answer a question.
-
-        Returns:
-            int32 array `(questions,)`.
-
-        Raises:
-            ValueError: If an answer is neither; the message names its row.
-        """
+        """Return right choices, numbers or letters, as int32; see `encode_answers`."""
         return encode_answers(y)
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
-        """Read input that is preprocessed already, and check it."""
+        """Read and check input that is preprocessed already."""
         return read_ids(self.backbone, inputs, ("examples", "choices", "tokens"))
 
     def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
-        """Find a question without choices, or an answer that is none of them."""
+        """Check that each question has choices, and the right one is among them."""
         counts = ids["padding_mask"].any(axis=-1).sum(axis=-1)
         if not counts.all():
             msg = (
@@ -143,43 +132,38 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     def choose(
         self, context: Any, question: Any, choices: Any, batch_size: int | None = None
     ) -> Any:
-        """Choose, for a person to read.
+        """Choose the answer to each question.
 
         Args:
-            context: string, or a list. What to read first; `None` if there is nothing.
-            question: string, or a list of them.
+            context: string, or a list of strings. The text before the question, or
+                `None`.
+            question: string, or a list of strings.
             choices: A list of strings, or for many questions a list of lists.
             batch_size: int. Defaults to `None`, 32.
 
         Returns:
-            For one question a dict: `index` and `choice`, the likeliest, and
-            `scores`, the probability of each. For many a list of them.
+            For one question a dict: `index` and `choice`, the likeliest, and `scores`,
+            the probability of each. For many questions a list of dicts.
 
         Raises:
-            ValueError: If the model has no preprocessor, or a row is wrong.
+            ValueError: If the model has no preprocessor, or a row is invalid.
         """
-        if self.preprocessor is None:
-            msg = (
-                "`choose` reads texts, and this model has no preprocessor. Build it "
-                "with one, or call `predict` on ids."
-            )
-            raise ValueError(msg)
+        preprocessor = self.require_preprocessor("choose")
         texts = (question,) if context is None else (context, question)
-        columns, batched = self.preprocessor.columns((*texts, choices))
-        outputs = self.predict(columns, batch_size, verbose=0)
+        columns, batched = preprocessor.columns((*texts, choices))
+        rows = TextColumns(columns, True)
+        outputs = self.predict(rows, batch_size, verbose=0)
         answers = [
-            _answer(row[: len(texts)], texts)
-            for row, texts in zip(outputs, columns[-1], strict=True)
+            _answer(scores[: len(texts)], texts)
+            for scores, texts in zip(outputs, columns[-1], strict=True)
         ]
         return answers if batched else answers[0]
 
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "dropout": self.dropout}
 
 
 def _answer(scores: FloatArray, choices: list[str]) -> dict[str, Any]:
-    raised = np.exp(scores - scores.max())
-    probabilities = (raised / raised.sum()).tolist()
     best = int(scores.argmax())
-    return {"index": best, "choice": choices[best], "scores": probabilities}
+    return {"index": best, "choice": choices[best], "scores": softmax(scores).tolist()}

@@ -1,4 +1,4 @@
-"""AdamW, on PyTorch in one pass over the weights."""
+"""AdamW, on PyTorch with the fused kernel."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,23 +8,23 @@ import keras
 from keras_albert.types import Tensor
 from keras_albert.utils.keras_internals import adam_moments, variable_index
 
-# So many steps that their bias corrections, 1 - beta ** steps, are exactly 1.
+# After this many steps bias corrections, 1 - beta ** steps, are exactly 1.
 _MANY_STEPS = 1e9
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AdamW(keras.optimizers.AdamW):
-    """`keras.optimizers.AdamW`, which PyTorch's fused kernel computes on PyTorch.
+    """`keras.optimizers.AdamW`, computed by PyTorch's fused kernel on PyTorch.
 
-    Keras' own makes new memory there for each product and root of every variable: a
-    quarter of a training step of a small model. The numbers, the arguments and what is
-    saved are Keras', so a run goes on with either and on any backend.
+    There Keras allocates memory for each product and root of every variable, a quarter
+    of a training step of a small model. The numbers, the arguments and the saved state
+    are equal to Keras', so a run can continue with either and on any backend.
 
     Source: [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101).
 
     Args:
-        *args: As `keras.optimizers.AdamW` takes them.
-        **kwargs: As `keras.optimizers.AdamW` takes them.
+        *args: Arguments of `keras.optimizers.AdamW`.
+        **kwargs: Arguments of `keras.optimizers.AdamW`.
 
     Example:
         >>> import keras
@@ -39,10 +39,10 @@ class AdamW(keras.optimizers.AdamW):
         """Update variables; see `keras.optimizers.Optimizer.apply`.
 
         Args:
-            grads: Tensors. On TensorFlow those of embeddings have a row for each
-                occurrence of a token, whose norm is not that of their sum.
-            trainable_variables: The variables. Defaults to `None`, those that it was
-                built with.
+            grads: Tensors. On TensorFlow those of embeddings have one row per
+                occurrence of a token; they are summed here, so that their norm is
+                right.
+            trainable_variables: The variables. Defaults to `None`, those of `build`.
         """
         if keras.config.backend() == "tensorflow":
             import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -61,7 +61,7 @@ class AdamW(keras.optimizers.AdamW):
         trainable_variables: Sequence[Any],
         learning_rate: Any,
     ) -> None:
-        # The kernel reads memory as it lies, whatever the strides say.
+        # The kernel ignores strides.
         if keras.config.backend() == "torch" and all(
             variable.value.is_contiguous() for variable in trainable_variables
         ):
@@ -81,10 +81,10 @@ class AdamW(keras.optimizers.AdamW):
         weights = [variable.value for variable in variables]
         means, squares, largest_squares = adam_moments(self)
         with torch.no_grad():
-            # A variable, or what is left of one where gradients are accumulated.
+            # A variable, or an expression where gradients are accumulated.
             steps = keras.ops.convert_to_tensor(self.iterations) + 1
-            # Keras corrects the rate and leaves epsilon as it is, PyTorch corrects the
-            # means: so it gets the corrected rate, and steps that correct nothing.
+            # Keras corrects the rate and not epsilon, PyTorch corrects the means. So
+            # the kernel gets the corrected rate and steps without correction.
             rate = learning_rate * torch.sqrt(1 - self.beta_2**steps)
             many = torch.full((), _MANY_STEPS, device=steps.device)
             adam(

@@ -1,4 +1,4 @@
-"""The optimizer that `compile()` chooses when nobody else does."""
+"""The default optimizer of `compile`."""
 
 import math
 from typing import Any
@@ -19,9 +19,9 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
 
     For pretrained weights 0.03 / width: 4e-5 for base, 7e-6 for xxlarge, in the range
     of the recipes of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14.
-    Models narrower than base need more, 6e-4 at a width of 256: there 1e-4 left a
-    pretrained model behind random weights after 150 steps, and 6e-4 put it ahead
-    (`benchmarks/few_labels.py`). Random weights take 0.064 / width.
+    Models narrower than base need more, 6e-4 at a width of 256: after 150 steps a
+    pretrained model was worse than random weights with 1e-4, and better with 6e-4
+    (`benchmarks/few_labels.py`). For random weights 0.064 / width.
 
     Args:
         hidden_dim: int. Width of the encoder.
@@ -39,14 +39,14 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
 def default_optimizer(
     learning_rate: float, total_steps: int | None
 ) -> keras.optimizers.Optimizer:
-    """Make an AdamW with warm-up and decay.
+    """Return an AdamW with warm-up and decay.
 
     Args:
         learning_rate: float. The highest rate.
-        total_steps: int or `None`. Steps until the rate is zero, a tenth of which are
+        total_steps: int or `None`. Steps until the rate is zero, of which a tenth is
             the warm-up: step `k` of `w` has `(k + 1) / w` of the highest rate, so that
-            the first step, which may be the only one, has an effect. `None` keeps the
-            rate constant.
+            the first step, possibly the only one, has an effect. `None` keeps the rate
+            constant.
 
     Returns:
         The optimizer; see `adamw`.
@@ -54,7 +54,7 @@ def default_optimizer(
     rate: Any = learning_rate
     if total_steps is not None:
         warmup_steps = max(1, total_steps // 10)
-        # Keras reaches the target after `warmup_steps`; here the last one has it.
+        # Keras reaches the target after `warmup_steps`, this package in the last one.
         rate = keras.optimizers.schedules.CosineDecay(
             learning_rate / warmup_steps,
             decay_steps=max(1, total_steps - warmup_steps + 1),
@@ -70,16 +70,16 @@ def adamw(
     global_clipnorm: float | None = 1.0,
     **kwargs: Any,
 ) -> keras.optimizers.Optimizer:
-    """Make an `AdamW` with the reference's epsilon, weight decay and clipping.
+    """Return an `AdamW` with the reference's epsilon, weight decay and clipping.
 
-    Moments are corrected for their bias, as Keras has it and the reference has not.
+    Moments have bias correction, as in Keras and unlike the reference.
 
     Args:
         learning_rate: float or a schedule.
-        weight_decay: float. Not of biases and LayerNorms. Defaults to `0.01`.
+        weight_decay: float. Not for biases and LayerNorms. Defaults to `0.01`.
         global_clipnorm: float or `None`. The largest norm of all gradients together.
             Defaults to `1.0`.
-        **kwargs: What else `keras.optimizers.AdamW` takes.
+        **kwargs: Other arguments of `keras.optimizers.AdamW`.
 
     Returns:
         The optimizer.
@@ -96,10 +96,10 @@ def adamw(
 
 
 def default_jit_compile() -> bool | str:
-    """Choose whether to compile with XLA.
+    """Return the default of `jit_compile` in `compile`.
 
-    TensorFlow's own graph takes every batch length as it comes. XLA compiles anew for
-    each, and is no faster on a CPU (`benchmarks/equal_shapes.py`). With one length it
-    may be asked for. On the other backends Keras decides; a TPU always compiles.
+    TensorFlow's graph takes batches of any length. XLA compiles each length, and is no
+    faster on a CPU (`benchmarks/equal_shapes.py`); it may be useful with one length. On
+    the other backends Keras decides; a TPU always compiles.
     """
     return False if keras.config.backend() == "tensorflow" else "auto"

@@ -1,4 +1,4 @@
-"""The learning rate's way up and down."""
+"""The schedule of the learning rate."""
 
 import keras
 from keras import ops
@@ -8,22 +8,22 @@ from keras_albert.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate that rises linearly and then falls to zero as a polynomial.
+    """A learning rate with linear warm-up and polynomial decay to zero.
 
     Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, so that the first one
-    has an effect; the reference's has a rate of 0. From the peak it falls over the
-    steps that remain. The reference's falls from the first step of all, is overridden
-    during the warm-up, and so jumps to 0.975 of its peak behind it; otherwise the two
-    differ by less than that.
+    has an effect; in the reference it has a rate of 0. Then the rate falls over the
+    remaining steps. The reference's decay begins with the first step, is overridden
+    during the warm-up, and so jumps to 0.975 of its peak after it; otherwise the two
+    differ by less.
 
     Args:
         peak: float. The highest rate.
         total_steps: int. Updates until the rate is zero.
         warmup_steps: int. Updates of the warm-up, the last of which has the peak.
-        power: float. The polynomial's exponent: 1 falls linearly, 0 keeps the peak.
-            Defaults to `1.0`.
-        accumulation_steps: int. Batches an update. Keras' optimizers tell a schedule
-            batches and not updates, where they accumulate gradients. Defaults to `1`.
+        power: float. The exponent: 1 decays linearly, 0 keeps the peak. Defaults to
+            `1.0`.
+        accumulation_steps: int. Batches per update. Keras' optimizers call a schedule
+            with the number of batches where they accumulate gradients. Defaults to `1`.
 
     Example:
         >>> from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
@@ -48,7 +48,7 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.accumulation_steps = accumulation_steps
 
     def __call__(self, step: Tensor) -> Tensor:
-        """Give the rate of a step."""
+        """Return the rate of a step."""
         step = ops.floor_divide(step, self.accumulation_steps)
         step = ops.cast(step, "float32")
         warmup_steps = max(1, self.warmup_steps)
@@ -60,7 +60,7 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * ops.maximum(0.0, ops.minimum(rising, falling))
 
     def get_config(self) -> dict[str, float]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             "peak": self.peak,
             "total_steps": self.total_steps,

@@ -1,9 +1,10 @@
-"""Answers to questions, as spans of a context."""
+"""Extractive question answering: answers are spans of a context."""
 
 from typing import Any, Literal
 
 import keras
 import keras_hub
+import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
@@ -14,35 +15,43 @@ from keras_albert.layers.conditional_span_head import (
     span_mask,
 )
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.tasks.base.preprocessor_check import check_preprocessor
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.base.unused_pooler import IdlePooler
 from keras_albert.tasks.inputs.model_input import holds_ids
-from keras_albert.tasks.question_answering.answer import Answering
-from keras_albert.tasks.question_answering.head_inputs import (
+from keras_albert.tasks.question_answering.answer import (
+    best_null_threshold,
+    rank_answers,
+)
+from keras_albert.tasks.question_answering.inputs import (
     SpanInputs,
+    check_places,
     head_inputs,
     head_targets,
-)
-from keras_albert.tasks.question_answering.preprocessed_inputs import (
-    check_places,
     read_span_targets,
     read_start_positions,
 )
-from keras_albert.text.packing.examples import Examples
+from keras_albert.tasks.question_answering.span_search import (
+    SpanCandidates,
+    span_candidates,
+)
+from keras_albert.tasks.question_answering.squad_scores import question_scores
+from keras_albert.text.inputs.read_text_columns import TextColumns
+from keras_albert.text.packing.examples import check_counts
 from keras_albert.text.question_answering.preprocessor import (
     AlbertQuestionAnswererPreprocessor,
 )
 from keras_albert.text.question_answering.read_targets import read_answers
 from keras_albert.utils.arguments import check_positive
 
+# Candidates of each window, as in the reference; more if `top_k` is larger.
+_N_BEST = 20
+
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models.Task):
+class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     """Find the answer to a question in a context of any length, or say there is none.
 
-    `predict` gives the logits of each window of each context, `answer` what a person
-    reads.
+    `predict` returns the logits of each window of each context, `answer` answers with
+    their probabilities.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.2.
 
@@ -52,15 +61,15 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
             preprocessed already. Defaults to `None`.
         head: string. `"independent"`: one logit each for start and end, as SQuAD v1's
             models and transformers' have; or `"conditional"`: the end depends on the
-            start, and a classifier says whether there is an answer, as in the
+            start, and a classifier predicts whether there is an answer, as in the
             reference's models of SQuAD v2. Defaults to `"independent"`.
         start_n_top: int. Starts that the conditional head follows while it predicts.
             Defaults to `5`.
         end_n_top: int. Ends to consider for each of them. Defaults to `5`.
-        null_threshold: float or `None`. `answer` says that there is none where the
-            log-odds of that are above it. Defaults to `None`: it always answers,
-            until `fit` has seen a question without an answer, which makes it `0.0`;
-            see `choose_null_threshold`.
+        null_threshold: float or `None`. `answer` returns "no answer" if its log-odds
+            are above this number (SQuAD 2.0's `null_score_diff_threshold`). Defaults
+            to `None`: there is always an answer, until `fit` is called with a question
+            without one, which sets `0.0`; see `choose_null_threshold`.
         dropout: float. Rate before the last layer of the conditional head's
             classifier. Defaults to `0.1`.
         **kwargs: `name`, as on any Keras model.
@@ -91,6 +100,8 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
 
+    uses_pooler = False
+
     output_padding = MASKED_LOGIT
 
     def __init__(
@@ -106,7 +117,6 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
     ) -> None:
         _check_head(head)
         check_positive(start_n_top=start_n_top, end_n_top=end_n_top)
-        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -118,7 +128,7 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
                 name="span_head",
             )
         else:
-            # In float32 under any policy, so that places that are close stay apart.
+            # In float32 under any policy, for precision.
             self.span_logits = keras.layers.Dense(
                 2,
                 kernel_initializer=albert_initializer(),
@@ -141,7 +151,7 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
                 "start_logits": mask_logits(logits[..., 0], mask),
                 "end_logits": mask_logits(logits[..., 1], mask),
             }
-        # Known to `compile`, which the constructor calls.
+        # Read by `compile`, which the constructor calls.
         self.head = head
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
@@ -156,8 +166,8 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
     ) -> None:
         """Configure training; see `AutomaticCompile.compile`.
 
-        The default loss is the mean of those of start and end, and half of that of
-        the conditional head's classifier on top.
+        The default loss is the mean of the losses of start and end, plus half of the
+        loss of the conditional head's classifier.
         """
         if isinstance(loss, str) and loss == "auto":
             kwargs.setdefault("loss_weights", dict.fromkeys(self._targets(), 0.5))
@@ -168,7 +178,7 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
         return (*places, "answerability") if self.head == "conditional" else places
 
     def default_loss(self) -> dict[str, keras.losses.Loss]:
-        """Give cross-entropy for each output."""
+        """Return cross-entropy for each output."""
         losses = keras.losses
         places = losses.SparseCategoricalCrossentropy(from_logits=True)
         classes = losses.BinaryCrossentropy(from_logits=True)
@@ -178,7 +188,7 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
         }
 
     def default_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
-        """Give accuracy for each output."""
+        """Return accuracy for each output."""
         metrics = keras.metrics
         return {
             name: [
@@ -193,16 +203,17 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
     def _num_starts(self) -> int | None:
         return self.start_n_top if self.head == "conditional" else None
 
-    def adapt_examples(self, examples: Examples) -> SpanInputs:
-        """Give the head its inputs and targets."""
-        return SpanInputs(examples, self._num_starts)
+    def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanInputs, bool]:
+        """Tokenize raw input for the head; see `AlbertTask.encode`."""
+        examples, batched = super().encode(*args, **kwargs)
+        return SpanInputs(examples, self._num_starts), batched
 
     def encode_targets(self, y: Any) -> Any:
         """Read answers into lists; see `read_answers`."""
         return read_answers(y)
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
-        """Read input that is preprocessed already, and check it."""
+        """Read and check input that is preprocessed already."""
         ids = super().read_ids(inputs)
         starts = read_start_positions(inputs)
         if starts is not None:
@@ -215,7 +226,7 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
         return head_targets(read_span_targets(y, self._targets()), self._num_starts)
 
     def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
-        """Find a place outside its row."""
+        """Check that positions are inside of their rows."""
         if y is not None:
             for name in ("start_logits", "end_logits"):
                 check_places(name, y[name], ids["token_ids"].shape[1], 0)
@@ -225,8 +236,7 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
     ) -> keras.callbacks.History:
         """Train; see `AlbertTask.fit`. Each question needs its context and answer.
 
-        A question without an answer among `y` sets `null_threshold` to 0, if it is
-        `None`.
+        If `null_threshold` is `None`, a question without an answer in `y` sets it to 0.
         """
         if y is not None and not holds_ids(self, x):
             y = self.encode_targets(y)
@@ -234,8 +244,111 @@ class AlbertQuestionAnswerer(IdlePooler, Answering, AlbertTask, keras_hub.models
                 self.null_threshold = 0.0
         return super().fit(x, y, *args, **kwargs)
 
+    def answer(
+        self,
+        question: Any,
+        context: Any,
+        top_k: int = 1,
+        max_answer_length: int = 30,
+        batch_size: int | None = None,
+    ) -> Any:
+        """Answer questions.
+
+        Args:
+            question: string, or a list of strings.
+            context: string of any length, or a list of as many.
+            top_k: int. The number of answers per question. Defaults to `1`.
+            max_answer_length: int. The maximum number of tokens in an answer. Defaults
+                to `30`.
+            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+
+        Returns:
+            For one question a dict of `answer`, `score`, a probability, `start` and
+            `end`, where `context[start:end]` is the answer; for many questions a list
+            of dicts. With `top_k` above 1 there is a list of dicts per question, the
+            likeliest first. "No answer" is an empty `answer` with `start` and `end` 0.
+            It is returned by `null_threshold`, or if a context has no visible token.
+
+        Raises:
+            ValueError: If the model has no preprocessor, a number is below 1, or a row
+                is invalid.
+        """
+        check_positive(top_k=top_k, max_answer_length=max_answer_length)
+        columns = self.require_preprocessor("answer").columns((question, context))
+        contexts = columns.columns[1]
+        if not contexts:
+            return []
+        found = self._search(
+            columns, max(top_k, _N_BEST), max_answer_length, batch_size
+        )
+        answers = [
+            rank_answers(found, row, text, self.null_threshold)[:top_k]
+            for row, text in enumerate(contexts)
+        ]
+        best = answers if top_k > 1 else [ranked[0] for ranked in answers]
+        return best if columns.batched else best[0]
+
+    def choose_null_threshold(
+        self,
+        x: Any,
+        y: Any,
+        max_answer_length: int = 30,
+        batch_size: int | None = None,
+    ) -> float:
+        """Choose `null_threshold` by the best F1 on validation questions.
+
+        The questions should be neither training nor test questions.
+
+        Args:
+            x: Questions and contexts, as in `fit`.
+            y: Their answers.
+            max_answer_length: int. The maximum number of tokens in an answer. Defaults
+                to `30`.
+            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+
+        Returns:
+            The threshold, which is also set on the model, and saved by
+            `save_to_preset`.
+
+        Raises:
+            ValueError: If there are no questions with, or none without an answer.
+        """
+        answers = read_answers(y)
+        columns = self.require_preprocessor("choose_null_threshold").columns(x)
+        contexts = columns.columns[1]
+        check_counts(len(contexts), answers, None)
+        has_answer = np.array([bool(row) for row in answers], bool)
+        if has_answer.all() or not has_answer.any():
+            msg = (
+                "A threshold needs questions with and without an answer. Received: "
+                f"{has_answer.sum()} with and {(~has_answer).sum()} without."
+            )
+            raise ValueError(msg)
+        found = self._search(columns, _N_BEST, max_answer_length, batch_size)
+        f1 = [
+            question_scores(given, [answer for _, answer in right])[1]
+            for given, right in zip(found.best_texts(contexts), answers, strict=True)
+        ]
+        self.null_threshold = best_null_threshold(
+            found.null_scores, np.array(f1), (~has_answer).astype(float)
+        )
+        return self.null_threshold
+
+    def _search(
+        self,
+        columns: TextColumns,
+        n_best: int,
+        max_answer_length: int,
+        batch_size: int | None,
+    ) -> SpanCandidates:
+        examples, _ = self.encode("prediction", columns)
+        outputs = self.predict(examples, batch_size, verbose=0)
+        return span_candidates(
+            outputs, examples.examples, max_answer_length, n_best, self.end_n_top
+        )
+
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             head=self.head,

@@ -1,6 +1,6 @@
-"""From the logits of windows to the likeliest answers of questions."""
+"""The likeliest answers of questions, from the logits of windows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,27 +10,26 @@ import numpy.typing as npt
 from keras_albert.text.question_answering.examples import SpanWindows
 from keras_albert.types import FloatArray, Int64Array
 
-# Windows that are searched at once, to bound the memory.
+# Windows that are searched at once, to limit memory.
 _WINDOWS_AT_ONCE = 64
 
-# No log-probability, but that of a position that the model masks, is as low.
+# Only the log-probability of a masked position is as low.
 _IMPOSSIBLE = -1e20
 
 
 @dataclass(frozen=True)
 class SpanCandidates:
-    """The likeliest answers of each question, and how likely there is none.
+    """The likeliest answers of each question, and the score of "no answer".
 
     Args:
         starts: For each question an array `(candidates,)`, the likeliest first: the
             first character in the context.
-        ends: Likewise, the character behind the last.
-        scores: Likewise, the log-probability.
-        null_scores: Array `(questions,)`. How sure it is that there is no answer, by
-            the window that is least sure: the logit of the answerability classifier,
-            or, without one, the log of the ratio of the probabilities of no answer
-            and of the best candidate.
-        null_probabilities: Array `(questions,)`. The same as a probability.
+        ends: For each question the characters after the last.
+        scores: For each question the log-probabilities.
+        null_scores: Array `(questions,)`. The score of "no answer", the least over the
+            windows: the logit of the answerability classifier, or, without one, the log
+            of the ratio of the probabilities of no answer and of the best candidate.
+        null_probabilities: Array `(questions,)`. The probabilities of "no answer".
     """
 
     starts: list[Int64Array]
@@ -38,6 +37,14 @@ class SpanCandidates:
     scores: list[npt.NDArray[Any]]
     null_scores: npt.NDArray[Any]
     null_probabilities: npt.NDArray[Any]
+
+    def best_texts(self, contexts: Sequence[str]) -> list[str]:
+        """Return the likeliest answer of each question; empty if there is none."""
+        rows = zip(contexts, self.starts, self.ends, strict=True)
+        return [
+            text[starts[0] : ends[0]] if len(starts) else ""
+            for text, starts, ends in rows
+        ]
 
 
 def span_candidates(
@@ -49,15 +56,14 @@ def span_candidates(
 ) -> SpanCandidates:
     """Search the windows of each question for answers.
 
-    A start counts in the one window that has most context around it, as in the
-    reference.
+    A start counts in the window with the most context around it, as in the reference.
 
     Args:
-        outputs: What the model predicts; `answerability` tells the conditional head.
+        outputs: The result of `predict`; with `answerability` for the conditional head.
         windows: `SpanWindows`, the rows of `outputs`.
-        max_answer_length: int. The most tokens in an answer.
-        n_best: int. Candidates to keep of each window.
-        end_n_top: int. Ends to follow for each start under the conditional head.
+        max_answer_length: int. The maximum number of tokens in an answer.
+        n_best: int. The number of candidates of each window.
+        end_n_top: int. Ends to follow for each start with the conditional head.
 
     Returns:
         `SpanCandidates`.
@@ -72,7 +78,7 @@ def span_candidates(
         masked = np.where(owned, start_scores[part], -np.inf)
         end_scores = _log_softmax(outputs["end_logits"][part])
         if is_conditional:
-            # The starts that the model followed, put in order as it does.
+            # The starts that the model followed, in its order.
             order = np.argsort(-outputs["start_logits"][part], axis=1, kind="stable")
             starts = order[:, : end_scores.shape[1]]
             bands = _bands(end_scores[:, : starts.shape[1]], max_answer_length)
@@ -97,7 +103,7 @@ def _log_softmax(logits: FloatArray) -> npt.NDArray[Any]:
 
 
 def _bands(end_scores: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
-    """Give each position the scores of the ends from it on: `(..., length, width)`."""
+    """Return the scores of the ends from each position on, `(..., length, width)`."""
     padding = [(0, 0)] * (end_scores.ndim - 1) + [(0, width - 1)]
     padded = np.pad(end_scores, padding, constant_values=-np.inf)
     return np.lib.stride_tricks.sliding_window_view(padded, width, axis=-1)
@@ -113,7 +119,7 @@ def _keep_largest(scores: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
 def _largest(
     scores: npt.NDArray[Any], starts: Int64Array, count: int
 ) -> tuple[Int64Array, Int64Array, npt.NDArray[Any]]:
-    """Give each window's best starts, ends and their scores, `(windows, count)`."""
+    """Return each window's best starts, ends and scores, `(windows, count)`."""
     width = scores.shape[-1]
     flat = scores.reshape(len(scores), -1)
     best = np.argpartition(-flat, min(count, flat.shape[1]) - 1, axis=1)[:, :count]
@@ -124,7 +130,7 @@ def _largest(
 def _collect(
     windows: SpanWindows, found: list[Any], null: npt.NDArray[Any], is_logit: bool
 ) -> SpanCandidates:
-    """Put the windows' candidates together, question by question."""
+    """Join the candidates of the windows of each question."""
     count = len(windows.contexts.lengths)
     parts = zip(*found, strict=True)
     rows, first, last, scores = (np.concatenate(part) for part in parts)
@@ -136,7 +142,7 @@ def _collect(
     starts, ends = windows.contexts.characters(
         questions, (first + shift).ravel()[possible], (last + shift).ravel()[possible]
     )
-    # A piece of a blank, or half a character, stands for no text of its own.
+    # The piece of a blank, or of half a character, is no text.
     kept = np.flatnonzero(ends > starts)
     order = kept[np.lexsort((-scores[kept], questions[kept]))]
     cuts = np.searchsorted(questions[order], np.arange(1, count))

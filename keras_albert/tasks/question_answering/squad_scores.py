@@ -1,4 +1,4 @@
-"""SQuAD's exact match and F1, by its official definition."""
+"""SQuAD's exact match and F1, by the official definition."""
 
 import re
 import string
@@ -17,28 +17,28 @@ def squad_scores(
 ) -> dict[str, float]:
     """Compare predicted answers with the right ones.
 
-    Case, ASCII punctuation, articles and runs of blanks do not count. A prediction's
-    score is its best over a question's answers: 1 for an exact match and 0 otherwise,
-    and the F1 of its words. By hand, since the libraries that have it bring a deep
-    learning framework or a downloader along.
+    Case, ASCII punctuation, articles and runs of blanks are ignored. The score of a
+    prediction is the best over the answers to a question: 1 for an exact match and 0
+    otherwise, and the F1 of its words. Libraries with these scores depend on a deep
+    learning framework or on downloads.
 
     Source: the evaluation scripts of [SQuAD](https://arxiv.org/abs/1606.05250) and
     [SQuAD 2.0](https://arxiv.org/abs/1806.03822).
 
     Args:
-        predictions: Sequence of string, one a question; empty for "no answer".
+        predictions: Sequence of string, one per question; empty for "no answer".
         answers: The right answers, in any form that `read_answers` takes.
-        version_2: bool. Whether to score as SQuAD 2.0's script does, where "no
-            answer" may be right. Defaults to `None`: if some question has no answer.
+        version_2: bool. Whether to score as SQuAD 2.0's script does, where "no answer"
+            may be right. Defaults to `None`: if a question has no answer.
 
     Returns:
-        A dict of `exact_match` and `f1`, in percent, and `total`, a number of
-        questions; under version 2 also these three of the questions with an answer,
-        as `HasAns_exact_match` and so on, and without, as `NoAns_exact_match`, if
-        there are any.
+        A dict of `exact_match` and `f1`, in percent, and `total`, the number of
+        questions; with version 2 also these three for the questions with an answer, as
+        `HasAns_exact_match` and so on, and without, as `NoAns_exact_match`, if there
+        are any.
 
     Raises:
-        ValueError: If there are not as many predictions as answers, or none.
+        ValueError: If the numbers of predictions and answers differ, or there are none.
 
     Example:
         >>> scores = squad_scores(
@@ -77,7 +77,7 @@ def question_scores(
 
     Args:
         prediction: string. Empty for "no answer".
-        answers: Sequence of string. The right ones; none if it has no answer.
+        answers: Sequence of string. The right answers; empty if there is none.
         version_2: bool. See `squad_scores`. Defaults to `True`.
 
     Returns:
@@ -91,7 +91,7 @@ def question_scores(
     """
     right = [normalize_answer(answer) for answer in answers]
     if version_2:
-        # An answer of which nothing is left cannot be found, and does not count.
+        # An answer that is empty after normalization does not count.
         right = [answer for answer in right if answer] or [""]
     given = normalize_answer(prediction)
     exact = max((float(given == answer) for answer in right), default=0.0)
@@ -99,14 +99,7 @@ def question_scores(
 
 
 def normalize_answer(text: str) -> str:
-    """Take out of an answer what does not count.
-
-    Args:
-        text: string.
-
-    Returns:
-        Lower case, without ASCII punctuation and English articles, one space between
-        words.
+    """Return a text in lower case, without ASCII punctuation and English articles.
 
     Example:
         >>> normalize_answer("An  Apple, the U.S.")

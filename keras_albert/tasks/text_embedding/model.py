@@ -1,4 +1,4 @@
-"""Texts as vectors whose cosine says how alike they are."""
+"""Text embedding: vectors whose cosine is the similarity of texts."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -11,59 +11,58 @@ from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.masked_pooling import MaskedPooling
-from keras_albert.tasks.base.preprocessor_check import check_preprocessor
+from keras_albert.tasks.base.predict_documents import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.base.unused_pooler import IdlePooler
+from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.labels import encode_scores
+from keras_albert.tasks.inputs.model_input import holds_ids, preprocess_batch
 from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
-from keras_albert.tasks.text_embedding.embed import TextVectors
-from keras_albert.tasks.text_embedding.similarity import (
-    contrastive_scores,
-    cosine_scores,
-)
+from keras_albert.text.inputs.read_text_columns import TextColumns
+from keras_albert.text.packing.document_windows import TextWindows
 from keras_albert.text.text_embedding.preprocessor import (
     AlbertTextEmbedderPreprocessor,
 )
-from keras_albert.types import FloatArray, Tensor
+from keras_albert.types import FloatArray, Tensor, Texts
+
+# The score of pairs that are not compared: the probability is zero.
+_NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTextEmbedder(
-    IdlePooler, TextVectors, AlbertTask, keras_hub.models.TextEmbedder
-):
-    """Turn each text into a vector; those of texts of like meaning are near.
+class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbedder):
+    """Compute a vector for each text; texts with similar meanings have similar vectors.
 
     It is trained on pairs of texts, `x=(first, second)`, in one of two ways:
 
-    - `objective="cosine"`: `y` says how alike the two are, from -1 to 1, and the
-      cosine of their vectors learns it, by default with the squared error. Any Keras
-      loss of two numbers may stand in its place.
-    - `objective="contrastive"`: there is no `y`. For the first text of a pair, its
-      second one is to be found among the second texts of the whole batch, by default
-      with the cross-entropy over the cosines (InfoNCE, "multiple negatives
-      ranking"). The larger the batch, the harder that is, in `evaluate` as well. A
-      pair that has a text in common with another is no negative of it.
+    - `objective="cosine"`: `y` is the similarity of the two, from -1 to 1. The cosine
+      of their vectors learns it, by default with the squared error; any Keras loss of
+      two numbers is possible.
+    - `objective="contrastive"`: there is no `y`. The second text of a pair must be
+      found among the second texts of the batch, by default with the cross-entropy over
+      the cosines (InfoNCE, "multiple negatives ranking"). A larger batch makes this
+      harder, in `evaluate` too. Pairs with a text in common are not negatives of each
+      other.
 
-    Sources: [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084),
-    [van den Oord et al., 2018](https://arxiv.org/abs/1807.03748).
+    Sources: [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084), [van den
+    Oord et al., 2018](https://arxiv.org/abs/1807.03748).
 
     Args:
         backbone: An `AlbertBackbone`.
         preprocessor: An `AlbertTextEmbedderPreprocessor`, or `None` if inputs are
             preprocessed already. Defaults to `None`.
-        pooling_mode: string. `"mean"` or `"max"` of the vectors of a text's tokens,
-            padding never counted; `"cls"`, the vector of `[CLS]` as the last layer
-            gives it, not the pooler's. Defaults to `"mean"`.
+        pooling_mode: string. `"mean"` or `"max"` of the vectors of a text's tokens
+            without padding; or `"cls"`, the vector of `[CLS]` in the last layer, not
+            the pooler's. Defaults to `"mean"`.
         normalize: bool. Whether vectors have length 1, so that their dot product is
             their cosine. Defaults to `True`.
         objective: string. `"cosine"` or `"contrastive"`. Defaults to `"cosine"`.
-        temperature: float. What the contrastive objective divides cosines by.
+        temperature: float. The divisor of the cosines in the contrastive objective.
             Defaults to `0.05`.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
-        ValueError: If an argument is none of these, or the preprocessor makes inputs
-            that the backbone cannot read.
+        ValueError: If an argument is invalid, or the preprocessor makes inputs that the
+            backbone cannot read.
 
     Example:
         >>> from keras_albert import (
@@ -90,6 +89,8 @@ class AlbertTextEmbedder(
 
     preprocessor_cls = AlbertTextEmbedderPreprocessor
 
+    uses_pooler = False
+
     def __init__(
         self,
         backbone: AlbertBackbone,
@@ -109,11 +110,10 @@ class AlbertTextEmbedder(
         if not temperature > 0:
             msg = f"`temperature` must be above 0. Received: temperature={temperature}"
             raise ValueError(msg)
-        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        # In float32 under any policy: the sums of long texts lose little.
+        # In float32 under any policy, for the precision of sums over long texts.
         self.pooling = MaskedPooling(pooling_mode, dtype="float32", name="pooling")
         self.unit_length = keras.layers.UnitNormalization(
             dtype="float32", name="unit_length"
@@ -123,7 +123,7 @@ class AlbertTextEmbedder(
         inputs = backbone.input
         x = backbone(inputs)["sequence_output"]
         x = self.pooling(x, inputs["padding_mask"])
-        # Known to `compile`, which the constructor calls.
+        # Read by `compile`, which the constructor calls.
         self.objective = objective
         self.is_self_supervised = self.compares_rows = objective == "contrastive"
         super().__init__(
@@ -137,16 +137,16 @@ class AlbertTextEmbedder(
 
     @property
     def input_spec(self) -> None:
-        """Let pairs pass, which have an axis more; see `call`."""
+        """None, since pairs have one more axis; see `call`."""
         return
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Embed texts.
 
         Args:
-            inputs: The dict that the preprocessor makes, of tensors
-                `(examples, length)`, or for pairs `(examples, 2, length)`.
-            training: bool. Whether dropout is on.
+            inputs: The dict of the preprocessor, of tensors `(examples, length)`, or
+                for pairs `(examples, 2, length)`.
+            training: bool. Whether dropout is active.
             mask: Not used.
 
         Returns:
@@ -170,19 +170,19 @@ class AlbertTextEmbedder(
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Compute the loss of similarities, not of vectors."""
+        """Compute the loss of similarities instead of vectors."""
         y, scores = self._compare(x, y, y_pred)
         return super().compute_loss(x, y, scores, sample_weight, training)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> Any:
-        """Update the metrics with similarities, not with vectors."""
+        """Update the metrics with similarities instead of vectors."""
         y, scores = self._compare(x, y, y_pred)
         return super().compute_metrics(x, y, scores, sample_weight)
 
     def _compare(self, x: Any, y: Any, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Turn the vectors of a batch of pairs into targets and similarities."""
+        """Return the targets and similarities of a batch of pairs."""
         if len(vectors.shape) != 3 or vectors.shape[1] not in (2, None):
             msg = (
                 "The embedder learns from pairs of texts. Pass them as one argument, "
@@ -196,13 +196,13 @@ class AlbertTextEmbedder(
         return numbers, ops.divide(scores, self.temperature)
 
     def default_loss(self) -> keras.losses.Loss:
-        """Give squared error for similarities, cross-entropy for pairs alone."""
+        """Return squared error for similarities, cross-entropy for pairs alone."""
         if self.is_self_supervised:
             return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         return keras.losses.MeanSquaredError()
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
-        """Give the root of the squared error, or how many pairs were found."""
+        """Return the root of the squared error, or the accuracy of finding pairs."""
         if self.is_self_supervised:
             return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
         return [keras.metrics.RootMeanSquaredError(name="rmse")]
@@ -213,7 +213,7 @@ class AlbertTextEmbedder(
         return "float32"
 
     def encode_targets(self, y: Any) -> FloatArray:
-        """Turn similarities into float32, and check them.
+        """Encode and check similarities.
 
         Args:
             y: A number from -1 to 1 for each pair.
@@ -222,8 +222,7 @@ class AlbertTextEmbedder(
             float32 array `(pairs, 1)`.
 
         Raises:
-            ValueError: If one is no such number, the message names its row; or if
-                the objective takes none.
+            ValueError: If one is invalid, with its row; or if the objective takes none.
         """
         if self.is_self_supervised:
             msg = (
@@ -243,14 +242,109 @@ class AlbertTextEmbedder(
         return scores
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
-        """Read input that is preprocessed already, texts or pairs, and check it."""
+        """Read and check input that is preprocessed already, texts or pairs."""
         ids = inputs.get("token_ids") if isinstance(inputs, Mapping) else None
         if len(getattr(ids, "shape", ())) == 3:
             return read_ids(self.backbone, inputs, ("pairs", "texts", "tokens"))
         return read_ids(self.backbone, inputs)
 
+    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+        """Embed texts or pairs, in their order; see `AlbertTask.predict`."""
+        if is_dataset(x):
+            # It may contain pairs. TensorFlow generalizes over the shapes that it has
+            # seen, to tensors of any rank, so it must not have seen texts before.
+            self._forget_shapes()
+            try:
+                return super().predict(x, batch_size, **kwargs)
+            finally:
+                self._forget_shapes()
+        if holds_ids(self, x):
+            return self._embed_ids(
+                self.read_ids(x), super().predict, batch_size=batch_size, **kwargs
+            )
+        if isinstance(x, TextWindows):
+            return super().predict(x, batch_size, **kwargs)
+        # The two texts of a pair are embedded independently, in batches of similar
+        # length, so that pairs reuse what was compiled for single texts.
+        columns, batched = self.require_preprocessor("predict").columns(x)
+        if batched:
+            x = TextColumns(([text for column in columns for text in column],), True)
+        vectors = super().predict(x, batch_size, **kwargs)
+        parts = np.split(vectors, len(columns))
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
+
+    def embed(self, texts: Texts, batch_size: int | None = None) -> FloatArray:
+        """Embed texts.
+
+        Args:
+            texts: A text, or many; a tuple of two is a pair. A text that is longer than
+                a row is cut; see `embed_documents`.
+            batch_size: int. Defaults to `None`, 32.
+
+        Returns:
+            float32 array `(width,)` for one text, `(texts, width)` for many, in their
+            order; with an axis of 2 before the last for pairs.
+
+        Raises:
+            ValueError: If the model has no preprocessor, or a row is not a text.
+        """
+        columns, batched = self.require_preprocessor("embed").columns(texts)
+        rows = TextColumns(columns, True)
+        vectors: FloatArray = self.predict(rows, batch_size, verbose=0)
+        return vectors if batched else vectors[0]
+
+    def embed_documents(
+        self, texts: Texts, batch_size: int | None = None, stride: int | None = None
+    ) -> FloatArray:
+        """Embed texts of any length; see `predict_documents`.
+
+        With `normalize`, the mean of the windows of a text is normalized too.
+
+        Args:
+            texts: A text, or many.
+            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+            stride: int or `None`. Distance in tokens between the starts of consecutive
+                windows. Defaults to `None`, half a window.
+
+        Returns:
+            float32 array `(width,)` for one text, `(texts, width)` for many, in their
+            order.
+
+        Raises:
+            ValueError: If the model has no preprocessor, a row is not a text, or
+                `stride` is below 1 or above a window's length.
+        """
+        vectors, batched = self.read_documents(
+            "embed_documents", texts, batch_size, stride
+        )
+        return vectors if batched else vectors[0]
+
+    def merge_windows(self, windows: TextWindows, outputs: FloatArray) -> FloatArray:
+        """Return the vectors of documents."""
+        vectors = super().merge_windows(windows, outputs)
+        if self.normalize:
+            merged = windows.counts > 1
+            unit = self.unit_length(vectors[merged])
+            vectors[merged] = keras.ops.convert_to_numpy(unit)
+        return vectors
+
+    def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
+        """Embed one batch of texts or pairs; see `keras.Model.predict_on_batch`."""
+        (ids,) = preprocess_batch(self, "prediction", x)
+        return self._embed_ids(ids, super().predict_on_batch, **kwargs)
+
+    def _embed_ids(self, ids: dict[str, Any], predict: Any, **kwargs: Any) -> Any:
+        *shape, length = ids["token_ids"].shape
+        rows = {name: array.reshape(-1, length) for name, array in ids.items()}
+        vectors = predict(rows, **kwargs)
+        return vectors.reshape(*shape, vectors.shape[-1])
+
+    def _forget_shapes(self) -> None:
+        if keras.config.backend() == "tensorflow":
+            self.predict_function = None
+
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             pooling_mode=self.pooling_mode,
@@ -259,3 +353,44 @@ class AlbertTextEmbedder(
             temperature=self.temperature,
         )
         return config
+
+
+def cosine_scores(vectors: Tensor) -> Tensor:
+    """Compare the two texts of each pair.
+
+    Args:
+        vectors: Float tensor `(pairs, 2, width)`.
+
+    Returns:
+        The cosines, float tensor `(pairs, 1)`.
+
+    Example:
+        >>> import keras, numpy as np
+        >>> vectors = np.array([[[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [0.0, 3.0]]])
+        >>> keras.ops.convert_to_numpy(cosine_scores(vectors)).tolist()
+        [[1.0], [0.0]]
+    """
+    vectors = ops.normalize(vectors, axis=-1)
+    product = ops.multiply(vectors[:, 0], vectors[:, 1])
+    return ops.sum(product, axis=-1, keepdims=True)
+
+
+def contrastive_scores(vectors: Tensor, token_ids: Tensor) -> Tensor:
+    """Compare the first text of each pair with the second texts of all pairs.
+
+    Pairs with a text in common are not wrong answers to each other.
+
+    Args:
+        vectors: Float tensor `(pairs, 2, width)`.
+        token_ids: Integer tensor `(pairs, 2, length)`, to find equal texts.
+
+    Returns:
+        The cosines, float tensor `(pairs, pairs)`, very low for such pairs.
+    """
+    vectors = ops.normalize(vectors, axis=-1)
+    scores = ops.matmul(vectors[:, 0], ops.transpose(vectors[:, 1]))
+    numbers = ops.arange(ops.shape(vectors)[0])
+    is_other = ops.not_equal(ops.expand_dims(numbers, 0), ops.expand_dims(numbers, 1))
+    is_equal = ops.equal(ops.expand_dims(token_ids, 0), ops.expand_dims(token_ids, 1))
+    has_equal = ops.any(ops.all(is_equal, axis=-1), axis=-1)
+    return ops.where(ops.logical_and(is_other, has_equal), _NEVER, scores)

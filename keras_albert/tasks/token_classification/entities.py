@@ -1,4 +1,4 @@
-"""From the probabilities of words' tags to entities for a person to read."""
+"""Entities, from the probabilities of words' tags."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +15,13 @@ def find_entities(
     is_seen: npt.NDArray[np.bool_],
     names: Sequence[str],
 ) -> list[tuple[Span, float]]:
-    """Read the entities of one document off its words' likeliest tags.
+    """Return the entities of one document by the likeliest tags of its words.
 
-    A word that the model does not see parts no entity and begins none.
+    Words without pieces are skipped: they neither split nor begin an entity.
 
     Args:
         probabilities: Array `(words, tags)`.
-        is_seen: bool array `(words,)`.
+        is_seen: bool array `(words,)`. Whether a word has pieces.
         names: The names of the tags.
 
     Returns:
@@ -43,21 +43,13 @@ def find_entities(
 
 
 def span_in_characters(span: Span, words: WordRow) -> Span:
-    """Find the characters of an entity.
-
-    Args:
-        span: The entity, in words.
-        words: The words.
-
-    Returns:
-        The entity, in characters of their text.
-    """
+    """Return an entity, given in words, in characters of the text."""
     start, end = words.starts[span.start], words.ends[span.end - 1]
     return Span(int(start), int(end), span.label)
 
 
 def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
-    """Describe an entity as users read it.
+    """Return a readable description of an entity.
 
     Args:
         span: The entity, in words.
@@ -65,7 +57,7 @@ def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
         words: The words.
 
     Returns:
-        A dict of `label`, `score`, `start`, `end` and `text`; of given words also of
+        A dict of `label`, `score`, `start`, `end` and `text`; for given words also
         `start_word` and `end_word`.
     """
     start, end, label = span_in_characters(span, words)

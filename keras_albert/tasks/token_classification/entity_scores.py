@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of whole entities, by the library seqeval."""
+"""Precision, recall and F1 of whole entities, with the library seqeval."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,16 +13,16 @@ def score_entities(
 ) -> dict[str, Any]:
     """Score entities as CoNLL's shared tasks do: bounds and label must both be right.
 
-    Source: [Nakayama, 2018](https://github.com/chakki-works/seqeval), which agrees
-    with `conlleval`.
+    Source: [Nakayama, 2018](https://github.com/chakki-works/seqeval), which agrees with
+    `conlleval`.
 
     Args:
         expected: The true entities of each text.
-        predicted: Those of the model, in the same unit, words or characters.
+        predicted: The entities of the model, in the same unit, words or characters.
 
     Returns:
         A dict of `precision`, `recall` and `f1` over all entities, their number
-        `support`, and `labels`: for each label a dict of the same four.
+        `support`, and `labels`, a dict with the same four for each label.
 
     Raises:
         ImportError: If seqeval is not installed.
@@ -44,7 +44,7 @@ def score_entities(
     ]
     metrics = _seqeval()
     if not any(ends):
-        # seqeval takes the mean over no label.
+        # seqeval cannot average over no labels.
         nothing = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
         return nothing | {"labels": {}}
     report = metrics.classification_report(*rows, output_dict=True, zero_division=0)

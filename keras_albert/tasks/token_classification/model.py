@@ -1,4 +1,4 @@
-"""Tags for words, and the entities that they mean."""
+"""Token classification: tags of words, and the entities of texts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,28 +11,38 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
-from keras_albert.tasks.base.preprocessor_check import check_preprocessor
+from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.base.unused_pooler import IdlePooler
+from keras_albert.tasks.token_classification.entities import (
+    describe_entity,
+    find_entities,
+    span_in_characters,
+)
+from keras_albert.tasks.token_classification.entity_scores import score_entities
 from keras_albert.tasks.token_classification.read_targets import (
     encode_spans,
     encode_tags,
     holds_spans,
     learn_tags,
+    read_spans,
     read_tag_numbers,
     read_tag_rows,
 )
-from keras_albert.tasks.token_classification.tag import WordAnswers
+from keras_albert.text.token_classification.examples import TaggedDocuments
 from keras_albert.text.token_classification.preprocessor import (
     AlbertTokenClassifierPreprocessor,
 )
-from keras_albert.text.token_classification.tag_schemes import Scheme, check_scheme
+from keras_albert.text.token_classification.tag_schemes import (
+    Scheme,
+    check_scheme,
+    scheme_of_names,
+    spans_to_tags,
+    tags_to_spans,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenClassifier(
-    IdlePooler, WordAnswers, NamedClasses, AlbertTask, keras_hub.models.Task
-):
+class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
     """Tag words, and find the entities in texts.
 
     It trains on words with a tag each, or on raw texts with their entities in
@@ -86,6 +96,8 @@ class AlbertTokenClassifier(
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
 
+    uses_pooler = False
+
     output_places = "padding_mask"
 
     def __init__(
@@ -100,14 +112,13 @@ class AlbertTokenClassifier(
     ) -> None:
         num_classes = count_classes(num_classes, labels)
         check_scheme(scheme)
-        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.output_dropout = keras.layers.Dropout(
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
-        # In float32 under any policy, as the classifier's.
+        # In float32 under any policy, as in `AlbertClassifier`.
         self.output_dense = keras.layers.Dense(
             num_classes,
             kernel_initializer=albert_initializer(),
@@ -127,17 +138,17 @@ class AlbertTokenClassifier(
         self.dropout = dropout
 
     def default_loss(self) -> keras.losses.Loss:
-        """Give cross-entropy, the mean over tagged positions."""
+        """Return cross-entropy, the mean over tagged positions."""
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
         )
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
-        """Give none: without weights they would count padding."""
+        """Return none: without weights they would count padding."""
         return []
 
     def default_weighted_metrics(self) -> list[keras.metrics.Metric]:
-        """Give the accuracy over tagged positions."""
+        """Return the accuracy over tagged positions."""
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     @property
@@ -146,7 +157,7 @@ class AlbertTokenClassifier(
         return "int32"
 
     def encode_targets(self, y: Any) -> Any:
-        """Turn tags or entities into numbers, and check them.
+        """Encode and check tags or entities.
 
         Args:
             y: For each text the tags of its words, names or numbers; or for raw texts
@@ -156,8 +167,8 @@ class AlbertTokenClassifier(
             For each text an int32 array, or `SpanTags`.
 
         Raises:
-            ValueError: If a tag is unknown, or impossible where it stands, or an
-                entity is wrong; the message names row and word.
+            ValueError: If a tag is unknown or violates the scheme, or an entity is
+                invalid; the message names row and word.
         """
         rows = read_tag_rows(y)
         labels, scheme = self.labels, self.known_scheme
@@ -176,21 +187,141 @@ class AlbertTokenClassifier(
         return targets
 
     def encode_id_targets(self, y: Any) -> npt.NDArray[np.int32]:
-        """Check the tags of ids: numbers `(examples, tokens)`, as the preprocessor's.
-
-        Args:
-            y: An integer array.
-
-        Returns:
-            The same, int32.
-
-        Raises:
-            ValueError: If it has another rank, or a number is out of range.
-        """
+        """Check the tags of ids; see `read_tag_numbers`."""
         return read_tag_numbers(y, self.num_classes)
 
+    @property
+    def known_scheme(self) -> Scheme:
+        """The scheme of the tags: given, detected, or by the names of the tags."""
+        if self.scheme == "auto":
+            return scheme_of_names(self.labels or ())
+        return self.scheme  # type: ignore[return-value]
+
+    def predict_words(
+        self, x: Any, batch_size: int | None = None
+    ) -> list[npt.NDArray[np.float32]]:
+        """Compute the probabilities of each word's tags, merged over windows.
+
+        Args:
+            x: Words or raw texts.
+            batch_size: int. Defaults to `None`, 32.
+
+        Returns:
+            For each document an array `(words, num_classes)`; each row sums to 1. The
+            probabilities of a word without pieces are equal.
+
+        Raises:
+            ValueError: If the model has no preprocessor.
+        """
+        return self._read("predict_words", x, batch_size)[1]
+
+    def predict_tags(self, x: Any, batch_size: int | None = None) -> list[list[str]]:
+        """Tag each word.
+
+        Args:
+            x: Words or raw texts.
+            batch_size: int. Defaults to `None`, 32.
+
+        Returns:
+            For each document a tag per word, valid in the scheme of the model.
+
+        Raises:
+            ValueError: If the model has no preprocessor.
+        """
+        documents, probabilities = self._read("predict_tags", x, batch_size)
+        if self.known_scheme == "IO":
+            names = self.class_names
+            return [[names[tag] for tag in row.argmax(-1)] for row in probabilities]
+        return [
+            spans_to_tags([span for span, _ in found], len(row), self.known_scheme)
+            for row, found in zip(
+                probabilities, self._entities(documents, probabilities), strict=True
+            )
+        ]
+
+    def tag(self, x: Any, batch_size: int | None = None) -> Any:
+        """Find the entities in texts.
+
+        Args:
+            x: A text, a tuple of words, or many: a list of texts, or of lists of words.
+            batch_size: int. Defaults to `None`, 32.
+
+        Returns:
+            For one text a list of dicts of `label`, `score` (the mean probability of
+            its words' tags), `start`, `end` (characters of the given text, or of the
+            words joined by spaces) and `text`; for words also `start_word` and
+            `end_word`. For many texts a list of such lists.
+
+        Raises:
+            ValueError: If the model has no preprocessor.
+        """
+        columns = self.require_preprocessor("tag").columns(x)
+        documents, probabilities = self._read("tag", columns, batch_size)
+        answers = [
+            [describe_entity(span, score, words) for span, score in found]
+            for words, found in zip(
+                documents.words, self._entities(documents, probabilities), strict=True
+            )
+        ]
+        return answers if columns.batched else answers[0]
+
+    def evaluate_entities(
+        self, x: Any, y: Any, batch_size: int | None = None
+    ) -> dict[str, Any]:
+        """Compute precision, recall and F1 of whole entities with seqeval.
+
+        An entity is correct if its bounds and its label are.
+
+        Args:
+            x: Words or raw texts.
+            y: Their tags, or their entities in characters, as in `fit`.
+            batch_size: int. Defaults to `None`, 32.
+
+        Returns:
+            A dict of `precision`, `recall`, `f1` and `support` over all entities, and
+            `labels`, a dict with the same for each label.
+
+        Raises:
+            ImportError: If seqeval is not installed.
+            ValueError: If targets are invalid; the message names the row.
+        """
+        targets = self.encode_targets(y)
+        documents, probabilities = self._read(
+            "evaluate_entities", x, batch_size, targets
+        )
+        found = [
+            [span for span, _ in row]
+            for row in self._entities(documents, probabilities)
+        ]
+        if holds_spans(targets):
+            expected = read_spans(read_tag_rows(y))
+            found = [
+                [span_in_characters(span, words) for span in row]
+                for row, words in zip(found, documents.words, strict=True)
+            ]
+        else:
+            names = self.class_names
+            expected = [tags_to_spans([names[tag] for tag in row]) for row in targets]
+        return score_entities(expected, found)
+
+    def _read(
+        self, method: str, x: Any, batch_size: int | None, targets: Any = None
+    ) -> tuple[TaggedDocuments, list[npt.NDArray[np.float32]]]:
+        self.require_preprocessor(method)
+        documents, _ = self.encode("prediction", x, targets)
+        logits = documents.merge(self.predict(documents, batch_size, verbose=0))
+        return documents, [softmax(rows) for rows in logits]
+
+    def _entities(
+        self, documents: TaggedDocuments, probabilities: list[npt.NDArray[Any]]
+    ) -> list[Any]:
+        return [
+            find_entities(rows, is_seen, self.class_names)
+            for rows, is_seen in zip(probabilities, documents.seen_words(), strict=True)
+        ]
+
     def get_config(self) -> dict[str, Any]:
-        """Give the constructor's arguments."""
+        """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
         config.update(
             num_classes=self.num_classes,

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.inputs.labels import encode_classes
+from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
 from keras_albert.text.token_classification.align_tags import SpanTags
 from keras_albert.text.token_classification.tag_schemes import (
     OUTSIDE,
@@ -21,18 +22,18 @@ from keras_albert.text.token_classification.tag_schemes import (
 
 
 def read_tag_rows(y: Any) -> list[Any]:
-    """Read targets, one entry a text, into plain lists.
+    """Read targets into plain lists, one per text.
 
     Args:
-        y: For each text the tags of its words, names or numbers, or its entities,
-            dicts of `start`, `end` and `label`; or what `encode_tags` and
-            `encode_spans` gave.
+        y: For each text the tags of its words, names or numbers, or its entities, dicts
+            of `start`, `end` and `label`; or the results of `encode_tags` or
+            `encode_spans`.
 
     Returns:
-        Lists of str, of int or of dicts; arrays and `SpanTags` as they are.
+        Lists of str, of int or of dicts; arrays and `SpanTags` unchanged.
 
     Raises:
-        ValueError: If a row is no list; the message names it.
+        ValueError: If a row is not a list; the message names it.
     """
     if hasattr(y, "to_list"):  # a ragged tensor, a pandas column
         y = y.to_list()
@@ -62,7 +63,7 @@ def _read_row(tags: Any, row: int) -> Any:
 
 
 def holds_spans(rows: Sequence[Any]) -> bool:
-    """Whether targets are entities in characters, by their first entry."""
+    """Return whether targets are entities in characters, by their first entry."""
     first = next((row for row in rows if len(row)), None)
     if first is None:
         return all(not isinstance(row, np.ndarray) for row in rows)
@@ -79,7 +80,7 @@ def read_spans(rows: Sequence[Any]) -> list[list[Span]]:
         For each text its entities, in order.
 
     Raises:
-        ValueError: If one lacks a key, or is no span; the message names its row.
+        ValueError: If one lacks a key or is not a span; the message names its row.
     """
     return [
         sorted(_read_span(span, row, at) for at, span in enumerate(spans))
@@ -103,17 +104,17 @@ def _read_span(span: Any, row: int, at: int) -> Span:
 
 
 def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Scheme]:
-    """Find the names of the tags, sorted, and their scheme.
+    """Return the names of the tags, sorted, and their scheme.
 
     Args:
-        rows: What `read_tag_rows` gave.
-        scheme: string. "auto" to find it.
+        rows: The result of `read_tag_rows`.
+        scheme: string. "auto" to detect it.
 
     Returns:
-        The names, none if tags are numbers, and the scheme.
+        The names, empty if tags are numbers, and the scheme.
 
     Raises:
-        ValueError: If tags follow no scheme.
+        ValueError: If the tags follow no scheme.
     """
     if holds_spans(rows):
         spans = [] if _is_encoded(rows) else read_spans(rows)
@@ -128,7 +129,7 @@ def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Schem
 
 
 def _detect(rows: Sequence[Any]) -> Scheme:
-    """Find the scheme; a row that is no list of names is found later."""
+    """Detect the scheme; a row that is not a list of names is an error later."""
     return detect_scheme([[str(tag) for tag in row] for row in rows])
 
 
@@ -139,19 +140,20 @@ def _is_encoded(rows: Sequence[Any]) -> bool:
 def encode_tags(
     rows: Sequence[Any], num_classes: int, labels: Sequence[str] | None, scheme: Scheme
 ) -> list[Any]:
-    """Turn the tags of words into numbers, and check them.
+    """Encode and check the tags of words.
 
     Args:
-        rows: What `read_tag_rows` gave.
-        num_classes: int. How many tags there are.
+        rows: The result of `read_tag_rows`.
+        num_classes: int. The number of tags.
         labels: Their names, or `None`.
-        scheme: string. What they must follow.
+        scheme: string. The scheme of the tags.
 
     Returns:
-        int32 arrays, one a text.
+        int32 arrays, one per text.
 
     Raises:
-        ValueError: If a tag is unknown or impossible; the message names row and word.
+        ValueError: If a tag is unknown or violates the scheme; the message names row
+            and word.
     """
     encoded = []
     for row, tags in enumerate(rows):
@@ -172,18 +174,18 @@ def encode_tags(
 def encode_spans(
     rows: Sequence[Any], labels: Sequence[str], scheme: Scheme
 ) -> list[SpanTags]:
-    """Turn entities in characters into the numbers of the tags that they give.
+    """Encode entities in characters as the tags of their words.
 
     Args:
-        rows: What `read_tag_rows` gave.
+        rows: The result of `read_tag_rows`.
         labels: The names of the tags.
-        scheme: string. How words within an entity are told apart.
+        scheme: string. The scheme of the tags.
 
     Returns:
-        `SpanTags`, one a text.
+        `SpanTags`, one per text.
 
     Raises:
-        ValueError: If an entity is wrong, or the model has no tag for it; the message
+        ValueError: If an entity is invalid, or the model has no tag for it; the message
             names its row.
     """
     if _is_encoded(rows):
@@ -216,11 +218,11 @@ def encode_spans(
 
 
 def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
-    """Read the tags of ids, and check them.
+    """Read and check the tags of ids.
 
     Args:
         y: Integers `(examples, tokens)`.
-        num_classes: int. How many tags there are.
+        num_classes: int. The number of tags.
 
     Returns:
         int32 array.
@@ -236,10 +238,9 @@ def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
             f"Received: {tags.dtype} {tags.shape}"
         )
         raise ValueError(msg)
-    wrong = ((tags < 0) | (tags >= num_classes)).any(axis=1)
-    if wrong.any():
+    if (row := first_outside(tags, num_classes)) is not None:
         msg = (
-            f"Row {int(wrong.argmax())} of the targets holds a tag outside 0 to "
+            f"Row {row} of the targets holds a tag outside 0 to "
             f"{num_classes - 1}. Where there is none, put 0 and the sample weight 0."
         )
         raise ValueError(msg)

@@ -75,28 +75,20 @@ class AlbertClassifierPreprocessor(
         **kwargs: Any,
     ) -> None:
         check_truncation(truncate)
-        super().__init__(tokenizer, truncate=truncate, **kwargs)
-        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            truncate=truncate,
+            **kwargs,
+        )
 
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize texts, to be packed batch by batch later.
-
-        Args:
-            x: Texts or pairs, in any form that `text_columns` reads.
-            y: Targets, one per example. Defaults to `None`.
-            sample_weight: Weights, one per example. Defaults to `None`.
-
-        Returns:
-            The encoded texts, and whether `x` was a batch.
-
-        Raises:
-            TypeError: If `x` does not contain texts.
-            ValueError: If a row is not a text; the message names it.
-        """
+        """Tokenize texts or pairs; see `AlbertPreprocessor.encode`."""
         columns, batched = self.columns(x)
-        rows = tuple(self.tokenizer.tokenize_rows(column) for column in columns)
+        rows = tuple(
+            self.tokenizer.tokenize_rows(column, checked=True) for column in columns
+        )
         texts = EncodedTexts(rows, self.special_ids, self.max_length, self.truncate)
         return LabelledTexts(texts, y, sample_weight), batched
 

@@ -1,7 +1,7 @@
 """Reads texts or pairs of texts from lists, arrays, data frames and tensors."""
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,18 @@ COLUMN_NAMES = {1: ("texts",), 2: ("first texts", "second texts")}
 # All code points but surrogates, as in Python. RE2 is lenient if the range includes
 # surrogates.
 _UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
+
+
+class TextColumns(NamedTuple):
+    """Input that was read and checked, so that it is not read again.
+
+    Args:
+        columns: Lists of equal length, with one entry for each example.
+        batched: bool. Whether the input was a batch.
+    """
+
+    columns: tuple[list[Any], ...]
+    batched: bool
 
 
 def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:

@@ -14,88 +14,84 @@ from keras_albert.text.masked_lm.whole_word_masking import (
 from keras_albert.text.packing.examples import Examples
 from keras_albert.text.packing.pack import EncodedTexts, check_truncation
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.types import FloatArray, Purpose, Texts, Truncation
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.types import FloatArray, Lengths, Purpose, Texts, Truncation
 
 
 class MaskingPreprocessor(AlbertPreprocessor):
     """The part of a preprocessor that masks tokens.
 
-    A subclass calls `_set_lengths`, then `_set_masking` in its constructor, and
-    creates its examples in `_mask_examples`.
+    A subclass creates its examples in `_mask_examples`.
     """
 
     truncate: Truncation
 
-    def _set_masking(
+    def __init__(
         self,
-        truncate: Truncation,
-        rates: MaskingRates,
-        seed: int | None,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        truncate: Truncation = "round_robin",
+        mask_selection_rate: float = 0.15,
+        mask_selection_length: int | None = None,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        max_ngram: int = 3,
+        seed: int | None = None,
+        **kwargs: Any,
     ) -> None:
         check_truncation(truncate)
         if seed is not None and seed < 0:
             msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
             raise ValueError(msg)
-        if (rates.max_selected or 0) > self.max_length:
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            **kwargs,
+        )
+        self.truncate = truncate
+        self.mask_selection_rate = mask_selection_rate
+        self.mask_selection_length = mask_selection_length
+        self.mask_token_rate = mask_token_rate
+        self.random_token_rate = random_token_rate
+        self.max_ngram = max_ngram
+        if (self._rates.max_selected or 0) > self.max_length:
             msg = (
                 f"`mask_selection_length` is at most {self.max_length}, the tokens in "
-                f"a row. Received: mask_selection_length={rates.max_selected}"
+                f"a row. Received: mask_selection_length={mask_selection_length}"
             )
             raise ValueError(msg)
-        self.truncate = truncate
-        # KerasHub's names.
-        self.mask_selection_rate = rates.selection
-        self.mask_selection_length = rates.max_selected
-        self.mask_token_rate = rates.mask_token
-        self.random_token_rate = rates.random_token
-        self.max_ngram = rates.max_ngram
         self.seed = seed
         self._calls = 0
         self._masking: tuple[Any, WholeWordMasking] | None = None
 
     @property
-    def masking(self) -> WholeWordMasking:
-        """The `WholeWordMasking` of the current vocabulary and rates, cached."""
-        rates = MaskingRates(
+    def _rates(self) -> MaskingRates:
+        return MaskingRates(
             selection=self.mask_selection_rate,
             mask_token=self.mask_token_rate,
             random_token=self.random_token_rate,
             max_ngram=self.max_ngram,
             max_selected=self.mask_selection_length,
         )
+
+    @property
+    def masking(self) -> WholeWordMasking:
+        """The `WholeWordMasking` of the current vocabulary and rates, cached."""
+        rates = self._rates
         key = (self.tokenizer.proto, rates)
         if self._masking is None or self._masking[0] != key:
             self._masking = key, WholeWordMasking(self.tokenizer, rates)
         return self._masking[1]
 
     def mask_slots(self, width: int) -> int:
-        """Return the number of `mask_positions` of a row.
-
-        Args:
-            width: int. The length of the rows, including padding.
-
-        Returns:
-            The number, which depends on `width` alone, so that there are few shapes.
-        """
+        """Return the number of `mask_positions` of rows of some width."""
         return self.masking.rates.slots(width)
 
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize texts, to be masked and packed batch by batch later.
-
-        Args:
-            x: Texts or pairs, in any form that `text_columns` reads.
-            y: Must be `None`: targets are made from the texts. Defaults to `None`.
-            sample_weight: Weights, one per example. Defaults to `None`.
-
-        Returns:
-            The examples, whose masks differ each time, and whether `x` was a batch.
-
-        Raises:
-            TypeError: If `x` does not contain texts.
-            ValueError: If a row is not a text, or `y` is not `None`.
-        """
+        """Tokenize texts with other masks in each call; see `encode_for`."""
         return self.encode_for("training", x, y, sample_weight)
 
     def encode_for(
@@ -104,15 +100,19 @@ class MaskingPreprocessor(AlbertPreprocessor):
         """Tokenize texts for training, evaluation or prediction.
 
         Args:
-            purpose: For `"training"`, masks differ each time. For `"evaluation"`, they
-                depend on the text alone, and not on its batch. For `"prediction"`,
-                only the `[MASK]` in the texts are masks.
-            x: See `encode`.
-            y: See `encode`. Defaults to `None`.
-            sample_weight: See `encode`. Defaults to `None`.
+            purpose: `"training"`, with other masks each time; `"evaluation"`, with
+                masks that depend on the text alone; or `"prediction"`, which masks only
+                the `[MASK]` of texts.
+            x: Texts or pairs, in any form that `text_columns` reads.
+            y: Must be `None`: targets come from the texts. Defaults to `None`.
+            sample_weight: Weights, one per example. Defaults to `None`.
 
         Returns:
             The examples, and whether `x` was a batch.
+
+        Raises:
+            TypeError: If `x` has an unknown type.
+            ValueError: If a row is not a text, or there are targets.
         """
         if y is not None:
             msg = (
@@ -126,7 +126,9 @@ class MaskingPreprocessor(AlbertPreprocessor):
             rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
             mask_id = self.tokenizer.mask_token_id
             return WrittenMasks(self._texts(rows), mask_id), batched
-        rows = tuple(self.tokenizer.tokenize_rows(column) for column in columns)
+        rows = tuple(
+            self.tokenizer.tokenize_rows(column, checked=True) for column in columns
+        )
         seeds: Seeds
         if purpose == "evaluation":
             seeds = TextSeeds(self.seed or 0, rows)

@@ -1,6 +1,6 @@
 """Examples with masked tokens to predict."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from keras_albert.text.masked_lm.whole_word_masking import (
     number_in_row,
 )
 from keras_albert.text.packing.pack import EncodedTexts
-from keras_albert.types import Batch, FloatArray, Int64Array
+from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
 
 
 class MaskedTexts:
@@ -40,16 +40,7 @@ class MaskedTexts:
         return len(self.texts)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack and mask some rows.
-
-        Args:
-            rows: See `Examples`.
-            length: See `Examples`.
-
-        Returns:
-            The model's inputs, the original ids at `mask_positions`, and their
-            weights.
-        """
+        """Pack and mask some rows; see `Examples`."""
         parts = self.seeds.parts(rows)
         return join_parts([self._draw(part, length, rng) for part, rng in parts])
 
@@ -64,6 +55,92 @@ class MaskedTexts:
         if self.sample_weight is not None:
             weights = weights * self.sample_weight[rows, None]
         return x, masked.labels, weights
+
+
+class MaskedPairs(NamedTuple):
+    """A batch of masked pairs, some of them changed.
+
+    Args:
+        x: dict of int32 arrays. The model's inputs.
+        labels: int32 array `(rows, slots)`. The original ids at `mask_positions`.
+        weights: float32 array `(rows, slots)`. 1, or 0 in unused slots.
+        changed: int32 array `(rows,)`. 1 for a changed pair.
+    """
+
+    x: dict[str, IntArray]
+    labels: IntArray
+    weights: FloatArray
+    changed: IntArray
+
+
+def draw_pairs(
+    pairs: EncodedTexts,
+    changed_pairs: EncodedTexts,
+    masking: WholeWordMasking,
+    generator: np.random.Generator,
+    rows: Int64Array,
+    length: int,
+) -> MaskedPairs:
+    """Pack some pairs, each changed with probability 0.5, and mask them.
+
+    Args:
+        pairs: `EncodedTexts` of pairs.
+        changed_pairs: `EncodedTexts` of the same pairs, changed: swapped, or with
+            other second texts.
+        masking: `WholeWordMasking`.
+        generator: `np.random.Generator`.
+        rows: int64 array `(batch,)`. Which pairs, in which order.
+        length: int. The length to pad to.
+
+    Returns:
+        The batch.
+    """
+    changed = generator.random(len(rows)) < 0.5
+    x: dict[str, IntArray] = {}
+    for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
+        for name, packed in texts.pack(rows[here], length).items():
+            x.setdefault(name, np.empty((len(rows), length), np.int32))[here] = packed
+    masked = masking(x["token_ids"], generator)
+    x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
+    return MaskedPairs(x, masked.labels, masked.weights, changed.astype(np.int32))
+
+
+class SegmentPairs(MaskedTexts):
+    """Pairs that are swapped with probability 0.5, and masked, when they are packed.
+
+    The target of `sentence_order` is 1 for a swapped pair.
+
+    Args:
+        texts: `EncodedTexts` of pairs of consecutive texts.
+        swapped: `EncodedTexts` of the same pairs, with the second texts first; after
+            truncation a pair has the same length in either order.
+        masking: `WholeWordMasking`.
+        seeds: `Seeds`.
+        sample_weight: float32 array `(rows,)`, or `None`. Defaults to `None`.
+    """
+
+    def __init__(
+        self,
+        texts: EncodedTexts,
+        swapped: EncodedTexts,
+        masking: WholeWordMasking,
+        seeds: Seeds,
+        sample_weight: FloatArray | None = None,
+    ) -> None:
+        super().__init__(texts, masking, seeds, sample_weight)
+        self.swapped = swapped
+
+    def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
+        drawn = draw_pairs(self.texts, self.swapped, self.masking, rng, rows, length)
+        y = {"masked_lm": drawn.labels, "sentence_order": drawn.changed}
+        weight = np.ones(len(rows), np.float32)
+        if self.sample_weight is not None:
+            weight = self.sample_weight[rows]
+        weights = {
+            "masked_lm": drawn.weights * weight[:, None],
+            "sentence_order": weight,
+        }
+        return drawn.x, y, weights
 
 
 class WrittenMasks:
@@ -93,15 +170,7 @@ class WrittenMasks:
         return len(self.texts)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows, and find their mask tokens.
-
-        Args:
-            rows: See `Examples`.
-            length: See `Examples`.
-
-        Returns:
-            The model's inputs; `mask_positions` is 0 in unused slots.
-        """
+        """Pack some rows and their mask positions, 0 in unused slots."""
         x: dict[str, Any] = self.texts.pack(rows, length)
         row, place = np.nonzero(x["token_ids"] == self.mask_token_id)
         positions = np.zeros((len(rows), self.slots), np.int32)

@@ -8,9 +8,7 @@ import keras_hub
 from keras_albert.text.masked_lm.base_preprocessor import MaskingPreprocessor
 from keras_albert.text.masked_lm.batch_seeds import Seeds
 from keras_albert.text.masked_lm.examples import MaskedTexts
-from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.types import FloatArray, Lengths, Truncation
+from keras_albert.types import FloatArray
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -59,32 +57,6 @@ class AlbertMaskedLMPreprocessor(
         >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
         ((2, 16), (2, 6), (2, 6))
     """
-
-    def __init__(
-        self,
-        tokenizer: AlbertTokenizer,
-        sequence_length: int | None = None,
-        max_sequence_length: int = 512,
-        length_buckets: Lengths | None = None,
-        truncate: Truncation = "round_robin",
-        mask_selection_rate: float = 0.15,
-        mask_selection_length: int | None = None,
-        mask_token_rate: float = 0.8,
-        random_token_rate: float = 0.1,
-        max_ngram: int = 3,
-        seed: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        rates = MaskingRates(
-            selection=mask_selection_rate,
-            mask_token=mask_token_rate,
-            random_token=random_token_rate,
-            max_ngram=max_ngram,
-            max_selected=mask_selection_length,
-        )
-        super().__init__(tokenizer, **kwargs)
-        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
-        self._set_masking(truncate, rates, seed)
 
     def _mask_examples(
         self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None

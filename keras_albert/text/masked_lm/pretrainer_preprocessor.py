@@ -5,13 +5,24 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.text.inputs.read_text_columns import MAX_COLUMNS
+from keras_albert.text.inputs.read_text_columns import MAX_COLUMNS, text_columns
 from keras_albert.text.masked_lm.base_preprocessor import MaskingPreprocessor
 from keras_albert.text.masked_lm.batch_seeds import Seeds
-from keras_albert.text.masked_lm.pretrainer_examples import SegmentPairs
-from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.types import FloatArray, Lengths, Texts, Truncation
+from keras_albert.text.masked_lm.examples import SegmentPairs
+from keras_albert.types import FloatArray, Texts
+
+
+def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
+    """Read pairs into columns; see `text_columns`."""
+    columns, batched = text_columns(x)
+    if len(columns) != MAX_COLUMNS:
+        msg = (
+            "The order of segments is learned from pairs, and these are single "
+            f"texts: {str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of "
+            "segments that follow each other, or a list of pairs."
+        )
+        raise ValueError(msg)
+    return columns, batched
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -58,44 +69,7 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         (2,)
     """
 
-    def __init__(
-        self,
-        tokenizer: AlbertTokenizer,
-        sequence_length: int | None = None,
-        max_sequence_length: int = 512,
-        length_buckets: Lengths | None = None,
-        truncate: Truncation = "round_robin",
-        mask_selection_rate: float = 0.15,
-        mask_selection_length: int | None = None,
-        mask_token_rate: float = 0.8,
-        random_token_rate: float = 0.1,
-        max_ngram: int = 3,
-        seed: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        rates = MaskingRates(
-            selection=mask_selection_rate,
-            mask_token=mask_token_rate,
-            random_token=random_token_rate,
-            max_ngram=max_ngram,
-            max_selected=mask_selection_length,
-        )
-        super().__init__(**kwargs)
-        self.tokenizer = tokenizer
-        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
-        self._set_masking(truncate, rates, seed)
-
-    def columns(self, x: Texts) -> tuple[tuple[Any, ...], bool]:
-        """Read pairs into columns; see `AlbertPreprocessor.columns`."""
-        columns, batched = super().columns(x)
-        if len(columns) != MAX_COLUMNS:
-            msg = (
-                "The order of segments is learned from pairs, and these are single "
-                f"texts: {str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of "
-                "segments that follow each other, or a list of pairs."
-            )
-            raise ValueError(msg)
-        return columns, batched
+    read_input = staticmethod(segment_pairs)
 
     def _mask_examples(
         self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None

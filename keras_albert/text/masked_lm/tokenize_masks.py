@@ -37,7 +37,7 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     parts = [text.split(mask) for text in texts]
     # All parts of all texts in one multithreaded call of SentencePiece.
     flat = [part for row in parts for part in row]
-    tokens: TokenRows = tokenizer.tokenize_rows(flat)
+    tokens: TokenRows = tokenizer.tokenize_rows(flat, checked=True)
     if len(flat) == len(texts):
         return tokens
     mask_id = np.array([tokenizer.mask_token_id], np.int32)

@@ -91,14 +91,10 @@ class MaskingRates:
             raise ValueError(msg)
 
     def slots(self, width: int) -> int:
-        """Return the number of predictions per row.
+        """Return the number of predictions in rows of `width`, including padding.
 
-        Args:
-            width: int. The length of the rows, including padding.
-
-        Returns:
-            `max_selected`; or, if it is `None`, the selection rate times `width` plus
-            room for the last n-gram, at most `width`.
+        It is `max_selected`; or by the rate, with room for the last n-gram, at most
+        `width`.
         """
         if self.max_selected is not None:
             return self.max_selected

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.tokenizer.unspaced_scripts import UNSPACED
+from keras_albert.text.tokenizer.characters import UNSPACED
 from keras_albert.types import IntArray
 
 # SentencePiece's symbol for a space.
@@ -63,14 +63,7 @@ class WordStarts:
         self._parts_after = np.array([_stands_alone(piece[-1:]) for piece in pieces])
 
     def in_words(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
-        """Return which tokens belong to words; special tokens and `<unk>` do not.
-
-        Args:
-            token_ids: int32 array `(rows, length)`.
-
-        Returns:
-            bool array `(rows, length)`.
-        """
+        """Return whether each token, int32 `(rows, length)`, belongs to a word."""
         return ~self._is_special[token_ids]
 
     def __call__(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
@@ -91,15 +84,7 @@ class WordStarts:
         return starts & self.in_words(token_ids)
 
     def segment_starts(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
-        """Find the tokens that have no word before them in their segment.
-
-        Args:
-            token_ids: int32 array `(rows, length)`.
-
-        Returns:
-            bool array `(rows, length)`; true at the start of a row and after a special
-            token.
-        """
+        """Return whether a token is the first of a row or follows a special token."""
         first = np.ones(token_ids.shape, bool)
         first[:, 1:] = self._is_special[token_ids[:, :-1]]
         return first

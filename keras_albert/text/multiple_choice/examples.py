@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Int64Array, IntArray
 
 
@@ -114,7 +114,4 @@ def _take(
     """Return the ids that are kept of some rows of `source`."""
     lengths = cut.lengths[rows]
     starts = source.starts[numbers] + cut.begins[rows]
-    shift = starts - (np.cumsum(lengths) - lengths)
-    return TokenRows(
-        source.values[np.arange(lengths.sum()) + np.repeat(shift, lengths)], lengths
-    )
+    return TokenRows(source.values[ragged_range(starts, lengths)], lengths)

@@ -66,6 +66,8 @@ class AlbertMultipleChoicePreprocessor(
         array([3, 2])
     """
 
+    read_input = staticmethod(choice_columns)
+
     def __init__(
         self,
         tokenizer: AlbertTokenizer,
@@ -81,31 +83,18 @@ class AlbertMultipleChoicePreprocessor(
                 f"max_qa_length={max_qa_length}"
             )
             raise ValueError(msg)
-        super().__init__(**kwargs)
-        self.tokenizer = tokenizer
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            **kwargs,
+        )
         self.max_qa_length = max_qa_length
-        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
-
-    def columns(self, x: Any) -> tuple[tuple[list[Any], ...], bool]:
-        """Read questions into columns; see `choice_columns`."""
-        return choice_columns(x)
 
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize questions, to be packed batch by batch later.
+        """Tokenize questions; see `AlbertPreprocessor.encode`.
 
-        Args:
-            x: Questions, in any form that `choice_columns` reads.
-            y: The correct choices, as numbers or letters. Defaults to `None`.
-            sample_weight: Weights, one per question. Defaults to `None`.
-
-        Returns:
-            The encoded questions, and whether `x` was a batch.
-
-        Raises:
-            TypeError: If `x` does not contain questions.
-            ValueError: If a row is invalid; the message names it.
+        The targets are the numbers or letters of the correct choices.
         """
         columns, batched = self.columns(x)
         *contexts, questions, choices = columns
@@ -118,9 +107,9 @@ class AlbertMultipleChoicePreprocessor(
         # Several questions often share a text, which is tokenized once.
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         rows = ChoiceRows(
-            self.tokenizer.tokenize_rows(list(numbers)),
+            self.tokenizer.tokenize_rows(list(numbers), checked=True),
             np.array([numbers[text] for text in texts], np.int64),
-            self.tokenizer.tokenize_rows(tails),
+            self.tokenizer.tokenize_rows(tails, checked=True),
             np.array([len(row) for row in choices], np.int64),
             self.special_ids,
             self.max_length,

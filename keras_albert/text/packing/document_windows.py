@@ -63,15 +63,12 @@ class TextWindows:
         return (self._rows.pack(rows, length),)
 
     def mean(self, outputs: npt.NDArray[np.floating]) -> FloatArray:
-        """Average the outputs of each text's windows.
+        """Return the means over each text's windows, float32 `(texts, width)`.
+
+        Windows are weighted by the tokens that they own, so that no token counts twice.
 
         Args:
             outputs: Float array `(rows, width)`.
-
-        Returns:
-            float32 array `(texts, width)`: the mean over each text's windows, weighted
-            by the number of tokens that they own, so that no token counts twice. The
-            output of a text with one window is unchanged.
         """
         sums = np.zeros((len(self.counts), outputs.shape[1]))
         np.add.at(sums, self._texts, outputs * self._shares[:, None])

@@ -117,7 +117,7 @@ def read_weights(sample_weight: Any) -> Any:
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part) for name, part in sample_weight.items()}
     weights = np.asarray(sample_weight, np.float32)
-    finite = np.isfinite(weights).reshape(len(weights), -1).all(axis=1)
+    finite = np.isfinite(weights).all(axis=tuple(range(1, weights.ndim)))
     if not finite.all():
         row = int(np.argmin(finite))
         msg = f"Row {row} has the sample weight {weights[row]}. Pass finite numbers."
@@ -154,20 +154,16 @@ def weights_by_target(targets: Any, weights: Any) -> Any:
     }
 
 
-def check_counts(
-    count: int, targets: Any, weights: Any, needs_some: bool = False
-) -> None:
+def check_counts(count: int, targets: Any, weights: Any) -> None:
     """Check that there are as many targets and weights as examples.
 
     Args:
         count: int. The number of examples.
         targets: A sized object, a dict of them, or `None`.
         weights: A sized object, a dict of them, or `None`.
-        needs_some: bool. Whether at least one example is required. Defaults to
-            `False`.
 
     Raises:
-        ValueError: If a count differs, or there are no examples and one is required.
+        ValueError: If a count differs.
     """
     for name, values in (("targets", targets), ("sample weights", weights)):
         parts = values.values() if isinstance(values, Mapping) else (values,)
@@ -178,6 +174,3 @@ def check_counts(
                     "needs one."
                 )
                 raise ValueError(msg)
-    if needs_some and not count:
-        msg = "There are no examples: `x` is empty. Pass at least one text."
-        raise ValueError(msg)

@@ -52,16 +52,21 @@ def _is_on_cpu() -> bool:
     return bool(ops.convert_to_tensor(0).device.type == "cpu")
 
 
-def bucket_length(length: int, buckets: Sequence[int]) -> int:
-    """Return the bucket of a length.
+@cache
+def all_buckets(max_length: int, lengths: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the lengths that batches are padded to, rising.
 
     Args:
-        length: int. At most the last bucket.
-        buckets: Lengths in increasing order.
-
-    Returns:
-        The smallest bucket that fits `length`.
+        max_length: int. The longest row; it is always the last bucket.
+        lengths: Rising lengths, or `None` for `default_length_buckets`.
     """
+    if lengths is None:
+        return default_length_buckets(max_length)
+    return (*(length for length in lengths if length < max_length), max_length)
+
+
+def bucket_length(length: int, buckets: Sequence[int]) -> int:
+    """Return the smallest of the rising `buckets` that fits `length`."""
     return buckets[bisect_left(buckets, length)]
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Int64Array, IntArray, Truncation
 
 
@@ -129,9 +129,8 @@ class EncodedTexts:
             kept = self._kept[segment][indices]
             end = begin + kept
             inside = (position >= begin[:, None]) & (position < end[:, None])
-            # Row by row and left to right, the order of the ids in `column`.
-            shift = self._starts[segment][indices] - (np.cumsum(kept) - kept)
-            source = np.arange(kept.sum()) + np.repeat(shift, kept)
+            # Row by row, from left to right: the order of the ids in `column`.
+            source = ragged_range(self._starts[segment][indices], kept)
             token_ids[inside] = column.values[source]
             token_ids[rows, end] = special.sep
             if segment:

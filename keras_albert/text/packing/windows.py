@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Int64Array
 
 
@@ -40,16 +40,13 @@ class OverlappingWindows:
         whole = lengths[self.documents]
         size = np.broadcast_to(size, lengths.shape)[self.documents]
         stride = np.broadcast_to(stride, lengths.shape)[self.documents]
-        number = np.arange(len(self.documents))
-        number -= np.repeat(np.cumsum(counts) - counts, counts)
+        number = ragged_range(np.zeros_like(counts), counts)
         inside = np.minimum(number * stride, np.maximum(0, whole - size))
         self._sizes = np.minimum(whole, size)
         begins = inside + (np.cumsum(lengths) - lengths)[self.documents]
-        place = np.arange(self._sizes.sum())
-        place -= np.repeat(np.cumsum(self._sizes) - self._sizes, self._sizes)
         # The tokens of each window, as positions in the concatenated documents.
         self.tokens = TokenRows(
-            (place + np.repeat(begins, self._sizes)).astype(np.int32), self._sizes
+            ragged_range(begins, self._sizes).astype(np.int32), self._sizes
         )
         # Middles are doubled, and borders quadrupled, to remain integers.
         middles = 2 * begins + self._sizes

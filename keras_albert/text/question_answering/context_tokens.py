@@ -34,7 +34,7 @@ class ContextTokens:
             np.int64,
             len(contexts),
         )
-        ids, starts, ends = tokenizer.tokenize_with_offsets(list(numbers))
+        ids, starts, ends = tokenizer.tokenize_with_offsets(list(numbers), checked=True)
         self.rows = TokenRows.from_arrays(ids)
         self._starts = _flat(starts)
         self._ends = _flat(ends)
@@ -77,16 +77,7 @@ class ContextTokens:
     def characters(
         self, contexts: Int64Array, first: Int64Array, last: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Find the characters that spans of tokens cover; the inverse of `find`.
-
-        Args:
-            contexts: int64 array `(spans,)`. The context of each span.
-            first: int64 array `(spans,)`. The first token.
-            last: int64 array `(spans,)`. The last token.
-
-        Returns:
-            The first character, and the character after the last.
-        """
+        """Return the first characters of token spans, and those after the last."""
         begins = self.begins[contexts]
         return self._starts[begins + first], self._ends[begins + last]
 

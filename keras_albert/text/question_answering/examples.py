@@ -8,7 +8,7 @@ import numpy.typing as npt
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
 from keras_albert.text.packing.windows import OverlappingWindows
 from keras_albert.text.question_answering.context_tokens import ContextTokens
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
 
 # [CLS], and a [SEP] after each of the two texts.
@@ -67,7 +67,8 @@ class SpanWindows:
         self._owned = windows.owned
         self._owned_from = rows.starts
         self._window_lengths = rows.lengths
-        cut = _cut(questions, kept).take(self.questions)
+        first = ragged_range(questions.starts, kept)
+        cut = TokenRows(questions.values[first], kept).take(self.questions)
         self._texts = EncodedTexts((cut, tokens), special, max_length, "waterfall")
         self.lengths = self._texts.lengths
         self.targets = None if spans is None else self._window_targets(spans)
@@ -125,9 +126,3 @@ class SpanWindows:
         owned = np.zeros(inside.shape, bool)
         owned[inside] = self._owned[(place + self._owned_from[rows, None])[inside]]
         return owned
-
-
-def _cut(rows: TokenRows, lengths: Int64Array) -> TokenRows:
-    """Keep the first tokens of each row."""
-    place = np.arange(len(rows.values)) - np.repeat(rows.starts, rows.lengths)
-    return TokenRows(rows.values[place < np.repeat(lengths, rows.lengths)], lengths)

@@ -61,6 +61,8 @@ class AlbertQuestionAnswererPreprocessor(
         'rome'
     """
 
+    read_input = staticmethod(question_contexts)
+
     def __init__(
         self,
         tokenizer: AlbertTokenizer,
@@ -85,33 +87,20 @@ class AlbertQuestionAnswererPreprocessor(
                 f"misaligned={misaligned!r}"
             )
             raise ValueError(msg)
-        super().__init__(**kwargs)
-        self.tokenizer = tokenizer
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            **kwargs,
+        )
         self.doc_stride = doc_stride
         self.max_query_length = max_query_length
         self.misaligned = misaligned
-        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
-
-    def columns(self, x: Any) -> tuple[tuple[list[str], ...], bool]:
-        """Read questions and contexts; see `question_contexts`."""
-        return question_contexts(x)
 
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[SpanWindows, bool]:
-        """Tokenize questions and contexts, to be packed batch by batch later.
+        """Tokenize questions and contexts; see `AlbertPreprocessor.encode`.
 
-        Args:
-            x: Questions and contexts, in any form that `question_contexts` reads.
-            y: Answers, in any form that `read_answers` reads. Defaults to `None`.
-            sample_weight: Weights, one per question. Defaults to `None`.
-
-        Returns:
-            The windows, and whether `x` was a batch.
-
-        Raises:
-            TypeError: If `x` or `y` is of another type.
-            ValueError: If a row is invalid; the message names it.
+        The targets are answers, in any form that `read_answers` reads.
         """
         (questions, contexts), batched = self.columns(x)
         weights = None if sample_weight is None else read_weights(sample_weight)
@@ -126,7 +115,7 @@ class AlbertQuestionAnswererPreprocessor(
                 contexts = [contexts[row] for row in rows]
                 spans = spans[rows]
                 weights = None if weights is None else weights[rows]
-        question_rows = self.tokenizer.tokenize_rows(questions)
+        question_rows = self.tokenizer.tokenize_rows(questions, checked=True)
         context_tokens = ContextTokens(self.tokenizer, contexts)
         _refuse_blank(question_rows.lengths, "question", rows)
         _refuse_blank(context_tokens.lengths, "context", rows)
@@ -145,16 +134,10 @@ class AlbertQuestionAnswererPreprocessor(
         return windows, batched
 
     def call(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Preprocess questions and contexts.
+        """Preprocess questions and contexts, with answers as targets.
 
-        Args:
-            x: One question with its context, or a batch of them.
-            y: Answers. Defaults to `None`.
-            sample_weight: Weights. Defaults to `None`.
-
-        Returns:
-            `x`, `(x, y)` or `(x, y, sample_weight)`; see `SpanWindows.pack`. Always
-            a batch, since one question may have several rows.
+        The result is always a batch, since a question may have several rows; see
+        `SpanWindows.pack`.
         """
         windows, _ = self.encode(x, y, sample_weight)
         return keras.utils.pack_x_y_sample_weight(

@@ -4,13 +4,56 @@ from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
 
 from keras_albert.text.packing.examples import LabelledTexts
 from keras_albert.text.packing.pack import EncodedTexts
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.text_embedding.separate_texts import SeparateTexts
-from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.types import Lengths, Texts
+from keras_albert.types import Int64Array, IntArray, Texts
+
+
+class SeparateTexts:
+    """Examples of one or several texts, packed as separate rows.
+
+    Args:
+        columns: `EncodedTexts` of single texts, one per column, of equal length.
+
+    Example:
+        >>> from keras_albert.text import TokenRows
+        >>> from keras_albert.text.packing.pack import SpecialIds
+        >>> first, second = (
+        ...     EncodedTexts((TokenRows.from_lists([ids]),), SpecialIds(2, 3, 0), 8)
+        ...     for ids in ([7, 8], [9]))
+        >>> pairs = SeparateTexts((first, second))
+        >>> pairs.pack(np.array([0]), 4)["token_ids"].tolist()
+        [[[2, 7, 8, 3], [2, 9, 3, 0]]]
+    """
+
+    def __init__(self, columns: tuple[EncodedTexts, ...]) -> None:
+        self.columns = columns
+        self.lengths: Int64Array = np.max([c.lengths for c in columns], axis=0)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
+        """Pack some examples.
+
+        Args:
+            indices: int64 array `(batch,)`. Which examples, in which order.
+            length: int. The length to pad to, at least that of the longest row.
+
+        Returns:
+            `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`, or
+            `(batch, texts, length)` if an example has several texts.
+        """
+        packed = [column.pack(indices, length) for column in self.columns]
+        if len(packed) == 1:
+            return packed[0]
+        return {
+            name: np.stack([texts[name] for texts in packed], axis=1)
+            for name in packed[0]
+        }
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -50,35 +93,12 @@ class AlbertTextEmbedderPreprocessor(
         (3, 2, 16)
     """
 
-    def __init__(
-        self,
-        tokenizer: AlbertTokenizer,
-        sequence_length: int | None = None,
-        max_sequence_length: int = 512,
-        length_buckets: Lengths | None = None,
-        **kwargs: Any,
-    ) -> None:
-        # KerasHub's truncation of pairs, which are never in one row here.
-        kwargs.pop("truncate", None)
-        super().__init__(tokenizer, **kwargs)
-        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
-
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[LabelledTexts, bool]:
-        """Tokenize texts, to be packed batch by batch later.
+        """Tokenize texts or pairs; see `AlbertPreprocessor.encode`.
 
-        Args:
-            x: Texts or pairs, in any form that `text_columns` reads.
-            y: Similarities, one per pair. Defaults to `None`.
-            sample_weight: Weights, one per pair. Defaults to `None`.
-
-        Returns:
-            The encoded texts, and whether `x` was a batch.
-
-        Raises:
-            TypeError: If `x` does not contain texts.
-            ValueError: If a row is not a text; the message names it.
+        The targets are similarities, one per pair.
         """
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
@@ -90,7 +110,7 @@ class AlbertTextEmbedderPreprocessor(
         texts = SeparateTexts(
             tuple(
                 EncodedTexts(
-                    (self.tokenizer.tokenize_rows(column),),
+                    (self.tokenizer.tokenize_rows(column, checked=True),),
                     self.special_ids,
                     self.max_length,
                 )

@@ -65,6 +65,8 @@ class AlbertTokenClassifierPreprocessor(
         ((1, 16), array([1, 0], dtype=int32))
     """
 
+    read_input = staticmethod(word_columns)
+
     def __init__(
         self,
         tokenizer: AlbertTokenizer,
@@ -75,35 +77,21 @@ class AlbertTokenClassifierPreprocessor(
         label_all_pieces: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.tokenizer = tokenizer
-        self._set_lengths(sequence_length, max_sequence_length, length_buckets)
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            **kwargs,
+        )
         window_stride(stride, self.max_length - 2)
         self.stride = stride
         self.label_all_pieces = label_all_pieces
 
-    def columns(self, x: Any) -> tuple[tuple[list[Any], ...], bool]:
-        """Read lists of words or raw texts; see `word_columns`."""
-        return word_columns(x)
-
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[TaggedDocuments, bool]:
-        """Tokenize documents, to be packed batch by batch later.
+        """Tokenize documents; see `AlbertPreprocessor.encode`.
 
-        Args:
-            x: Words or raw texts, in any form that `word_columns` reads.
-            y: An array of tag numbers, one per word, or `SpanTags` for each document.
-                Defaults to `None`.
-            sample_weight: Weights, one per document. Defaults to `None`.
-
-        Returns:
-            The documents, and `True`, since one document may have many rows.
-
-        Raises:
-            TypeError: If `x` does not contain words or texts.
-            ValueError: If a document is invalid or does not match its tags; the
-                message names its row.
+        The targets are an array of tag numbers, one per word, or `SpanTags` for each
+        document. The result is always a batch, since a document may have several rows.
         """
         (column,), _ = self.columns(x)
         words = read_word_rows(column)
@@ -133,7 +121,7 @@ class AlbertTokenClassifierPreprocessor(
         places = [
             numbers.setdefault(word, len(numbers)) for row in rows for word in row.words
         ]
-        words: TokenRows = self.tokenizer.tokenize_rows(list(numbers))
+        words: TokenRows = self.tokenizer.tokenize_rows(list(numbers), checked=True)
         return words.take(places)
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:

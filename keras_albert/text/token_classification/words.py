@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_albert.text.inputs.read_texts import to_text_rows
-from keras_albert.text.tokenizer.unspaced_scripts import UNSPACED
+from keras_albert.text.tokenizer.characters import UNSPACED
 from keras_albert.types import Int64Array
 
 _FLAGS = "\U0001f1e6-\U0001f1ff"
@@ -94,14 +94,7 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
 
 
 def read_word_rows(column: Iterable[Any]) -> list[WordRow]:
-    """Split texts into words, and join given words into texts.
-
-    Args:
-        column: The column returned by `word_columns`.
-
-    Returns:
-        One `WordRow` per text.
-    """
+    """Return a `WordRow` for each text or list of words of `word_columns`."""
     return [
         split_words(row) if isinstance(row, str) else join_words(row) for row in column
     ]

@@ -1,7 +1,7 @@
 """ALBERT's tokenizer: SentencePiece with the text rules in the vocabulary."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -14,29 +14,28 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.inputs.read_texts import to_text_rows
-from keras_albert.text.tokenizer.character_offsets import (
+from keras_albert.text.tokenizer.characters import (
     graph_tokens_with_offsets,
     trim_blanks,
 )
-from keras_albert.text.tokenizer.graph_vocabulary import graph_vocabulary
-from keras_albert.text.tokenizer.read_token_ids import to_id_rows
 from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
     default_text_rules,
     read_text_rules,
 )
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
 from keras_albert.text.tokenizer.tokenize_in_graph import (
     detokenize_in_graph,
     is_in_graph,
     tokenize_in_graph,
 )
-from keras_albert.text.tokenizer.transformers_methods import TransformersCalls
 from keras_albert.text.tokenizer.vocabulary_file import (
     check_vocabulary,
+    graph_vocabulary,
     read_vocabulary,
     sentence_piece,
+    write_vocabulary,
 )
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import add_special_token
@@ -46,9 +45,7 @@ __all__ = ["AlbertTokenizer"]
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenizer(
-    PresetMixin, TransformersCalls, keras_hub.tokenizers.SentencePieceTokenizer
-):
+class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
     """Tokenizer that converts texts to ALBERT's token ids and back.
 
     It returns the same ids in Python, without TensorFlow, and in a `tf.data` pipeline
@@ -204,7 +201,9 @@ class AlbertTokenizer(
         rows, batched = to_text_rows(inputs)
         return super().tokenize(rows if batched else rows[0])
 
-    def tokenize_rows(self, texts: Any, num_threads: int = -1) -> Any:
+    def tokenize_rows(
+        self, texts: Any, num_threads: int = -1, checked: bool = False
+    ) -> Any:
         """Tokenize many texts for a preprocessor, without padding.
 
         In Python this is the fastest method: SentencePiece returns NumPy arrays.
@@ -214,6 +213,8 @@ class AlbertTokenizer(
                 tensor of rank 1.
             num_threads: int. The number of threads. Defaults to `-1`, one per
                 processor.
+            checked: bool. Whether the texts are a list of `str` that `to_text_rows`
+                has checked. Defaults to `False`.
 
         Returns:
             The ids of all rows, at most `sequence_length` per row, as `TokenRows`; in
@@ -222,7 +223,7 @@ class AlbertTokenizer(
         if is_in_graph():
             ids = self._graph_tokenizer().tokenize(texts)
             return ids[:, : self.sequence_length]
-        rows, _ = to_text_rows(texts)
+        rows = texts if checked else to_text_rows(texts)[0]
         ids = self._processor().Encode(
             rows, return_type="numpy", num_threads=num_threads
         )
@@ -230,7 +231,9 @@ class AlbertTokenizer(
             ids = [row[: self.sequence_length] for row in ids]
         return TokenRows.from_arrays(ids)
 
-    def tokenize_with_offsets(self, inputs: Any) -> tuple[Any, Any, Any]:
+    def tokenize_with_offsets(
+        self, inputs: Any, checked: bool = False
+    ) -> tuple[Any, Any, Any]:
         """Tokenize texts into ids and the character offsets of each piece.
 
         `text[start:end]` is the part of the original text that a piece was made from,
@@ -239,6 +242,7 @@ class AlbertTokenizer(
 
         Args:
             inputs: See `tokenize`.
+            checked: bool. See `tokenize_rows`. Defaults to `False`.
 
         Returns:
             `(token_ids, starts, ends)`: int32 arrays for one text, lists of arrays for
@@ -255,7 +259,7 @@ class AlbertTokenizer(
         """
         if is_in_graph():
             return graph_tokens_with_offsets(self._graph_tokenizer(), inputs)
-        rows, batched = to_text_rows(inputs)
+        rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         encoded = self._processor().Encode(rows, return_type="offset_mapping")
         ids = [np.array(row["ids"], np.int32) for row in encoded]
         spans = [
@@ -284,6 +288,87 @@ class AlbertTokenizer(
         rows, batched = to_id_rows(inputs, self.vocabulary_size())
         texts = self._processor().Decode(rows)
         return texts if batched else texts[0]
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """Add the special tokens to one sequence or a pair, as in transformers.
+
+        Args:
+            token_ids_0: The first sequence.
+            token_ids_1: The second sequence of a pair. Defaults to `None`.
+
+        Returns:
+            `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`.
+        """
+        ids = [self.cls_token_id, *token_ids_0, self.sep_token_id]
+        return ids if token_ids_1 is None else [*ids, *token_ids_1, self.sep_token_id]
+
+    def get_special_tokens_mask(
+        self,
+        token_ids_0: Sequence[int],
+        token_ids_1: Sequence[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """Mark the special tokens of a sequence or a pair, as in transformers.
+
+        Args:
+            token_ids_0: The first sequence.
+            token_ids_1: The second sequence of a pair. Defaults to `None`.
+            already_has_special_tokens: bool. Whether `token_ids_0` is a complete row
+                with special tokens. Defaults to `False`, which marks those that
+                `build_inputs_with_special_tokens` adds.
+
+        Returns:
+            1 for each special token, including `<unk>`, and 0 for other tokens.
+
+        Raises:
+            ValueError: If a second sequence is passed with a complete row.
+        """
+        if not already_has_special_tokens:
+            mask = [1, *([0] * len(token_ids_0)), 1]
+            return mask if token_ids_1 is None else [*mask, *[0] * len(token_ids_1), 1]
+        if token_ids_1 is not None:
+            raise ValueError(
+                "With `already_has_special_tokens=True`, `token_ids_0` is the finished "
+                f"row. Received: {len(token_ids_1)} ids in `token_ids_1` as well. "
+                "Pass the whole row as `token_ids_0`."
+            )
+        special = set(self.special_token_ids)
+        return [int(token_id in special) for token_id in token_ids_0]
+
+    def create_token_type_ids_from_sequences(
+        self, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
+    ) -> list[int]:
+        """Return the segment ids of a sequence or a pair, as in transformers.
+
+        Args:
+            token_ids_0: The first sequence.
+            token_ids_1: The second sequence of a pair. Defaults to `None`.
+
+        Returns:
+            0 for `[CLS] first [SEP]`, 1 for `second [SEP]`.
+        """
+        first = [0] * (len(token_ids_0) + 2)
+        return first if token_ids_1 is None else [*first, *[1] * (len(token_ids_1) + 1)]
+
+    def save_vocabulary(
+        self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
+    ) -> tuple[str]:
+        """Write the vocabulary to `spiece.model`, as in transformers.
+
+        Args:
+            save_directory: The directory, which is created if it is missing.
+            filename_prefix: str. Prefix of the file name, followed by a dash. Defaults
+                to `None`.
+
+        Returns:
+            The path of the file, in a tuple.
+        """
+        self.vocabulary_size()  # raises an error if there is no vocabulary
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        path = os.path.join(save_directory, f"{prefix}spiece.model")
+        return (write_vocabulary(path, self.proto),)
 
     def _processor(self) -> Any:
         self.vocabulary_size()  # raises an error if there is no vocabulary

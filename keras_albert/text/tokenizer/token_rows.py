@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["TokenRows"]
+from keras_albert.types import Int64Array
+
+__all__ = ["TokenRows", "ragged_range", "to_id_rows"]
 
 
 class TokenRows(NamedTuple):
@@ -33,14 +35,7 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int]]) -> "TokenRows":
-        """Concatenate lists of ids.
-
-        Args:
-            rows: Lists (or other sequences) of int.
-
-        Returns:
-            The rows.
-        """
+        """Concatenate lists, or other sequences, of int."""
         rows = list(rows)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         total = int(lengths.sum())
@@ -49,14 +44,7 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_arrays(cls, rows: Sequence[npt.NDArray[np.int32]]) -> "TokenRows":
-        """Concatenate int32 arrays, without a loop over their ids.
-
-        Args:
-            rows: One int32 array per row.
-
-        Returns:
-            The rows.
-        """
+        """Concatenate int32 arrays, without a loop over their ids."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         values = np.concatenate(rows) if rows else np.empty(0, np.int32)
         return cls(values.astype(np.int32, copy=False), lengths)
@@ -93,10 +81,70 @@ class TokenRows(NamedTuple):
         """
         picked = np.asarray(indices, np.int64).reshape(-1)
         lengths = self.lengths[picked]
-        ends = np.cumsum(lengths)
-        # The n-th id of the result is in row r, `n - (ends - lengths)[r]` ids after
-        # the first id of that row.
-        shift = self.starts[picked] - (ends - lengths)
-        total = int(ends[-1]) if len(ends) else 0
-        source = np.arange(total) + np.repeat(shift, lengths)
-        return TokenRows(self.values[source], lengths)
+        return TokenRows(
+            self.values[ragged_range(self.starts[picked], lengths)], lengths
+        )
+
+
+def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """Return, for each row, `length` consecutive numbers from `start` on, in one array.
+
+    Example:
+        >>> ragged_range(np.array([5, 0]), np.array([3, 2])).tolist()
+        [5, 6, 7, 0, 1]
+    """
+    # The n-th number of the result has the distance of n from the first of its row.
+    shift = starts - (np.cumsum(lengths) - lengths)
+    numbers: Int64Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
+    return numbers
+
+
+def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool]:
+    """Read the ids of one text or many texts into lists of `int`.
+
+    Args:
+        inputs: An id, a list of ids, a list of lists or arrays of them, an array
+            or tensor of rank 0 to 2, a ragged TensorFlow tensor, or `TokenRows`.
+        vocabulary_size: int. Every id must be below it.
+
+    Returns:
+        The rows, and whether there was a batch axis (`False` for one text).
+
+    Raises:
+        ValueError: If `inputs` are not ids, or an id is not in the vocabulary.
+
+    Example:
+        >>> import numpy as np
+        >>> to_id_rows(np.array([2, 5, 3]), 10)
+        ([[2, 5, 3]], False)
+    """
+    if isinstance(inputs, TokenRows):
+        rows, batched = inputs.to_lists(), True
+    else:
+        values = _to_python(inputs)
+        batched = isinstance(values, list) and any(isinstance(v, list) for v in values)
+        rows = values if batched else [values if isinstance(values, list) else [values]]
+    for index, row in enumerate(rows):
+        # An id among lists is not a row; the message shows it.
+        for token_id in row if isinstance(row, list) else [[row]]:
+            if not isinstance(token_id, int) or not 0 <= token_id < vocabulary_size:
+                raise ValueError(
+                    f"row {index} of the ids holds {token_id!r}; ids of this "
+                    f"vocabulary are whole numbers from 0 to {vocabulary_size - 1}, in "
+                    "one list or a list of lists. Take a model's ids with argmax, and "
+                    "leave out labels such as -100."
+                )
+    return rows, batched
+
+
+def _to_python(inputs: Any) -> Any:
+    """Convert arrays and tensors, also inside lists, to lists and `int`."""
+    if isinstance(inputs, list | tuple):
+        return [_to_python(item) for item in inputs]
+    if hasattr(inputs, "to_list"):  # a ragged TensorFlow tensor
+        return inputs.to_list()
+    if hasattr(inputs, "tolist"):  # NumPy, JAX, PyTorch
+        return inputs.tolist()
+    if hasattr(inputs, "numpy"):  # TensorFlow, a Keras variable
+        return inputs.numpy().tolist()
+    return inputs

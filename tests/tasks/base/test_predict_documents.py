@@ -137,5 +137,5 @@ def test_says_what_is_wrong(classifier, embedder, make_classifier):
             call("a", stride=31)
     with pytest.raises(ValueError, match="top_k=0"):
         classifier.classify_documents("a", top_k=0)
-    with pytest.raises(ValueError, match="a preprocessor, and this model has none"):
+    with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
         make_classifier(preprocessor=None).classify_documents("a")

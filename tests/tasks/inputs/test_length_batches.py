@@ -12,6 +12,7 @@ from keras_albert.tasks.inputs.datasets import (
 from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.tasks.inputs.validation_split import split_validation
 from keras_albert.text import TokenRows
+from keras_albert.text.inputs.read_text_columns import TextColumns
 from keras_albert.text.masked_lm.batch_seeds import BatchSeeds
 from keras_albert.text.packing.examples import LabelledTexts
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
@@ -166,15 +167,16 @@ class TestValidationSplit:
     def test_holds_out_the_end(self):
         x, y, weights = ["a", "b", "c", "d"], ["p", "q", "p", "q"], [1, 2, 3, 4]
         train, held = split_validation(x, y, weights, 0.25)
-        assert train[0] == ["a", "b", "c"]
-        assert held[0] == ["d"]
+        assert train[0] == TextColumns((["a", "b", "c"],), True)
+        assert held[0] == TextColumns((["d"],), True)
         assert list(train[1:]) == [["p", "q", "p"], [1, 2, 3]]
         assert list(held[1:]) == [["q"], [4]]
 
     def test_splits_pairs_and_ids(self):
         pairs = (["a", "b"], ["c", "d"])
         train, held = split_validation(pairs, [0, 1], None, 0.5)
-        assert (train[0], held[0]) == ((["a"], ["c"]), (["b"], ["d"]))
+        assert train[0] == TextColumns((["a"], ["c"]), True)
+        assert held[0] == TextColumns((["b"], ["d"]), True)
         assert train[2] is held[2] is None
         ids = {"token_ids": [[1], [2]], "padding_mask": [[1], [1]]}
         train, held = split_validation(ids, [0, 1], None, 0.5)

@@ -213,7 +213,7 @@ def test_too_few_names(make):
 
 
 def test_without_a_preprocessor(make):
-    with pytest.raises(ValueError, match="this model has none"):
+    with pytest.raises(ValueError, match=r"no preprocessor\. Build it"):
         make(preprocessor=None).tag("text")
 
 

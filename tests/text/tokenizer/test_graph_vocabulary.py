@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertTokenizer
-from keras_albert.text.tokenizer.graph_vocabulary import graph_vocabulary
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
+from keras_albert.text.tokenizer.vocabulary_file import (
+    graph_vocabulary,
+    parse_vocabulary,
+)
 
 tf = pytest.importorskip("tensorflow")
 tf_text = pytest.importorskip("tensorflow_text")

@@ -10,7 +10,7 @@ from keras_albert.commands.files.table import describe, read_table
 from keras_albert.commands.finetune.report import Report
 from keras_albert.commands.finetune.tasks.base import Data, Kind
 from keras_albert.tasks import AlbertTextEmbedder
-from keras_albert.tasks.text_embedding.similarity import cosine_scores
+from keras_albert.tasks.text_embedding.model import cosine_scores
 
 
 def _read(path: Path, arguments: argparse.Namespace) -> Data:

@@ -8,7 +8,7 @@ import keras
 from keras_albert import tasks
 from keras_albert.commands.predict.output_lines import Answer
 from keras_albert.commands.predict.predictors.base import Columns, Predictor
-from keras_albert.tasks.text_embedding.similarity import cosine_scores
+from keras_albert.tasks.text_embedding.model import cosine_scores
 
 _PAIRS = (("text", "text_pair"), ("text",))
 

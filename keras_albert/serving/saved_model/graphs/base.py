@@ -9,7 +9,7 @@ import tensorflow_text as tf_text
 
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.text.packing.pack_in_graph import pack_in_graph
-from keras_albert.text.tokenizer.graph_vocabulary import graph_vocabulary
+from keras_albert.text.tokenizer.vocabulary_file import graph_vocabulary
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}

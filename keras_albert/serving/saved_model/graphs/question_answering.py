@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
 from keras_albert.serving.saved_model.graphs.windows import WindowGraph, run_windows
 from keras_albert.text.packing.pack_in_graph import join_in_graph
-from keras_albert.text.tokenizer.character_offsets import graph_tokens_with_offsets
+from keras_albert.text.tokenizer.characters import graph_tokens_with_offsets
 
 # The default of `answer`.
 _MAX_ANSWER_LENGTH = 30

@@ -8,7 +8,7 @@ import pytest
 
 from keras_albert.text.masked_lm.word_starts import WordStarts
 from keras_albert.text.token_classification.words import split_words
-from keras_albert.text.tokenizer.unspaced_scripts import UNSPACED
+from keras_albert.text.tokenizer.characters import UNSPACED
 
 SCRIPTS = {
     *("BOPOMOFO", "CJK", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"),

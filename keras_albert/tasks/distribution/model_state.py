@@ -1,8 +1,12 @@
-"""Creates the variables of losses and metrics before training."""
+"""The state of a model in training: variables of metrics, weights after an error."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
+
+from keras_albert.utils.keras_internals import has_no_value
 
 
 def build_metrics(model: Any, batch: Any) -> None:
@@ -56,3 +60,31 @@ def build_metrics_before_xla(model: Any, batch: Any) -> None:
 
         with tf.init_scope():
             build_metrics(model, batch)
+
+
+@contextmanager
+def kept_weights(model: Any) -> Iterator[None]:
+    """Restore the weights of a model if the block raises.
+
+    On JAX, Keras takes the weights out of a model during an epoch, and loses them at an
+    error or Ctrl-C. On other backends this does nothing.
+
+    Args:
+        model: A `keras.Model`.
+    """
+    if keras.config.backend() != "jax":
+        yield
+        return
+    variables = [*model.variables, *model.metrics_variables]
+    if model.optimizer is not None:
+        variables += model.optimizer.variables
+    held = [(variable, variable.value) for variable in variables]
+    try:
+        yield
+    except BaseException:
+        # After the first step Keras has newer values.
+        model.jax_state_sync()
+        for variable, value in held:
+            if has_no_value(variable) and not value.is_deleted():
+                variable.assign(value)
+        raise

@@ -1,4 +1,4 @@
-"""Predictions whose shape differs from batch to batch."""
+"""Outputs of models: probabilities, and shapes that differ between batches."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -11,23 +11,34 @@ import numpy.typing as npt
 from keras_albert.tasks.inputs.even_rows import real_rows
 
 
+def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return probabilities over the last axis, as an array of the same shape.
+
+    Example:
+        >>> softmax(np.zeros((1, 2))).tolist()
+        [[0.5, 0.5]]
+    """
+    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
 def has_ragged_outputs(model: keras.Model) -> bool:
-    """Whether an output is as long as the batch's longest row."""
+    """Return whether an output is as long as the longest row of a batch."""
     outputs = keras.tree.flatten(model.output)
     return any(None in output.shape[1:] for output in outputs)
 
 
 def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
-    """Overwrite what belongs to no token, which depends on the width of the batch.
+    """Overwrite outputs that belong to no token and depend on the width of the batch.
 
     Args:
         task: An `AlbertTask`.
         inputs: The model's inputs, a dict of arrays.
-        outputs: Arrays `(rows, ...)`, as the model's outputs are structured.
+        outputs: Arrays `(rows, ...)`, in the structure of the model's outputs.
 
     Returns:
-        The same with `task.output_padding` where `task.output_places` is 0, if the
-        task names an input.
+        The outputs, with `task.output_padding` where the input `task.output_places` is
+        0.
     """
     if task.output_places is None:
         return outputs
@@ -50,26 +61,25 @@ def predict_ragged(
     steps: int | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Predict batch by batch, and put outputs of unlike shapes together.
+    """Predict batch by batch, and concatenate outputs of different shapes.
 
-    `keras.Model.predict` wants to concatenate them as they are.
+    `keras.Model.predict` concatenates outputs of equal shapes only.
 
     Args:
         task: An `AlbertTask`.
         batches: A data set of the model's inputs, or of tuples that begin with them.
-        num_batches: int or `None`. How many there are, if that is known. Defaults to
+        num_batches: int or `None`. The number of batches, if it is known. Defaults to
             `None`.
         verbose: As in `keras.Model.predict`. Defaults to `"auto"`.
-        steps: int or `None`. The most batches. Defaults to `None`, all.
-        **kwargs: What else `keras.Model.predict` takes, and what cannot be followed
-            here: all must be `None`.
+        steps: int or `None`. The maximum number of batches. Defaults to `None`, all.
+        **kwargs: Other arguments of `keras.Model.predict`, which must be `None`.
 
     Returns:
-        Arrays `(rows, ...)` as the model's outputs are structured, in the order of
-        the batches, filled up with `task.output_padding`.
+        Arrays `(rows, ...)` in the structure of the model's outputs and the order of
+        the batches, padded with `task.output_padding`.
 
     Raises:
-        ValueError: If an argument cannot be followed.
+        ValueError: If an argument is not supported.
     """
     if unknown := {key for key, value in kwargs.items() if value is not None}:
         msg = (

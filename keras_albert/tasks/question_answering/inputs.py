@@ -1,0 +1,154 @@
+"""The inputs and targets of the question answerer's two heads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
+from keras_albert.text.packing.examples import weights_by_target
+from keras_albert.text.question_answering.examples import SpanWindows
+from keras_albert.types import Batch, Int64Array
+
+
+class SpanInputs:
+    """Examples with the inputs and targets of one head; see `Examples`.
+
+    Args:
+        examples: `SpanWindows`.
+        num_starts: int or `None`. The number of starts that the conditional head
+            follows in prediction; `None` for the independent head.
+    """
+
+    def __init__(self, examples: SpanWindows, num_starts: int | None) -> None:
+        self.examples = examples
+        self.lengths = examples.lengths
+        self.num_starts = num_starts
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`."""
+        x, *rest = self.examples.pack(rows, length)
+        x = head_inputs(x, self.num_starts)
+        if not rest:
+            return (x,)
+        y = head_targets(rest[0], self.num_starts)
+        return (x, y, *(weights_by_target(y, part) for part in rest[1:]))
+
+
+def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
+    """Return the inputs of a head.
+
+    Args:
+        x: Arrays of ids, and `start_positions` if answers are known.
+        num_starts: See `SpanInputs`.
+
+    Returns:
+        The inputs without `start_positions` for the independent head; for the other,
+        with those of `x`, or -1, so that the model chooses them.
+    """
+    inputs = {name: array for name, array in x.items() if name != "start_positions"}
+    if num_starts is not None:
+        unknown = np.full((len(inputs["token_ids"]), num_starts), -1, np.int32)
+        inputs["start_positions"] = x.get("start_positions", unknown)
+    return inputs
+
+
+def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
+    """Return the targets of a head.
+
+    Args:
+        y: Arrays `(rows,)`: `start_logits`, `end_logits` and `answerability`.
+        num_starts: See `SpanInputs`.
+
+    Returns:
+        The first two for the independent head. For the other all, with `end_logits` as
+        `(rows, 1)`: one end for the one known start.
+    """
+    if num_starts is None:
+        return {name: y[name] for name in ("start_logits", "end_logits")}
+    return {**y, "end_logits": y["end_logits"][:, None]}
+
+
+def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:
+    """Read `start_positions`, the input of the conditional head, if there are any.
+
+    Args:
+        inputs: A dict.
+
+    Returns:
+        int32 array `(rows, starts)`, or `None`.
+
+    Raises:
+        ValueError: If they are not such integers.
+    """
+    if inputs.get("start_positions") is None:
+        return None
+    starts = _numbers("start_positions", inputs["start_positions"], "iu", np.int32)
+    return starts.reshape(len(starts), -1)
+
+
+def read_span_targets(y: Any, names: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+    """Read the targets of rows of ids.
+
+    Args:
+        y: A dict of arrays `(rows,)` or `(rows, 1)`.
+        names: The outputs with a loss.
+
+    Returns:
+        Arrays `(rows,)`.
+
+    Raises:
+        TypeError: If `y` is not a dict with these names.
+        ValueError: If one contains other values than numbers, or integers for
+            positions.
+    """
+    if not isinstance(y, Mapping) or not set(names) <= set(y):
+        received = sorted(y) if isinstance(y, Mapping) else type(y).__name__
+        msg = (
+            f"The targets of ids are a dict of {', '.join(names)}, as the "
+            f"preprocessor gives them. Received: {received}"
+        )
+        raise TypeError(msg)
+    targets = {}
+    for name in names:
+        is_place = name.endswith("_logits")
+        kinds, dtype = ("iu", np.int32) if is_place else ("iufb", np.float32)
+        targets[name] = _numbers(name, y[name], kinds, dtype).reshape(-1)
+    return targets
+
+
+def check_places(name: str, places: npt.NDArray[Any], length: int, least: int) -> None:
+    """Check that positions are inside of their rows.
+
+    Args:
+        name: string. The name of the array.
+        places: Integer array `(rows,)` or `(rows, places)`.
+        length: int. The length of the rows.
+        least: int. The lowest valid number.
+
+    Raises:
+        ValueError: If one is not; the message names its row.
+    """
+    if (row := first_outside(places, length, least)) is not None:
+        msg = (
+            f"Row {row} of `{name}` is {places[row].tolist()}, and its tokens have the "
+            f"places 0 to {length - 1}. Pass 0, the place of [CLS], where the row does "
+            "not hold the answer."
+        )
+        raise ValueError(msg)
+
+
+def _numbers(name: str, values: Any, kinds: str, dtype: Any) -> npt.NDArray[Any]:
+    array = np.asarray(keras.ops.convert_to_numpy(values))
+    if array.ndim not in (1, 2) or array.dtype.kind not in kinds:
+        msg = (
+            f"`{name}` is an array of numbers, one a row, as the preprocessor gives "
+            f"it. Received: {array.dtype} {array.shape}"
+        )
+        raise ValueError(msg)
+    return array.astype(dtype)
