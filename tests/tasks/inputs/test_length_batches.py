@@ -10,9 +10,7 @@ from keras_albert.tasks.inputs.datasets import (
     is_tf_dataset,
 )
 from keras_albert.tasks.inputs.length_batches import LengthBatches
-from keras_albert.tasks.inputs.validation_split import split_validation
 from keras_albert.text import TokenRows
-from keras_albert.text.inputs.read_text_columns import TextColumns
 from keras_albert.text.masked_lm.batch_seeds import BatchSeeds
 from keras_albert.text.packing.examples import LabelledTexts
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
@@ -161,42 +159,6 @@ def test_keras_sees_each_text_once_an_epoch_in_another_order(texts):
     for epoch in epochs:
         assert sorted(itertools.chain(*epoch)) == list(range(COUNT))
     assert epochs[0] != epochs[1] != epochs[2]
-
-
-class TestValidationSplit:
-    def test_holds_out_the_end(self):
-        x, y, weights = ["a", "b", "c", "d"], ["p", "q", "p", "q"], [1, 2, 3, 4]
-        train, held = split_validation(x, y, weights, 0.25)
-        assert train[0] == TextColumns((["a", "b", "c"],), True)
-        assert held[0] == TextColumns((["d"],), True)
-        assert list(train[1:]) == [["p", "q", "p"], [1, 2, 3]]
-        assert list(held[1:]) == [["q"], [4]]
-
-    def test_splits_pairs_and_ids(self):
-        pairs = (["a", "b"], ["c", "d"])
-        train, held = split_validation(pairs, [0, 1], None, 0.5)
-        assert train[0] == TextColumns((["a"], ["c"]), True)
-        assert held[0] == TextColumns((["b"], ["d"]), True)
-        assert train[2] is held[2] is None
-        ids = {"token_ids": [[1], [2]], "padding_mask": [[1], [1]]}
-        train, held = split_validation(ids, [0, 1], None, 0.5)
-        assert held[0]["token_ids"].tolist() == [[2]]
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ((["a", "b"], [0, 1], None, 1.5), "fraction between 0 and 1.*=1.5"),
-            ((["a", "b"], [0, 1], None, -0.5), "fraction between 0 and 1"),
-            ((["a"], [0], None, 0.5), "of 1 examples leaves one side empty"),
-            (([], [], None, 0.5), "of 0 examples leaves one side empty"),
-            ((["a", "b"], [0, 1, 0], None, 0.5), "2 examples, but 3 targets"),
-            ((["a", "b"], [0, 1], [1], 0.5), "2 examples, but 1 sample weights"),
-            ((iter([]), None, None, 0.5), "Pass `validation_data` instead"),
-        ],
-    )
-    def test_refuses(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            split_validation(*arguments)
 
 
 @pytest.mark.parametrize(
