@@ -42,7 +42,8 @@ def score_entities(
         [spans_to_tags(spans, end) for spans, end in zip(side, ends, strict=True)]
         for side in (expected, predicted)
     ]
-    metrics = _seqeval()
+    check_packages("Scoring entities", "seqeval", "seqeval")
+    metrics = import_module("seqeval.metrics")
     if not any(ends):
         # seqeval cannot average over no labels.
         nothing = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
@@ -61,8 +62,3 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
         "f1": float(row["f1-score"]),
         "support": int(row["support"]),
     }
-
-
-def _seqeval() -> Any:
-    check_packages("Scoring entities", "seqeval", "seqeval")
-    return import_module("seqeval.metrics")

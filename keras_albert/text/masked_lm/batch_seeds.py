@@ -15,24 +15,10 @@ class Seeds(Protocol):
     """Splits a batch into parts, each with its random generator."""
 
     def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
-        """Split a batch into parts.
-
-        Args:
-            rows: int64 array `(batch,)`. The rows of the batch.
-
-        Returns:
-            List of the rows of each part and their generator.
-        """
+        """Split the rows of a batch into parts, each with a random generator."""
 
     def of_epoch(self, epoch: int) -> "Seeds":
-        """Return the seeds of one epoch.
-
-        Args:
-            epoch: int. The epoch, starting at 0.
-
-        Returns:
-            Seeds with the same draws each time a batch is packed.
-        """
+        """Return seeds for one epoch, which are the same each time for a batch."""
 
 
 class BatchSeeds:
@@ -116,14 +102,7 @@ class TextSeeds:
 
 
 def join_parts(parts: list[_Drawn]) -> _Drawn:
-    """Concatenate the results of all parts.
-
-    Args:
-        parts: Nested structures of arrays, of the same shapes except the first axis.
-
-    Returns:
-        One such structure.
-    """
+    """Concatenate trees of arrays that differ in their first axes only."""
     if len(parts) == 1:
         return parts[0]
     joined: _Drawn = keras.tree.map_structure(

@@ -83,16 +83,15 @@ class LabelledTexts:
 def pack_all(
     examples: Examples, padded_length: Any, batched: bool
 ) -> tuple[Any, Any, Any]:
-    """Pack all rows into one batch, or a single row without a batch axis.
+    """Pack all rows as one batch, or the only one as an example.
 
     Args:
         examples: `Examples`.
-        padded_length: Callable that returns the length to pad to, given the length of
-            the longest row.
+        padded_length: Callable from the longest length to the length to pad to.
         batched: bool. Whether the result has a batch axis.
 
     Returns:
-        `x`, `y` and `sample_weight`, each `None` if absent.
+        `x`, `y` and `sample_weight`, each `None` if it is missing.
     """
     longest = int(examples.lengths.max(initial=1))
     batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))

@@ -43,16 +43,7 @@ def join_in_graph(
     special: SpecialIds,
     pad_to: int | Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
-    """Join segments into rows without truncating them.
-
-    Args:
-        segments: See `pack_in_graph`.
-        special: `SpecialIds`.
-        pad_to: See `pack_in_graph`. Defaults to `None`.
-
-    Returns:
-        See `pack_in_graph`.
-    """
+    """Join segments of any length to rows; see `pack_in_graph`."""
     import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
     import tensorflow_text as tf_text  # noqa: PLC0415
 
