@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_albert.tasks.inputs.dataset_sizes import (
     check_first,
@@ -175,6 +176,9 @@ def _encode(
     targets = None if y is None else task.encode_id_targets(y)
     check_counts(len(ids["token_ids"]), targets, weights)
     task.check_id_targets(ids, targets)
+    if targets is None and weights is not None:
+        # Ignored by the task; a `tf.data.Dataset` cannot contain `None`.
+        targets = np.zeros(len(weights), "float32")
     return IdRows(_as_tuple(ids, targets, weights_by_target(targets, weights))), True
 
 

@@ -173,6 +173,15 @@ class TestContrastive:
         loss, _ = model.evaluate(same, verbose=0)
         assert loss == pytest.approx(expected.mean(), abs=1e-3)
 
+    def test_weights_of_ids_count(self, toy_proto):
+        model = self.make(toy_proto)
+        ids = model.preprocessor((["rain", "bread", "lamps"], ["storm", "hill", "sea"]))
+        plain, weighted = (
+            model.evaluate(ids, sample_weight=weights, verbose=0)[0]
+            for weights in (None, [2.0, 2.0, 2.0])
+        )
+        assert weighted == pytest.approx(2 * plain, rel=1e-4)
+
     def test_says_what_is_wrong(self, toy_proto):
         model = self.make(toy_proto)
         with pytest.raises(ValueError, match="takes pairs without similarities"):
