@@ -70,7 +70,7 @@ def test_truncated_length_does_not_depend_on_the_order(preprocessor, lengths):
     first = ["town " * a for a, _ in lengths]
     second = ["sea " * b for _, b in lengths]
     examples, _ = preprocessor.encode((first, second))
-    np.testing.assert_array_equal(examples.in_order.lengths, examples.swapped.lengths)
+    np.testing.assert_array_equal(examples.texts.lengths, examples.swapped.lengths)
     x, _, _ = examples.pack(np.arange(len(lengths)), 32)
     np.testing.assert_array_equal(x["padding_mask"].sum(axis=1), examples.lengths)
 
