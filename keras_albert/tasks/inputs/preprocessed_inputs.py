@@ -122,8 +122,8 @@ def first_outside(numbers: npt.NDArray[Any], limit: int, least: int = 0) -> int 
         1
     """
     wrong = (numbers < least) | (numbers >= limit)
-    wrong = wrong.any(axis=tuple(range(1, numbers.ndim)))
-    return int(wrong.argmax()) if wrong.any() else None
+    rows = np.asarray(wrong.any(axis=tuple(range(1, numbers.ndim))))
+    return int(rows.argmax()) if rows.any() else None
 
 
 def _to_numpy(array: Any) -> npt.NDArray[Any]:
