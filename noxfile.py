@@ -24,6 +24,7 @@ ON_PYTORCH = (
     "tests/conversion/transformers/test_*_files.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
     "tests/examples",
+    "tests/keras_albert_cli",
     "tests/peers/test_google_research.py",
     "tests/peers/test_transformers_*.py",
     "tests/presets",
@@ -44,7 +45,7 @@ ON_PYTORCH = (
 # What each backend is asked, and below what it leaves to another run; docstrings and
 # the README are outside of tests/.
 PARTS = {
-    "torch": ("README.md", "keras_albert", "tests"),
+    "torch": ("README.md", "keras_albert", "keras_albert_cli", "tests"),
     "tensorflow": ("tests",),
     "jax": ("tests",),
 }

@@ -158,7 +158,7 @@ def pretrain(
     if not run.exists():
         take(output, work)
     places = ["--data", str(prepared), "--output", str(run)]
-    command = [sys.executable, "-m", "keras_albert.cli", "pretrain", *places]
+    command = [sys.executable, "-m", "keras_albert", "pretrain", *places]
     with subprocess.Popen([*command, "--quiet", *words]) as process:
         status = wait(process, seconds)
     if run.exists():

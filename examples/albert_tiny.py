@@ -26,15 +26,18 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
-import h5py
-from word_vectors import word_vectors
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import fraction, whole_number
+from keras_albert_cli.run_command import run_command
 
-from keras_albert.cli import main as keras_albert
-from keras_albert.commands.number_types import fraction, whole_number
-from keras_albert.presets.preset_files import preset_directory
-from keras_albert.pretraining import PretrainingConfig, PretrainingData
-from keras_albert.pretraining.model.build import build_pretrainer
-from keras_albert.utils.atomic_file import atomic_file
+with loading("albert_tiny.py"):
+    import h5py
+    from word_vectors import word_vectors
+
+    from keras_albert.presets.preset_files import preset_directory
+    from keras_albert.pretraining import PretrainingConfig, PretrainingData
+    from keras_albert.pretraining.model.build import build_pretrainer
+    from keras_albert.utils.atomic_file import atomic_file
 
 HERE = Path(__file__).parent
 NAME = "albert_tiny_en_uncased"
@@ -75,7 +78,7 @@ def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
 
 def command(*arguments: object) -> None:
     """Run a keras-albert command in this process, and exit if it fails."""
-    status = keras_albert([str(argument) for argument in arguments])
+    status = run_command([str(argument) for argument in arguments])
     if status:
         raise SystemExit(status)
 

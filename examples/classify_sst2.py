@@ -15,16 +15,19 @@ import csv
 import time
 from pathlib import Path
 
-import keras
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import SEED, whole_number
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertClassifier,
-    AlbertClassifierPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import SEED, whole_number
-from keras_albert.text import train_vocabulary
+with loading("classify_sst2.py"):
+    import keras
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertClassifier,
+        AlbertClassifierPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.text import train_vocabulary
 
 LABELS = ("negative", "positive")
 

@@ -19,17 +19,20 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-import keras
-import numpy as np
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import SEED, positive_number, whole_number
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertMaskedLM,
-    AlbertMaskedLMPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import SEED, positive_number, whole_number
-from keras_albert.text import train_vocabulary
+with loading("fill_mask.py"):
+    import keras
+    import numpy as np
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertMaskedLM,
+        AlbertMaskedLMPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.text import train_vocabulary
 
 SENTENCES = (
     "She opened the [MASK] and looked out.",

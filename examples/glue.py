@@ -19,20 +19,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import keras
-import numpy as np
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import SEED, whole_number
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertClassifier,
-    AlbertClassifierPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import SEED, whole_number
-from keras_albert.tasks.recipes import Recipe, recipe
-from keras_albert.text import train_vocabulary
+with loading("glue.py"):
+    import keras
+    import numpy as np
+    from scipy.stats import pearsonr, spearmanr
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertClassifier,
+        AlbertClassifierPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.tasks.recipes import Recipe, recipe
+    from keras_albert.text import train_vocabulary
 
 METRICS = {
     "accuracy": accuracy_score,

@@ -16,22 +16,25 @@ import argparse
 import time
 from pathlib import Path
 
-import keras
-import numpy as np
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import SEED, positive_number, whole_number
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertTokenClassifier,
-    AlbertTokenClassifierPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import SEED, positive_number, whole_number
-from keras_albert.text import TextRules, read_conll, tag_names, train_vocabulary
-from keras_albert.text.token_classification.tag_schemes import (
-    convert_tags,
-    detect_scheme,
-    tags_to_spans,
-)
+with loading("ner.py"):
+    import keras
+    import numpy as np
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertTokenClassifier,
+        AlbertTokenClassifierPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.text import TextRules, read_conll, tag_names, train_vocabulary
+    from keras_albert.text.token_classification.tag_schemes import (
+        convert_tags,
+        detect_scheme,
+        tags_to_spans,
+    )
 
 Texts = list[list[str]]
 

@@ -13,15 +13,18 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from keras_albert import AlbertClassifier
-from keras_albert.commands.number_types import whole_number
-from keras_albert.pretraining import (
-    PretrainingConfig,
-    prepare_examples,
-    pretrain,
-    train_vocabulary_on,
-)
-from keras_albert.training.run_folder import RunFolder
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import whole_number
+
+with loading("pretrain.py"):
+    from keras_albert import AlbertClassifier
+    from keras_albert.pretraining import (
+        PretrainingConfig,
+        prepare_examples,
+        pretrain,
+        train_vocabulary_on,
+    )
+    from keras_albert.training.run_folder import RunFolder
 
 STORIES = Path(__file__).parent / "data" / "stories.txt"
 MESSAGES = [("a story with a good end", "good"), ("they lost the way", "bad")] * 8

@@ -17,15 +17,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-import keras
-import matplotlib as mpl
-import numpy as np
+from keras_albert_cli.loading import hidden_messages, loading
+from keras_albert_cli.number_types import whole_number
 
-from keras_albert import AlbertClassifier
-from keras_albert.commands.number_types import whole_number
+with loading("quickstart.py"):
+    import keras
+    import matplotlib as mpl
+    import numpy as np
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+    from keras_albert import AlbertClassifier
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
 
 DATA = Path(__file__).parent / "data" / "support_messages.tsv"
 HELD_OUT = 240
@@ -96,12 +99,13 @@ def draw_confusion(
 
 def serve(export: Path, sentences: list[str]) -> None:
     """Classify sentences with the export, in a separate program."""
-    finished = subprocess.run(
-        [sys.executable, "-c", CLIENT, str(export), *sentences],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    with hidden_messages():
+        finished = subprocess.run(
+            [sys.executable, "-c", CLIENT, str(export), *sentences],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
     labels, scores = json.loads(finished.stdout.splitlines()[-1])
     for sentence, label, score in zip(sentences, labels, scores, strict=True):
         print(f"  {label:>9} {score:.3f}  {sentence}")

@@ -25,18 +25,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import keras
-import numpy as np
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import SEED, whole_number
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertMultipleChoice,
-    AlbertMultipleChoicePreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import SEED, whole_number
-from keras_albert.tasks.recipes import Recipe, recipe
-from keras_albert.text import train_vocabulary
+with loading("race.py"):
+    import keras
+    import numpy as np
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertMultipleChoice,
+        AlbertMultipleChoicePreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.tasks.recipes import Recipe, recipe
+    from keras_albert.text import train_vocabulary
 
 Questions = tuple[list[dict[str, Any]], list[str]]
 

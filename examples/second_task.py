@@ -22,21 +22,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-import keras
-import matplotlib as mpl
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import whole_number
 
-from keras_albert import AlbertBackbone
-from keras_albert.commands.number_types import whole_number
-from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
+with loading("second_task.py"):
+    import keras
+    import matplotlib as mpl
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+    from keras_albert import AlbertBackbone
+    from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
 
 SETTINGS = Path(__file__).with_suffix(".toml")
 NAMES = {

@@ -16,18 +16,21 @@ import csv
 import time
 from pathlib import Path
 
-import keras
-import numpy as np
-from scipy.stats import spearmanr
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import SEED, whole_number
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertTextEmbedder,
-    AlbertTextEmbedderPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import SEED, whole_number
-from keras_albert.text import train_vocabulary
+with loading("sentence_similarity.py"):
+    import keras
+    import numpy as np
+    from scipy.stats import spearmanr
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertTextEmbedder,
+        AlbertTextEmbedderPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.text import train_vocabulary
 
 Pairs = tuple[list[str], list[str]]
 ALIKE = 4.0

@@ -27,10 +27,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from keras_albert_cli import stopped_in_one_line
+from keras_albert_cli.loading import loading
 
 # Ctrl-C is handled during the imports too, which take seconds.
-with stopped_in_one_line("serve.py"):
+with loading("serve.py"):
     import h11
     import keras
     import tensorflow as tf
@@ -51,8 +51,6 @@ with stopped_in_one_line("serve.py"):
         AlbertTokenizer,
     )
     from keras_albert.commands.files.table import read_table
-    from keras_albert.commands.number_types import whole_number
-    from keras_albert.commands.run_program import run_program
     from keras_albert.serving import verify
     from keras_albert.serving.tensorflow_files.saved_model_file import (
         SavedModelFile,
@@ -63,6 +61,8 @@ with stopped_in_one_line("serve.py"):
         write_rest_response,
     )
     from keras_albert.text import train_vocabulary
+    from keras_albert_cli.number_types import whole_number
+    from keras_albert_cli.run_program import run_program
 
 MESSAGES = Path(__file__).parent / "data" / "support_messages.tsv"
 MAX_LENGTH = 64

@@ -19,18 +19,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-import keras
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import SEED, whole_number
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertQuestionAnswerer,
-    AlbertQuestionAnswererPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.commands.number_types import SEED, whole_number
-from keras_albert.tasks import squad_scores
-from keras_albert.tasks.recipes import Recipe, recipe
-from keras_albert.text import SquadFile, read_squad, train_vocabulary
+with loading("squad.py"):
+    import keras
+
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertQuestionAnswerer,
+        AlbertQuestionAnswererPreprocessor,
+        AlbertTokenizer,
+    )
+    from keras_albert.tasks import squad_scores
+    from keras_albert.tasks.recipes import Recipe, recipe
+    from keras_albert.text import SquadFile, read_squad, train_vocabulary
 
 
 def pick(file: SquadFile, rows: list[int]) -> SquadFile:

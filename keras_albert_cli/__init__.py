@@ -1,59 +1,26 @@
-"""Entry point of `keras-albert`, which exits with one line on Ctrl-C and SIGTERM.
+"""The command line, `keras-albert COMMAND ...`.
 
-It is a separate package: importing `keras_albert` takes seconds, and signal handlers
-that it installs itself would come too late.
+It is a separate package because importing `keras_albert` takes seconds. Options and
+help are here, and import no backend; `keras_albert.commands` does the work, and is
+imported when a command runs.
 """
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+from keras_albert_cli.loading import STOP_SIGNALS
+from keras_albert_cli.run_command import run_command
 
 
 def main() -> int:
-    """Import the package and run its command line.
+    """Run the command line of this process.
 
     Returns:
         The exit status.
     """
-    with stopped_in_one_line("keras-albert"):
-        from keras_albert.cli import main as run  # noqa: PLC0415  (takes seconds)
-    status = run()
-    if status in [128 + number for number in _NUMBERS]:
+    status = run_command()
+    if status in [128 + number for number in STOP_SIGNALS]:
         # Cleanup is done, but threads of libraries would keep the process running.
         sys.stdout.flush()
         os._exit(status)
     return status
-
-
-@contextmanager
-def stopped_in_one_line(name: str) -> Iterator[None]:
-    """End the process with one line at Ctrl-C or SIGTERM while a program loads.
-
-    Args:
-        name: string. Name of the program, which starts the line.
-    """
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        # No work has started, so no cleanup is needed.
-        os.write(2, f"{name}: stopped\n".encode())
-        os._exit(128 + number)
-
-    before = {number: signal.getsignal(number) for number in _NUMBERS}
-    for number, handler in before.items():
-        # A shell's background processes ignore Ctrl-C; that is kept.
-        if handler != signal.SIG_IGN:
-            signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,66 +3,9 @@
 import argparse
 import inspect
 from pathlib import Path
-from typing import Any
 
-from keras_albert.commands.number_types import whole_number
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks.base.export_formats import export_writer
-
-_HELP = """Export a model for a server or a device.
-
-  tf_saved_model  a directory of versions for TensorFlow Serving; takes texts
-  onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
-  litert          a file for LiteRT (TensorFlow Lite); takes token ids
-"""
-_FORMATS = ("tf_saved_model", "onnx", "litert")
-
-
-def add_parser(commands: Any) -> None:
-    """Add the parser of this command."""
-    parser = commands.add_parser(
-        "export",
-        help="export a model for a server or a device",
-        description=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("preset", help="a fine-tuned model: a directory or a handle")
-    parser.add_argument("path", type=Path, help="the file or directory to write")
-    parser.add_argument("--format", choices=_FORMATS, default=_FORMATS[0])
-    parser.add_argument(
-        "--task", metavar="NAME", help="the class to load it as; by default its own"
-    )
-    options = parser.add_argument_group("options of each format")
-    options.add_argument(
-        "--quantize", help="onnx: int8; litert: dynamic_int8 or fp16; by default float"
-    )
-    options.add_argument("--inputs", help="onnx: tokens (by default) or text")
-    options.add_argument(
-        "--pairs", action="store_true", help="onnx: take pairs of texts"
-    )
-    options.add_argument(
-        "--sequence-length",
-        type=whole_number(),
-        help="litert: fixed length of rows in tokens; by default any",
-    )
-    options.add_argument(
-        "--version",
-        type=whole_number(0),
-        help="tf_saved_model: by default the next one",
-    )
-    options.add_argument(
-        "--max-length",
-        type=whole_number(),
-        help="tf_saved_model: the maximum length of rows in tokens",
-    )
-    options.add_argument(
-        "--top-k", type=whole_number(), help="tf_saved_model: number of predictions"
-    )
-    options.add_argument(
-        "--overwrite", action="store_true", help="onnx, litert: replace the file"
-    )
-    parser.set_defaults(run=run)
-
 
 _OPTIONS = (
     *("quantize", "inputs", "pairs", "sequence_length", "version", "max_length"),

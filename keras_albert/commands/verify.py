@@ -1,40 +1,12 @@
 """`keras-albert verify`: checks that a server can serve an export."""
 
 import argparse
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from keras_albert.serving.tensorflow_files.saved_model_file import TensorSpec
 from keras_albert.serving.verification.verify import verify
-
-_HELP = """Load a SavedModel as TensorFlow Serving does, and run it.
-
-TensorFlow's C++ library loads it in a separate process, without TensorFlow's Python
-code. A stock server must have all of its operations, and the warm-up requests are
-replayed. Prints the signatures and example requests.
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Add the parser of this command."""
-    parser = commands.add_parser(
-        "verify",
-        help="check that a server can serve an export",
-        description=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "directory", type=Path, help="an exported version, or the directory of versions"
-    )
-    parser.add_argument(
-        "--python",
-        metavar="PATH",
-        help="the interpreter whose TensorFlow loads it; by default this one",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

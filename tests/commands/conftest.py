@@ -4,6 +4,7 @@ import pytest
 
 from keras_albert.commands.finetune import build as finetune_build
 from keras_albert.commands.finetune import command as finetune
+from keras_albert_cli.options import build_parser
 
 
 @pytest.fixture
@@ -22,9 +23,10 @@ def run(monkeypatch):
     )
 
     def run(*arguments):
-        parser = argparse.ArgumentParser()
-        finetune.add_parser(parser.add_subparsers())
-        read = parser.parse_args(["finetune", *map(str, arguments)])
-        return read.run(read)
+        _, parsers = build_parser()
+        given = vars(parsers["finetune"].parse_args(list(map(str, arguments))))
+        for name in ("debug", "verbose"):
+            del given[name]
+        return finetune.run(argparse.Namespace(**given))
 
     return run

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from keras_albert import cli
+from keras_albert_cli.run_command import run_command
 from tests.serving.served_models import LONG, TAGS, balance, make_task
 
 ROW = {
@@ -24,7 +24,7 @@ TASKS = {
 
 
 def run(*arguments):
-    return cli.main([str(argument) for argument in arguments])
+    return run_command([str(argument) for argument in arguments])
 
 
 def need(*packages):

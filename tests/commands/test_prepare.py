@@ -1,10 +1,12 @@
+import contextlib
 import json
+import os
 
 import pytest
 
-from keras_albert.cli import main
 from keras_albert.pretraining import PretrainingData
 from keras_albert.pretraining.prepare.part import PartPreparation
+from keras_albert_cli.run_command import run_command as main
 from tests.pretraining.texts import make_documents, plain
 
 pytest.importorskip("apache_beam")
@@ -86,3 +88,29 @@ def test_ctrl_c_within_a_worker_stops(text, tmp_path, tiny_proto, monkeypatch, c
     shown = capsys.readouterr().err.splitlines()
     assert shown[-1] == "keras-albert prepare: stopped"
     assert not [p for p in (tmp_path / "out").rglob("*") if p.is_file()]
+
+
+@pytest.mark.parametrize("flags", [[], ["--quiet"]])
+def test_a_terminal_shows_the_progress(flags, text, tmp_path, tiny_proto):
+    pty = pytest.importorskip("pty")
+    (tmp_path / "v.spm").write_bytes(tiny_proto)
+    command = ["prepare", str(text), "--output", str(tmp_path / "out"), *flags]
+    command += ["--vocabulary", str(tmp_path / "v.spm"), "--held-out=0.2"]
+    terminal, stderr = pty.openpty()
+    before = os.dup(2)
+    os.dup2(stderr, 2)
+    try:
+        assert main(command) == 0
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(stderr)
+    shown = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(terminal, 1000):
+            shown += part
+    os.close(terminal)
+    size = text.stat().st_size
+    expected = f"{size / 1000:.1f}/{size / 1000:.1f} kB"
+    assert (expected in shown.decode()) == (not flags)
+    assert not flags or not shown

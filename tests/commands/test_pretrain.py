@@ -1,9 +1,6 @@
-import argparse
-
 import pytest
 
-from keras_albert.cli import main
-from keras_albert.commands import pretrain
+from keras_albert_cli.run_command import run_command as main
 from tests.pretraining.prepared_texts import write_prepared
 
 
@@ -47,13 +44,3 @@ def test_runs_from_a_file_and_flags_and_says_how_good_it_is(
 def test_says_what_is_wrong(arguments, capsys, flags, message):
     assert main([*arguments, *flags]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_each_setting_has_a_flag_that_is_explained(capsys):
-    parser = argparse.ArgumentParser()
-    pretrain.add_parser(parser.add_subparsers())
-    with pytest.raises(SystemExit):
-        parser.parse_args(["pretrain", "--help"])
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "--no-remat" in printed
-    assert "--weight-decay WEIGHT_DECAY float. Not of biases and LayerNorms." in printed

@@ -7,7 +7,6 @@ from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands.finetune.tasks.registry import Data, Kind
-from keras_albert.commands.run_program import name_options
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 
@@ -22,9 +21,6 @@ SMALL: dict[str, Any] = {
 }
 
 _MAX_LENGTH = 128
-
-# The position embeddings of a small model then take 16 MB.
-MOST_TOKENS = 2**16
 
 
 def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
@@ -45,8 +41,9 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
         return _build_task(kind, train, arguments)
     except ValueError as error:
         # The name in Python is not that of the option.
-        text = str(error).replace("max_sequence_length", "max_length")
-        raise ValueError(name_options(text, ("--max-length",))) from error
+        text = str(error).replace("max_sequence_length=", "--max-length ")
+        text = text.replace("max_sequence_length", "--max-length")
+        raise ValueError(text) from error
 
 
 def _build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:

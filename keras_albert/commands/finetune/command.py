@@ -9,69 +9,14 @@ import keras
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert.commands.finetune.build import MOST_TOKENS, build_task
+from keras_albert.commands.finetune.build import build_task
 from keras_albert.commands.finetune.identity import finetune_identity
 from keras_albert.commands.finetune.report import Report, draw, model_card, write_report
 from keras_albert.commands.finetune.tasks.registry import KINDS, Data, Kind
 from keras_albert.commands.finetune.training import train_task
-from keras_albert.commands.number_types import SEED, positive_number, whole_number
 from keras_albert.presets.preset_files import preset_directory
-from keras_albert.tasks.recipes import RECIPE_NAMES
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
-
-_HELP = """Fine-tune a model on your own files.
-
-The weights of the best epoch on the dev file are kept. OUTPUT receives a preset with a
-model card, the report, the learning curve and, if matplotlib is installed, plots. If
-the run is interrupted, the same command resumes it with the same result.
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Add the parser of this command."""
-    parser = commands.add_parser(
-        "finetune",
-        help="fine-tune a model on your own files",
-        description=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"  {name:<22}{kind.files}" for name, kind in KINDS.items()),
-    )
-    parser.add_argument("task", choices=KINDS, metavar="TASK", help="listed below")
-    parser.add_argument(
-        "--preset",
-        help="weights to start from: a built-in name, a directory or a handle; without "
-        "it, a small model is trained from random weights",
-    )
-    parser.add_argument("--train", type=Path, required=True, help="the training file")
-    parser.add_argument("--dev", type=Path, required=True, help="the validation file")
-    parser.add_argument("--output", type=Path, required=True, help="a new directory")
-    parser.add_argument(
-        "--recipe",
-        choices=RECIPE_NAMES,
-        help="with a preset: use the hyperparameters of the paper for this task",
-    )
-    parser.add_argument(
-        "--epochs", type=whole_number(), help="by default 3 or the recipe's"
-    )
-    parser.add_argument(
-        "--batch-size", type=whole_number(), help="by default 32 or the recipe's"
-    )
-    parser.add_argument(
-        "--learning-rate", type=positive_number, help="peak rate; by default automatic"
-    )
-    parser.add_argument(
-        "--max-length",
-        type=whole_number(most=MOST_TOKENS),
-        help="tokens per row; by default 128",
-    )
-    parser.add_argument(
-        "--limit", type=whole_number(), help="maximum number of examples per file"
-    )
-    parser.add_argument("--seed", type=SEED, default=0)
-    for role in ("text", "text-pair", "label"):
-        parser.add_argument(f"--{role}-column", help=f"the column of the {role}")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,7 +84,7 @@ def _finish(
     settings = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
-        if name not in ("run", "command", "output")
+        if name != "output"
     }
     report = kind.report(task, dev)
     write_report(folder.path, report, rows, settings)

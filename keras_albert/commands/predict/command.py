@@ -12,61 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keras_albert.commands.files.rows import FileRows, Row
-from keras_albert.commands.number_types import whole_number
 from keras_albert.commands.predict.input_columns import InputColumns
 from keras_albert.commands.predict.output_file import AnswerFile
 from keras_albert.commands.predict.output_lines import FORMATS, AnswerLines
 from keras_albert.commands.predict.predictors.base import Predictor
 from keras_albert.commands.predict.predictors.open_predictor import open_predictor
 
-_HELP = """Predict for each row of a file.
-
-MODEL is a preset, the directory of a SavedModel, or an .onnx or .tflite file. FILE is
-.txt with one text per line, or .tsv, .csv or .jsonl with a column for each input: text
-and optionally text_pair; question and context; or question, choices and optionally
-context. The output has one line for each row, in the same order. With --output, an
-interrupted run can be resumed: the same command continues after the last complete line.
-"""
 # The number of batches that are read at once, to group rows of similar length.
 _BATCHES_AT_ONCE = 16
-
-
-def add_parser(commands: Any) -> None:
-    """Add the parser of this command."""
-    parser = commands.add_parser(
-        "predict",
-        help="predict for the rows of a file",
-        description=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("model", help="a preset or an export")
-    parser.add_argument("file", type=Path, help="the rows to predict for")
-    parser.add_argument(
-        "--output", type=Path, help="a new file; by default predictions are printed"
-    )
-    parser.add_argument(
-        "--to",
-        choices=FORMATS,
-        help="JSON lines or TSV; by default the suffix of --output, or jsonl",
-    )
-    parser.add_argument(
-        "--batch-size", type=whole_number(), default=32, help="by default 32"
-    )
-    parser.add_argument(
-        "--task",
-        metavar="NAME",
-        help="the class to load a preset as; by default its own",
-    )
-    parser.add_argument(
-        "--preset", help="for a model of token ids: the preset with its preprocessor"
-    )
-    parser.add_argument(
-        "--signature",
-        help="a signature of a SavedModel; by default the one reading most columns",
-    )
-    for role in ("text", "text-pair"):
-        parser.add_argument(f"--{role}-column", help=f"the column of the {role}")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -113,7 +66,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     settings = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
-        if name not in ("run", "command", "output", "to", "batch_size")
+        if name not in ("output", "to", "batch_size")
     }
     status = arguments.file.stat()
     settings |= {"bytes": status.st_size, "changed": status.st_mtime_ns}

@@ -5,7 +5,7 @@ import hashlib
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
@@ -32,7 +32,10 @@ class Section(NamedTuple):
 
 
 def read_documents(
-    part: InputPart, text_field: str, counters: Counter[str]
+    part: InputPart,
+    text_field: str,
+    counters: Counter[str],
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Section]:
     """Read the documents that begin in a part of a file.
 
@@ -43,11 +46,13 @@ def read_documents(
         part: `InputPart`.
         text_field: string. The field of the text in JSON lines.
         counters: The counters to update.
+        progress: Callable of the number of bytes of the part that have been read.
+            Defaults to a function that does nothing.
 
     Yields:
         The sections, in order.
     """
-    with _open(part) as stream:
+    with _open(part) as (file, stream):
         lines = _Lines(stream, part, counters)
         if part.is_json:
             documents = _json_documents(lines, text_field, counters)
@@ -55,18 +60,22 @@ def read_documents(
             documents = _plain_documents(lines)
         for document in documents:
             yield from _sections(document, counters)
+            # The last document may end in the next part.
+            progress(min(file.tell() - part.begin, part.num_bytes))
+    progress(part.num_bytes)
 
 
 @contextmanager
-def _open(part: InputPart) -> Iterator[Any]:
+def _open(part: InputPart) -> Iterator[tuple[Any, Any]]:
+    """Open the file, and the stream of its text."""
     filesystems = beam_filesystems()
     # Beam's reader of compressed files does not limit the length of lines.
     with filesystems.open(part.path, compression_type="uncompressed") as stream:
         if not part.is_compressed:
-            yield stream
+            yield stream, stream
             return
         with gzip.GzipFile(fileobj=stream) as unpacked:
-            yield unpacked
+            yield stream, unpacked
 
 
 class _Lines:

@@ -30,6 +30,11 @@ class InputPart:
     end: int | None = None
 
     @property
+    def num_bytes(self) -> int:
+        """The number of bytes of the part, compressed if the file is."""
+        return (self.size if self.end is None else self.end) - self.begin
+
+    @property
     def is_compressed(self) -> bool:
         """Whether the file is compressed with gzip."""
         return self.path.lower().endswith(_COMPRESSED)

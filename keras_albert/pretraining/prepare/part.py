@@ -19,6 +19,7 @@ from keras_albert.pretraining.data.metadata import (
 )
 from keras_albert.pretraining.prepare.documents import Section, read_documents
 from keras_albert.pretraining.prepare.input_parts import InputPart, beam_filesystems
+from keras_albert.pretraining.prepare.progress import progress_of_part
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings, SentencePairs
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 
@@ -38,6 +39,7 @@ class PreparationSettings:
         held_out: float. The fraction of the documents that is never trained on.
         text_field: string. The field of the text in JSON lines.
         num_parts: int. The number of parts.
+        progress: string. The file of `progress_of_part`. Defaults to `""`, none.
     """
 
     output: str
@@ -46,6 +48,7 @@ class PreparationSettings:
     held_out: float
     text_field: str
     num_parts: int
+    progress: str = ""
 
     def fingerprint(self, part: InputPart) -> str:
         """Return a fingerprint that changes if the shards of a part would change.
@@ -58,6 +61,7 @@ class PreparationSettings:
         """
         values = asdict(self) | asdict(part)
         values |= {"vocabulary": _digest(self.vocabulary), "output": ""}
+        del values["progress"]
         values["version"] = FORMAT_VERSION
         return _digest(json.dumps(values, sort_keys=True).encode())
 
@@ -87,11 +91,14 @@ class PartPreparation:
         fingerprint = self.settings.fingerprint(part)
         report = path_in(self.settings.output, PARTS_FOLDER, part_report(number))
         finished = read_report(report)
+        progress = progress_of_part(self.settings.progress, number)
         if finished.get("fingerprint") == fingerprint:
+            progress(part.num_bytes)
             return Counter(finished["counters"])
         counters: Counter[str] = Counter()
         with self._writers(number) as writers:
-            for section in read_documents(part, self.settings.text_field, counters):
+            field = self.settings.text_field
+            for section in read_documents(part, field, counters, progress):
                 split = self._split_of(section)
                 for example in self._pairs(section, counters):
                     writers[split].add(example)

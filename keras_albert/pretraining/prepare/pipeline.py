@@ -4,6 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from keras_albert.pretraining.data.metadata import (
@@ -29,6 +30,7 @@ from keras_albert.pretraining.prepare.part import (
     path_in,
     read_report,
 )
+from keras_albert.pretraining.prepare.progress import Progress, reported_progress
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 
@@ -52,6 +54,7 @@ def prepare_examples(
     text_field: str = "text",
     part_size: int = PART_SIZE,
     pipeline_options: Any = None,
+    progress: Progress | None = None,
 ) -> PreparedMetadata:
     r"""Prepare texts for `PretrainingData`.
 
@@ -82,6 +85,9 @@ def prepare_examples(
             a single part. Defaults to 64 MiB.
         pipeline_options: `apache_beam` `PipelineOptions`, a dict of such options, or
             `None` for one process on this machine. Defaults to `None`.
+        progress: Callable of the number of bytes that processes of this machine have
+            read and the number of all bytes, called several times a second from a
+            thread. Defaults to `None`.
 
     Returns:
         The contents of `metadata.json`: the shards, the settings and the counters.
@@ -121,7 +127,8 @@ def prepare_examples(
         os.fspath(output), proto, pairs, held_out, text_field, len(parts)
     )
     _clear(settings, parts)
-    _run(settings, parts, pipeline_options)
+    with reported_progress(parts, progress) as file:
+        _run(replace(settings, progress=file), parts, pipeline_options)
     return _finish(settings, parts)
 
 

@@ -13,6 +13,11 @@ from keras_albert.pretraining.prepare.part import (
     make_directory,
     path_in,
 )
+from keras_albert.pretraining.prepare.progress import (
+    Progress,
+    progress_of_part,
+    reported_progress,
+)
 from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
 
 # Enough for tens of thousands of pieces, with some gigabytes of memory.
@@ -26,6 +31,7 @@ def train_vocabulary_on(
     num_lines: int = NUM_LINES,
     text_field: str = "text",
     output: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
     **kwargs: Any,
 ) -> bytes:
     r"""Train a vocabulary on the inputs of `prepare_examples`.
@@ -41,6 +47,8 @@ def train_vocabulary_on(
         text_field: string. The field of the text in JSON lines. Defaults to `"text"`.
         output: string or path. A directory, in any filesystem that Beam supports, to
             write the model to, for `stored_vocabulary`. Defaults to `None`.
+        progress: Callable of the number of bytes that have been read and the number of
+            all bytes. Defaults to `None`.
         **kwargs: Other arguments of `keras_albert.text.train_vocabulary`.
 
     Returns:
@@ -63,9 +71,12 @@ def train_vocabulary_on(
 
     def lines() -> Iterator[str]:
         counters: Counter[str] = Counter()
-        for part in find_parts([os.fspath(p) for p in patterns], _WHOLE_FILES):
-            for section in read_documents(part, text_field, counters):
-                yield from section.lines
+        parts = find_parts([os.fspath(p) for p in patterns], _WHOLE_FILES)
+        with reported_progress(parts, progress) as file:
+            for number, part in enumerate(parts):
+                store = progress_of_part(file, number)
+                for section in read_documents(part, text_field, counters, store):
+                    yield from section.lines
 
     proto = train_vocabulary(
         lines(),

@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import cli
 from keras_albert.commands.files.rows import FileRows
 from keras_albert.commands.predict import command as predict
 from keras_albert.commands.predict.predictors.keras_task import TaskPredictor
+from keras_albert_cli.run_command import run_command
 from tests.serving.served_models import TAGS, make_task
 
 TEXTS = [
@@ -48,7 +48,7 @@ def file(tmp_path):
 
 
 def run(*arguments):
-    return cli.main([str(argument) for argument in arguments])
+    return run_command([str(argument) for argument in arguments])
 
 
 def read(path):

@@ -21,7 +21,7 @@ from tests.pretraining.same_run import assert_same_run, curve
 
 def start(path):
     return subprocess.Popen(
-        [sys.executable, "-m", "keras_albert.cli", "pretrain", "--config", str(path)],
+        [sys.executable, "-m", "keras_albert", "pretrain", "--config", str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.cli import main
 from keras_albert.serving import verify
 from keras_albert.serving.saved_model.warm_up import WARM_UP_FILE, read_warm_up
 from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
@@ -20,6 +19,7 @@ from keras_albert.serving.verification.rest_json import (
     read_rest_request,
     write_rest_response,
 )
+from keras_albert_cli.run_command import run_command as main
 from tests.serving.served_models import make_task
 
 tf = pytest.importorskip("tensorflow")

@@ -40,7 +40,6 @@ class Kind:
         read: Callable of a path and the command's arguments.
         report: Callable of the trained task and the dev data.
         monitor: The metric that determines the best epoch, and `"max"` or `"min"`.
-        files: string. The format of its files, for the help.
         use: string. A line of Python that uses `model`, for the model card.
     """
 
@@ -48,5 +47,4 @@ class Kind:
     read: Callable[[Path, argparse.Namespace], Data]
     report: Callable[[Any, Data], Report]
     monitor: tuple[str, str]
-    files: str
     use: str

@@ -87,7 +87,6 @@ CLASSIFICATION = Kind(
     lambda path, arguments: _read_labelled(path, arguments, "label"),
     _report_classes,
     ("val_accuracy", "max"),
-    "TSV, CSV or JSON lines: text, perhaps text_pair, label",
     'model.classify("a text")',
 )
 REGRESSION = Kind(
@@ -95,6 +94,5 @@ REGRESSION = Kind(
     lambda path, arguments: _read_labelled(path, arguments, "score"),
     _report_scores,
     ("val_rmse", "min"),
-    "TSV, CSV or JSON lines: text, perhaps text_pair, score",
     'model.classify("a text")',
 )

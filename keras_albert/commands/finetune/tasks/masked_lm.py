@@ -39,6 +39,5 @@ MASKED_LM = Kind(
     _read,
     _report,
     ("val_loss", "min"),
-    "plain text, a paragraph a line; or TSV, CSV, JSON lines: text",
     'model.fill_mask("a [MASK] text")',
 )

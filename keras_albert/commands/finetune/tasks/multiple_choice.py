@@ -124,6 +124,5 @@ MULTIPLE_CHOICE = Kind(
     _read,
     _report,
     ("val_accuracy", "max"),
-    "JSON lines: perhaps context, question, choices, answer (number or letter)",
     'model.choose("a context", "a question", ["yes", "no"])',
 )

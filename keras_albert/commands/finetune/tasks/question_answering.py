@@ -49,6 +49,5 @@ QUESTION_ANSWERING = Kind(
     _read,
     _report,
     ("val_loss", "min"),
-    "SQuAD's JSON, 1.1 or 2.0",
     'model.answer("a question", "a context")',
 )

@@ -50,6 +50,5 @@ SIMILARITY = Kind(
     _read,
     _report,
     ("val_loss", "min"),
-    "TSV, CSV or JSON lines: text, text_pair, score",
     'model.embed(["a text"])',
 )

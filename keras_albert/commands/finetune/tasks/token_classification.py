@@ -43,6 +43,5 @@ TOKEN_CLASSIFICATION = Kind(
     _read,
     _report,
     ("val_loss", "min"),
-    "CoNLL: a word and its tag a line; or JSON lines: words, tags",
     'model.tag("a text")',
 )

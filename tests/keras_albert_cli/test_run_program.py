@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from keras_albert.commands import run_program as module
-from keras_albert.commands.run_program import describe_error, name_options, run_program
+from keras_albert_cli import run_program as module
+from keras_albert_cli.run_program import describe_error, name_options, run_program
 
 
 def raising(error):

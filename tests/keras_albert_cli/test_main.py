@@ -8,24 +8,29 @@ from pathlib import Path
 
 import pytest
 
-import keras_albert_cli
-
 # A test may run in the background of a shell, where SIGINT is ignored.
-_START = """
-import runpy, signal, sys
+_HEARS_CTRL_C = """
+import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+_START = f"""{_HEARS_CTRL_C}
+from keras_albert_cli import main
+sys.exit(main())
+"""
+_START_FILE = f"""{_HEARS_CTRL_C}
+import runpy
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 _LOADS = "import time\nprint('loading', flush=True)\ntime.sleep(600)\n"
 _RUNS = """
 import signal, sys
-def main():
-    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, *sys.argv[1:])
+def run(arguments):
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, arguments)
     return 5
 """
 _STOPS = """
 import threading, time
-def main():
+def run(arguments):
     threading.Thread(target=time.sleep, args=(600,)).start()
     print("stopped here")
     return 143
@@ -35,13 +40,14 @@ def main():
 @pytest.fixture
 def start(tmp_path):
     """Start the program with another package in the place of this one."""
-    (tmp_path / "keras_albert").mkdir()
+    commands = tmp_path / "keras_albert" / "commands"
+    commands.mkdir(parents=True)
     (tmp_path / "keras_albert" / "__init__.py").touch()
 
-    def run(cli, *arguments):
-        (tmp_path / "keras_albert" / "cli.py").write_text(cli)
+    def run(command):
+        (commands / "verify.py").write_text(command)
         return subprocess.Popen(
-            [sys.executable, "-c", _START, keras_albert_cli.__file__, *arguments],
+            [sys.executable, "-c", _START, "verify", "a"],
             # Where Python looks first.
             cwd=tmp_path,
             stdout=subprocess.PIPE,
@@ -62,10 +68,10 @@ def test_it_is_stopped_while_it_loads(number, start):
 
 
 def test_the_example_of_a_server_is_stopped_while_it_loads(tmp_path):
-    example = Path(__file__).parents[1] / "examples" / "serve.py"
+    example = Path(__file__).parents[2] / "examples" / "serve.py"
     (tmp_path / "h11.py").write_text(_LOADS)
     with subprocess.Popen(
-        [sys.executable, "-c", _START, example],
+        [sys.executable, "-c", _START_FILE, example],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(example.parents[1])},
         stdout=subprocess.PIPE,
@@ -79,8 +85,9 @@ def test_the_example_of_a_server_is_stopped_while_it_loads(tmp_path):
 
 
 def test_what_runs_has_the_signals_as_they_were(start):
-    with start(_RUNS, "predict", "--help") as process:
-        assert process.stdout.read() == "True predict --help\n"
+    with start(_RUNS) as process:
+        shown = process.stdout.read()
+        assert shown == "True Namespace(directory=PosixPath('a'), python=None)\n"
     assert process.returncode == 5
 
 

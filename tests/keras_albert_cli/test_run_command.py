@@ -1,12 +1,14 @@
 """The command line as a whole."""
 
 import signal
+from importlib import import_module
 
 import pytest
 
-from keras_albert import cli
 from keras_albert.commands import verify
 from keras_albert.commands.predict import command as predict
+from keras_albert_cli.options import COMMANDS as ALL
+from keras_albert_cli.run_command import run_command
 
 COMMANDS = {
     "convert": ["a", "b", "--to", "google"],
@@ -37,7 +39,7 @@ def test_a_number_out_of_range_is_refused_by_its_option(option, capsys):
     command, name = option.split()
     for value in WRONG_NUMBERS[option]:
         with pytest.raises(SystemExit, match="2"):
-            cli.main([command, *COMMANDS[command], f"{name}={value}"])
+            run_command([command, *COMMANDS[command], f"{name}={value}"])
         error = capsys.readouterr().err
         assert f"argument {name}: must be a" in error
         assert f"Received: {value}" in error
@@ -45,24 +47,24 @@ def test_a_number_out_of_range_is_refused_by_its_option(option, capsys):
 
 def test_a_size_of_the_vocabulary_is_one(capsys):
     with pytest.raises(SystemExit, match="2"):
-        cli.main(["prepare", "a", "--output", "b", "--vocabulary-size=-1"])
+        run_command(["prepare", "a", "--output", "b", "--vocabulary-size=-1"])
     assert "argument --vocabulary-size: must be a whole" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_a_traceback_when_asked(command, monkeypatch, capsys):
-    module = next(m for m in cli._COMMANDS if f".{command}." in f"{m.__name__}.")
+    module = import_module(f"keras_albert.commands.{ALL[command].module}")
 
     def fail(arguments):
-        assert "debug" not in vars(arguments)
+        assert not {"command", "debug", "verbose"} & set(vars(arguments))
         raise TypeError("`task` must be a name. Received: preset=5")
 
     monkeypatch.setattr(module, "run", fail)
-    assert cli.main([command, *COMMANDS[command], "--debug"]) == 1
+    assert run_command([command, *COMMANDS[command], "--debug"]) == 1
     shown = capsys.readouterr().err
     assert "Traceback" in shown
     assert shown.splitlines()[-1].startswith(f"keras-albert {command}: `")
-    assert cli.main([command, *COMMANDS[command]]) == 1
+    assert run_command([command, *COMMANDS[command]]) == 1
     shown = capsys.readouterr().err
     assert len(shown.splitlines()) == 1
     has_task = command in ("convert", "export", "predict")
@@ -83,7 +85,7 @@ def _hears_ctrl_c():
 )
 def test_a_signal_is_a_line_and_a_status(number, status, monkeypatch, capsys):
     monkeypatch.setattr(verify, "run", lambda _: signal.raise_signal(number))
-    assert cli.main(["verify", "a"]) == status
+    assert run_command(["verify", "a"]) == status
     assert capsys.readouterr().err == "keras-albert verify: stopped\n"
 
 
@@ -95,5 +97,5 @@ def test_arguments_that_tell_runs_apart_do_not_hold_how_errors_look(
     (tmp_path / "a.txt").write_text("a")
     rows = [str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
     for arguments in (["predict", "a", *rows], ["predict", "a", *rows, "--debug"]):
-        assert cli.main(arguments) == 0
+        assert run_command(arguments) == 0
     assert kept[0] == kept[1]

@@ -1,0 +1,428 @@
+"""The commands, with their options and help."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_albert_cli.number_types import SEED, fraction, positive_number, whole_number
+from keras_albert_cli.settings_options import add_settings
+from keras_albert_cli.versions import describe_versions
+
+Parser = argparse.ArgumentParser
+
+# The tasks of `finetune`, and the files that each reads.
+FINETUNE_TASKS = {
+    "classification": "TSV, CSV or JSON lines: text, perhaps text_pair, label",
+    "masked-lm": "plain text, a paragraph a line; or TSV, CSV, JSON lines: text",
+    "multiple-choice": "JSON lines: perhaps context, question, choices, answer "
+    "(number or letter)",
+    "question-answering": "SQuAD's JSON, 1.1 or 2.0",
+    "regression": "TSV, CSV or JSON lines: text, perhaps text_pair, score",
+    "similarity": "TSV, CSV or JSON lines: text, text_pair, score",
+    "token-classification": "CoNLL: a word and its tag a line; or JSON lines: words, "
+    "tags",
+}
+# Constants of the package, which is not imported for help; a test compares them.
+RECIPES = (
+    *("cola", "mnli", "mrpc", "qnli", "qqp", "race", "rte", "squad-1.1", "squad-2.0"),
+    *("sst-2", "sts-b", "wnli"),
+)
+PART_SIZE = 64 * 2**20
+VOCABULARY_LINES = 500_000
+# The position embeddings of a small model then take 16 MB.
+_MOST_TOKENS = 2**16
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command.
+
+    Args:
+        group: string. The heading that it is listed under.
+        module: string. The module of `keras_albert.commands` that runs it.
+        summary: string. What it does, in a few words.
+        description: string. The text above its options.
+        example: string. A command to copy.
+        add_options: Callable. Adds the options to a parser.
+    """
+
+    group: str
+    module: str
+    summary: str
+    description: str
+    example: str
+    add_options: Callable[[Parser], None]
+
+
+class _Version(argparse.Action):
+    """Prints versions, which are looked up when they are asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        help = "show the versions of this package and of those that it uses"  # noqa: A001
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: Parser, *_: Any) -> None:
+        """Print the versions and end the process."""
+        print(describe_versions())
+        parser.exit()
+
+
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
+    """Build the parser of the command line.
+
+    Returns:
+        The parser, and those of the commands by name.
+    """
+    listed = ""
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        listed += f"\n{group}:\n"
+        for name, command in COMMANDS.items():
+            if command.group == group:
+                listed += f"  {name:<10}{command.summary}\n"
+    parser = Parser(
+        prog="keras-albert",
+        description=f"ALBERT on Keras 3, from raw text to a served model.\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="KERAS_BACKEND=tensorflow, jax or torch chooses the backend.\n"
+        "`keras-albert COMMAND --help` shows the options of a command and an example.",
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", help="one of the above"
+    )
+    for name, command in COMMANDS.items():
+        subparser = commands.add_parser(
+            name,
+            description=command.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=f"example:\n  {command.example}",
+        )
+        command.add_options(subparser)
+        messages = subparser.add_argument_group("messages")
+        messages.add_argument(
+            "--debug", action="store_true", help="show the traceback of errors"
+        )
+        messages.add_argument(
+            "--verbose", action="store_true", help="show the messages of libraries"
+        )
+    return parser, commands.choices
+
+
+def _add_convert(parser: Parser) -> None:
+    parser.add_argument("source", help="a built-in name, a directory or a handle")
+    parser.add_argument("target", type=Path, help="a new directory")
+    parser.add_argument(
+        "--to",
+        required=True,
+        choices=("keras-albert", "transformers", "keras-hub", "google"),
+        help="the format to write",
+    )
+    parser.add_argument(
+        "--task",
+        metavar="NAME",
+        help="the class to load it as, for instance AlbertClassifier or "
+        "AlbertBackbone; by default the task that the checkpoint has a head for",
+    )
+    parser.add_argument(
+        "--without-vocabulary", action="store_true", help="convert only the weights"
+    )
+
+
+def _add_export(parser: Parser) -> None:
+    parser.add_argument("preset", help="a fine-tuned model: a directory or a handle")
+    parser.add_argument("path", type=Path, help="the file or directory to write")
+    formats = ("tf_saved_model", "onnx", "litert")
+    parser.add_argument(
+        "--format", choices=formats, default=formats[0], help="by default %(default)s"
+    )
+    parser.add_argument(
+        "--task", metavar="NAME", help="the class to load it as; by default its own"
+    )
+    saved_model = parser.add_argument_group("options of tf_saved_model")
+    saved_model.add_argument(
+        "--version", type=whole_number(0), help="by default the next one"
+    )
+    saved_model.add_argument(
+        "--max-length", type=whole_number(), help="the maximum length of rows in tokens"
+    )
+    saved_model.add_argument(
+        "--top-k", type=whole_number(), help="number of predictions"
+    )
+    files = parser.add_argument_group("options of onnx and litert")
+    files.add_argument(
+        "--quantize", help="onnx: int8; litert: dynamic_int8 or fp16; by default float"
+    )
+    files.add_argument("--inputs", help="onnx: tokens (by default) or text")
+    files.add_argument("--pairs", action="store_true", help="onnx: take pairs of texts")
+    files.add_argument(
+        "--sequence-length",
+        type=whole_number(),
+        help="litert: fixed length of rows in tokens; by default any",
+    )
+    files.add_argument("--overwrite", action="store_true", help="replace the file")
+
+
+def _add_finetune(parser: Parser) -> None:
+    tasks = "".join(f"\n  {name:<22}{files}" for name, files in FINETUNE_TASKS.items())
+    parser.epilog = f"tasks and their files:{tasks}\n\n{parser.epilog}"
+    parser.add_argument(
+        "task", choices=FINETUNE_TASKS, metavar="TASK", help="listed below"
+    )
+    parser.add_argument(
+        "--preset",
+        help="weights to start from: a built-in name, a directory or a handle; without "
+        "it, a small model is trained from random weights",
+    )
+    parser.add_argument("--train", type=Path, required=True, help="the training file")
+    parser.add_argument("--dev", type=Path, required=True, help="the validation file")
+    parser.add_argument("--output", type=Path, required=True, help="a new directory")
+    training = parser.add_argument_group("training")
+    training.add_argument(
+        "--recipe",
+        choices=RECIPES,
+        help="with a preset: use the hyperparameters of the paper for this task",
+    )
+    training.add_argument(
+        "--epochs", type=whole_number(), help="by default 3 or the recipe's"
+    )
+    training.add_argument(
+        "--batch-size", type=whole_number(), help="by default 32 or the recipe's"
+    )
+    training.add_argument(
+        "--learning-rate", type=positive_number, help="peak rate; by default automatic"
+    )
+    training.add_argument("--seed", type=SEED, default=0, help="by default 0")
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--max-length",
+        type=whole_number(most=_MOST_TOKENS),
+        help="tokens per row; by default 128",
+    )
+    data.add_argument(
+        "--limit", type=whole_number(), help="maximum number of examples per file"
+    )
+    _add_columns(data, "text", "text-pair", "label")
+
+
+def _add_columns(parser: Any, *roles: str) -> None:
+    for role in roles:
+        parser.add_argument(
+            f"--{role}-column", metavar="NAME", help=f"the column of the {role}"
+        )
+
+
+def _add_predict(parser: Parser) -> None:
+    parser.add_argument("model", help="a preset or an export")
+    parser.add_argument("file", type=Path, help="the rows to predict for")
+    parser.add_argument(
+        "--output", type=Path, help="a new file; by default predictions are printed"
+    )
+    parser.add_argument(
+        "--to",
+        choices=("jsonl", "tsv"),
+        help="JSON lines or TSV; by default the suffix of --output, or jsonl",
+    )
+    parser.add_argument(
+        "--batch-size", type=whole_number(), default=32, help="by default 32"
+    )
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--task",
+        metavar="NAME",
+        help="the class to load a preset as; by default its own",
+    )
+    model.add_argument(
+        "--preset", help="for a model of token ids: the preset with its preprocessor"
+    )
+    model.add_argument(
+        "--signature",
+        help="a signature of a SavedModel; by default the one reading most columns",
+    )
+    _add_columns(parser.add_argument_group("data"), "text", "text-pair")
+
+
+def _add_prepare(parser: Parser) -> None:
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a file or a glob")
+    parser.add_argument("--output", required=True, help="a directory")
+    vocabulary = parser.add_argument_group("vocabulary (one of the first two)")
+    one = vocabulary.add_mutually_exclusive_group(required=True)
+    one.add_argument(
+        "--vocabulary", help="a SentencePiece model, or the preset to continue from"
+    )
+    one.add_argument(
+        "--vocabulary-size",
+        type=whole_number(),
+        help="train a vocabulary of this many pieces on the texts",
+    )
+    vocabulary.add_argument(
+        "--vocabulary-lines",
+        type=whole_number(),
+        default=VOCABULARY_LINES,
+        help="the maximum number of lines to train it on; by default "
+        f"{VOCABULARY_LINES:,}",
+    )
+    examples = parser.add_argument_group("examples")
+    examples.add_argument(
+        "--sequence-length", type=whole_number(8), default=512, help="by default 512"
+    )
+    examples.add_argument(
+        "--held-out",
+        type=fraction,
+        default=0.01,
+        help="the fraction of the documents to evaluate on; by default 0.01",
+    )
+    examples.add_argument(
+        "--short-seq-prob",
+        type=fraction,
+        default=0.1,
+        help="the fraction of shortened rows; by default 0.1",
+    )
+    examples.add_argument("--seed", type=SEED, default=0, help="by default 0")
+    examples.add_argument(
+        "--language", default="en", help="the language code; by default en"
+    )
+    examples.add_argument(
+        "--text-field", default="text", help="the field of JSON lines; by default text"
+    )
+    work = parser.add_argument_group("work")
+    work.add_argument(
+        "--part-size",
+        type=whole_number(),
+        default=PART_SIZE,
+        help=f"size of a plain file's parts in bytes; by default {PART_SIZE:,}",
+    )
+    work.add_argument(
+        "--workers",
+        type=whole_number(),
+        default=1,
+        help="processes on this machine; by default 1",
+    )
+    work.add_argument(
+        "--quiet", action="store_true", help="show no progress bar in a terminal"
+    )
+    work.add_argument(
+        "--beam",
+        metavar="OPTIONS",
+        help="Beam's options in one string, to run elsewhere: "
+        "--beam='--runner=DataflowRunner --project=...'",
+    )
+
+
+def _add_pretrain(parser: Parser) -> None:
+    parser.add_argument("--config", type=Path, help="a TOML or JSON file of settings")
+    parser.add_argument(
+        "--quiet", action="store_true", help="print one line for each row of the curve"
+    )
+    add_settings(parser.add_argument_group("settings"))
+
+
+def _add_verify(parser: Parser) -> None:
+    parser.add_argument(
+        "directory", type=Path, help="an exported version, or the directory of versions"
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="the interpreter whose TensorFlow loads it; by default this one",
+    )
+
+
+COMMANDS = {
+    "prepare": Command(
+        "Train",
+        "prepare",
+        "prepare texts for pretraining",
+        """Prepare texts for pretraining.
+
+INPUT is a file or a glob, in any filesystem that Apache Beam supports: text, plain or
+.gz, with a paragraph or a sentence per line and a blank line between documents; or JSON
+lines (.jsonl, .jsonl.gz) with a document per line. If the command is interrupted,
+repeating it completes the remaining parts.
+""",
+        'keras-albert prepare "texts/*.gz" --vocabulary-size 8192 --output prepared',
+        _add_prepare,
+    ),
+    "pretrain": Command(
+        "Train",
+        "pretrain",
+        "pretrain a model on prepared texts",
+        """Pretrain on the output of `keras-albert prepare`.
+
+Settings are read from a TOML or JSON file and from flags, which take precedence. OUTPUT
+receives checkpoints, curves and, at the end, a preset with a model card. If the run is
+interrupted, the same command resumes it with the same result.
+""",
+        "keras-albert pretrain --data prepared --output run --size tiny --steps 20000",
+        _add_pretrain,
+    ),
+    "finetune": Command(
+        "Train",
+        "finetune.command",
+        "fine-tune a model on your own files",
+        """Fine-tune a model on your own files.
+
+The weights of the best epoch on the dev file are kept. OUTPUT receives a preset with a
+model card, the report, the learning curve and, if matplotlib is installed, plots. If
+the run is interrupted, the same command resumes it with the same result.
+""",
+        "keras-albert finetune classification --preset albert_base_en_uncased \\\n"
+        "      --train train.tsv --dev dev.tsv --output runs/mine",
+        _add_finetune,
+    ),
+    "predict": Command(
+        "Use",
+        "predict.command",
+        "predict for the rows of a file",
+        """Predict for each row of a file.
+
+MODEL is a preset, the directory of a SavedModel, or an .onnx or .tflite file. FILE is
+.txt with one text per line, or .tsv, .csv or .jsonl with a column for each input: text
+and optionally text_pair; question and context; or question, choices and optionally
+context. The output has one line for each row, in the same order. With --output, an
+interrupted run can be resumed: the same command continues after the last complete line.
+""",
+        "keras-albert predict runs/mine/preset reviews.tsv --output answers.jsonl",
+        _add_predict,
+    ),
+    "export": Command(
+        "Use",
+        "export",
+        "export a model for a server or a device",
+        """Export a model for a server or a device.
+
+  tf_saved_model  a directory of versions for TensorFlow Serving; takes texts
+  onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
+  litert          a file for LiteRT (TensorFlow Lite); takes token ids
+""",
+        "keras-albert export runs/mine/preset mine.onnx --format onnx --inputs text",
+        _add_export,
+    ),
+    "verify": Command(
+        "Use",
+        "verify",
+        "check that a server can serve an export",
+        """Load a SavedModel as TensorFlow Serving does, and run it.
+
+TensorFlow's C++ library loads it in a separate process, without TensorFlow's Python
+code. A stock server must have all of its operations, and the warm-up requests are
+replayed. Prints the signatures and example requests.
+""",
+        "keras-albert verify served/mine",
+        _add_verify,
+    ),
+    "convert": Command(
+        "Use",
+        "convert",
+        "convert a checkpoint to another library's format",
+        """Convert a checkpoint and verify the result.
+
+The new files are loaded again, by this package and, if it is installed, by the other
+library, and each model computes a small batch. If the outputs differ, nothing is
+written.
+""",
+        "keras-albert convert albert_base_v2_en_uncased mine --to transformers",
+        _add_convert,
+    ),
+}

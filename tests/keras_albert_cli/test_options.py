@@ -1,0 +1,113 @@
+"""Help answers at once, and says what the package does."""
+
+import os
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from keras_albert.commands.finetune.tasks.registry import KINDS
+from keras_albert.pretraining import PretrainingConfig
+from keras_albert.pretraining.prepare.pipeline import PART_SIZE
+from keras_albert.pretraining.prepare.vocabulary import NUM_LINES
+from keras_albert.tasks.recipes import RECIPE_NAMES
+from keras_albert_cli import options
+
+_SHOW = """
+import sys
+from keras_albert_cli import main
+try:
+    main()
+finally:
+    loaded = {name.split(".")[0] for name in sys.modules}
+    print(*loaded & {"jax", "keras", "keras_albert", "numpy", "tensorflow", "torch"})
+"""
+
+
+def show(*arguments):
+    """The lines that the program prints, and the last one: what it has imported."""
+    finished = subprocess.run(
+        [sys.executable, "-c", _SHOW, *arguments],
+        env=os.environ | {"KERAS_BACKEND": "torch"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert finished.stderr == ""
+    return finished.stdout.splitlines()
+
+
+def test_help_lists_every_command_and_imports_nothing():
+    *shown, loaded = show("--help")
+    assert loaded == ""
+    for name, command in options.COMMANDS.items():
+        assert f"  {name:<10}{command.summary}" in shown
+        assert f"{command.group}:" in shown
+
+
+@pytest.mark.parametrize("command", options.COMMANDS)
+def test_the_help_of_a_command_has_an_example_and_imports_nothing(command):
+    *shown, loaded = show(command, "--help")
+    assert loaded == ""
+    example = "\n".join(shown).partition("\nexample:\n")[2]
+    assert example.startswith(f"  keras-albert {command} ")
+    # The example is a valid command.
+    _, parsers = options.build_parser()
+    words = example.replace("\\\n", "").replace('"', "").split()
+    parsers[command].parse_args(words[2:])
+
+
+def test_version_names_what_a_report_of_a_bug_needs():
+    *shown, loaded = show("--version")
+    assert loaded == ""
+    assert shown[0].startswith("keras-albert 0.")
+    assert shown[1].startswith(f"Python {sys.version.split()[0]}, ")
+    assert shown[2] == "Keras backend: torch"
+    names = [line.split()[0] for line in shown[3:]]
+    assert {"keras", "keras-hub", "numpy", "sentencepiece"} <= set(names)
+
+
+def test_the_backend_of_the_version_is_that_of_keras(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.delenv("KERAS_BACKEND")
+    assert "Keras backend: tensorflow\n" in options.describe_versions()
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
+    assert "Keras backend: jax\n" in options.describe_versions()
+
+
+def test_constants_are_those_of_the_package():
+    assert set(options.FINETUNE_TASKS) == set(KINDS)
+    assert set(options.RECIPES) == set(RECIPE_NAMES)
+    assert options.PART_SIZE == PART_SIZE
+    assert options.VOCABULARY_LINES == NUM_LINES
+
+
+def test_each_setting_has_an_option_that_is_explained():
+    _, parsers = options.build_parser()
+    pretrain = parsers["pretrain"]
+    known = {action.dest: action for action in pretrain._actions}
+    assert {each.name for each in fields(PretrainingConfig)} - set(known) == {"stages"}
+    printed = " ".join(pretrain.format_help().split())
+    assert "--no-remat" in printed
+    assert "--weight-decay NUMBER Not of biases and LayerNorms. Defaults to" in printed
+    assert "--seed INTEGER Determines weights" in printed
+    for setting in fields(PretrainingConfig):
+        if setting.name != "stages":
+            assert known[setting.name].help.endswith(".")
+    given = vars(pretrain.parse_args(["--steps", "5", "--no-unroll", "--masked", "1"]))
+    assert (given["steps"], given["unroll"], given["masked"]) == (5, False, 1.0)
+    # A settings file has the others.
+    assert "seed" not in given
+
+
+def test_the_package_runs_as_a_program():
+    finished = subprocess.run(
+        [sys.executable, "-m", "keras_albert", "verify", "missing"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 1
+    last = finished.stderr.splitlines()[-1]
+    assert last.startswith("keras-albert verify: There is no directory missing.")
