@@ -11,7 +11,6 @@ from rich.table import Table
 
 from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.pretraining.settings.config import PretrainingConfig
-from keras_albert.utils.arguments import allowed_types
 
 
 def run(arguments: argparse.Namespace) -> int:
