@@ -1,13 +1,16 @@
 """Reads users' files as raw inputs and targets, and finds their columns."""
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from keras_albert.commands.files.rows import TABLES, FileRows
+
+_CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
 
 # Common names of columns; the first one in the file is used.
 _ALIASES = {
@@ -227,6 +230,51 @@ def read_table(path: Path, limit: int | None = None) -> Table:
         msg = f"{path} holds no rows. Pass a file with a header and at least one row."
         raise ValueError(msg)
     return Table(path, {name: [row[name] for row in read] for name in rows.columns})
+
+
+def choice_columns_of(names: Iterable[str]) -> list[str]:
+    """Find the columns of the choices, and sort them.
+
+    Args:
+        names: The columns of a table.
+
+    Returns:
+        Those named choice0, option_1, A, ..., in the order of the numbers or letters.
+
+    Example:
+        >>> choice_columns_of(["question", "B", "A", "AB"])
+        ['A', 'B']
+    """
+    found = [(_CHOICE.fullmatch(name.strip()), name) for name in names]
+    columns = [(match[1] or match[2], name) for match, name in found if match]
+    # By length first, so that numbers are sorted by value.
+    return [
+        name for _, name in sorted(columns, key=lambda c: (len(c[0]), c[0].lower()))
+    ]
+
+
+def read_choices(row: Sequence[Any], where: str) -> list[Any]:
+    """Read the choices of a row; rows may have different numbers of choices.
+
+    Args:
+        row: A cell for each column of choices; those at the end may be empty.
+        where: string. The file and the row, for the message.
+
+    Returns:
+        The choices.
+
+    Raises:
+        ValueError: If an empty cell precedes a non-empty one: it would change the
+            numbers of the choices.
+    """
+    count = max((number for number, text in enumerate(row, 1) if text), default=0)
+    if not all(row[:count]):
+        msg = (
+            f"{where} has no choice {row.index('') if '' in row else 0}, and has one "
+            "after it. Move the choices up, or fill it in."
+        )
+        raise ValueError(msg)
+    return list(row[:count])
 
 
 def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.commands.finetune.tasks.registry import Data, Kind
+from keras_albert.commands.finetune.tasks import Data, Kind
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 

@@ -1,6 +1,8 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
+import hashlib
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.commands.finetune.build import build_task
-from keras_albert.commands.finetune.identity import finetune_identity
 from keras_albert.commands.finetune.report import Report, draw, model_card, write_report
-from keras_albert.commands.finetune.tasks.registry import KINDS, Data, Kind
+from keras_albert.commands.finetune.tasks import KINDS, Data, Kind
 from keras_albert.commands.finetune.training import train_task
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
+
+# The locations of files do not affect the result.
+_NOT_COMPARED = ("output", "train", "dev")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,7 +60,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
     task = build_task(kind, train, arguments)
-    identity = finetune_identity(arguments, task)
+    identity = _identity(arguments, task)
     checkpoint = folder.open(identity)
     if folder.preset.exists():
         # The run was interrupted during cleanup.
@@ -69,6 +73,48 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
     )
     recorder.load_best(task)
     _finish(kind, task, dev, arguments, folder, recorder.rows, console)
+
+
+def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
+    """Describe a run, so that a repeated command can be recognized.
+
+    Args:
+        arguments: The arguments of the command.
+        task: The model before training.
+
+    Returns:
+        JSON values: the options, digests of the files, the vocabulary and the
+        configuration of the model without its weights, and the backend, as results
+        are not bit-exact across backends.
+    """
+    options = {
+        name: value
+        for name, value in vars(arguments).items()
+        if name not in _NOT_COMPARED
+    }
+    return options | {
+        "training file": _file_digest(arguments.train),
+        "dev file": _file_digest(arguments.dev),
+        "vocabulary": _digest(task.preprocessor.tokenizer.proto),
+        "backbone": _digest(_config(task.backbone)),
+        "backend": keras.config.backend(),
+    }
+
+
+def _config(backbone: Any) -> bytes:
+    config = backbone.get_config()
+    # Keras numbers models in the order of their creation.
+    del config["name"]
+    return json.dumps(config, sort_keys=True, default=str).encode()
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _finish(

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from keras_albert.commands.finetune.tasks.registry import Data, Kind
+from keras_albert.commands.finetune.tasks import Data, Kind
 from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import read_model_input
 from keras_albert.tasks.optimizers.default_optimizer import (

@@ -13,10 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from keras_albert.commands.files.rows import FileRows, Row
 from keras_albert.commands.predict.input_columns import InputColumns
+from keras_albert.commands.predict.open_predictor import open_predictor
 from keras_albert.commands.predict.output_file import AnswerFile
 from keras_albert.commands.predict.output_lines import FORMATS, AnswerLines
-from keras_albert.commands.predict.predictors.base import Predictor
-from keras_albert.commands.predict.predictors.open_predictor import open_predictor
+from keras_albert.commands.predict.predictor import Predictor
 
 # The number of batches that are read at once, to group rows of similar length.
 _BATCHES_AT_ONCE = 16

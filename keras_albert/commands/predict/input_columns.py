@@ -4,11 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_albert.commands.files.rows import FileRows, Row
-from keras_albert.commands.files.table import Table
-from keras_albert.commands.finetune.tasks.multiple_choice import (
-    choice_columns_of,
-    read_choices,
-)
+from keras_albert.commands.files.table import Table, choice_columns_of, read_choices
 
 # Inputs whose column is set by another input's option, as in `finetune`.
 _SAME = {"context": "text", "question": "text_pair"}

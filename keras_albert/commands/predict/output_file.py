@@ -1,12 +1,15 @@
 """A file of predictions, written line by line, that an interrupted run can resume."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
-from keras_albert.commands.files.run_settings import Settings, open_settings
 from keras_albert.commands.predict.output_lines import Answer, AnswerLines
+from keras_albert.utils.atomic_file import atomic_file
+
+Settings = dict[str, Any]
 
 
 class AnswerFile:
@@ -21,7 +24,7 @@ class AnswerFile:
     Args:
         path: Path. The file to write.
         format: string. `"jsonl"` or `"tsv"`.
-        settings: dict. The settings that identify the run; see `open_settings`.
+        settings: dict. JSON values that identify the run.
 
     Raises:
         FileExistsError: If the file exists.
@@ -92,3 +95,32 @@ class AnswerFile:
         self._file.close()
         self._partial.replace(self.path)
         self._settings.unlink()
+
+
+def open_settings(file: Path, settings: Settings) -> bool:
+    """Begin a run, or find the interrupted one.
+
+    Args:
+        file: Path. The file of the settings, which exists during the run.
+        settings: dict. JSON values.
+
+    Returns:
+        Whether there is an interrupted run.
+
+    Raises:
+        ValueError: If the interrupted run has other settings.
+    """
+    if not file.is_file():
+        with atomic_file(file) as partial:
+            partial.write_text(json.dumps(settings, indent=2), encoding="utf-8")
+        return False
+    before = json.loads(file.read_text(encoding="utf-8"))
+    changed = [name for name in settings if settings[name] != before.get(name)]
+    if changed:
+        was = ", ".join(f"{name} was {before.get(name)!r}" for name in changed)
+        msg = (
+            f"{file} is of a run with other settings: {was}. Repeat them to go on with "
+            "it, remove it, or choose another output."
+        )
+        raise ValueError(msg)
+    return True

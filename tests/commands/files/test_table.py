@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from keras_albert.commands.files.table import read_table
-from keras_albert.commands.finetune.tasks.registry import KINDS
+from keras_albert.commands.finetune.tasks import KINDS
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
 

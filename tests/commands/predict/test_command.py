@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import json
 import zipfile
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from keras_albert.commands.files.rows import FileRows
 from keras_albert.commands.predict import command as predict
-from keras_albert.commands.predict.predictors.keras_task import TaskPredictor
+from keras_albert.commands.predict.open_predictor import open_predictor
 from keras_albert_cli.run_command import run_command
 from tests.serving.served_models import TAGS, make_task
 
@@ -120,15 +121,19 @@ def test_a_preset_answers_files(suffix, preset, expected, tmp_path):
 def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
     asked = []
-    ask = TaskPredictor.predict
 
-    def dies(self, columns):
-        asked.append(len(columns["text"]))
-        if len(asked) == 3:
-            raise KeyboardInterrupt
-        return ask(self, columns)
+    def open_one_that_dies(*arguments):
+        predictor = open_predictor(*arguments)
 
-    monkeypatch.setattr(TaskPredictor, "predict", dies)
+        def dies(columns):
+            asked.append(len(columns["text"]))
+            if len(asked) == 3:
+                raise KeyboardInterrupt
+            return predictor.predict(columns)
+
+        return replace(predictor, predict=dies)
+
+    monkeypatch.setattr(predict, "open_predictor", open_one_that_dies)
     output = tmp_path / "answers.jsonl"
     command = ["predict", preset, file, "--output", output, "--batch-size", 5]
     assert run(*command) == 130

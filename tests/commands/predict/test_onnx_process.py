@@ -8,7 +8,7 @@ import pytest
 _PREDICTS = """
 import sys, time
 from pathlib import Path
-from keras_albert.commands.predict.predictors import onnx_process
+from keras_albert.commands.predict import onnx_process
 onnx_process._PROGRAM = Path(sys.argv[1])
 process = onnx_process.OnnxProcess(Path("model.onnx"))
 try:

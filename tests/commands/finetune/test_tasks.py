@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_albert.commands.finetune.tasks.registry import KINDS
+from keras_albert.commands.finetune.tasks import KINDS
 
 WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
 TAGS = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]] * 4

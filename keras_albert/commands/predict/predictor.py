@@ -1,6 +1,7 @@
 """The interface of the models that `predict` runs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,29 +11,50 @@ from keras_albert.commands.predict.output_lines import Answer
 Columns = dict[str, list[Any]]
 
 
+@dataclass(frozen=True)
 class Predictor:
     """A model that predicts for rows of texts.
 
-    Attributes:
-        inputs: The sets of columns that it can read, largest first: tuples of
-            `"text"`, `"text_pair"`, `"context"`, `"question"` and `"choices"`.
+    Args:
+        inputs: The sets of columns that it can read, best first: tuples of `"text"`,
+            `"text_pair"`, `"context"`, `"question"` and `"choices"`.
+        predict: Callable from a list for each name in one of `inputs` to a prediction
+            for each row.
+        close: Callable that releases resources. Defaults to a function that does
+            nothing.
     """
 
-    inputs: Sequence[tuple[str, ...]] = ()
+    inputs: Sequence[tuple[str, ...]]
+    predict: Callable[[Columns], list[Answer]]
+    close: Callable[[], None] = lambda: None
 
-    def predict(self, columns: Columns) -> list[Answer]:
-        """Predict for some rows.
 
-        Args:
-            columns: A list for each name in one of `inputs`.
+def text_predictor(
+    inputs: Sequence[tuple[str, ...]],
+    run: Callable[[Columns], dict[str, Any]],
+    batch_size: int,
+    close: Callable[[], None] = lambda: None,
+) -> Predictor:
+    """Return the predictor of an export that takes texts.
 
-        Returns:
-            A prediction for each row.
-        """
-        raise NotImplementedError
+    Args:
+        inputs: As in `Predictor`.
+        run: Callable from the texts of a batch to outputs, arrays by name.
+        batch_size: int. The maximum number of rows in a batch.
+        close: As in `Predictor`.
 
-    def close(self) -> None:
-        """Release resources."""
+    Returns:
+        The predictor.
+    """
+
+    def run_batch(columns: Columns) -> list[Answer]:
+        if "choices" in columns:
+            columns = columns | {"choices": fill_up(columns["choices"])}
+        return rows_of_outputs(run(columns))
+
+    return Predictor(
+        inputs, lambda columns: by_length(columns, batch_size, run_batch), close
+    )
 
 
 def by_length(

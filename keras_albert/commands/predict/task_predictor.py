@@ -7,41 +7,35 @@ import keras
 
 from keras_albert import tasks
 from keras_albert.commands.predict.output_lines import Answer
-from keras_albert.commands.predict.predictors.base import Columns, Predictor
+from keras_albert.commands.predict.predictor import Columns, Predictor
 from keras_albert.tasks.text_embedding.model import cosine_scores
 
 _PAIRS = (("text", "text_pair"), ("text",))
 
 
-class TaskPredictor(Predictor):
-    """A task, run by its method that returns readable predictions.
+def task_predictor(task: Any, batch_size: int) -> Predictor:
+    """Return the predictor of a task, which calls its method with readable answers.
 
     Args:
         task: A task with a preprocessor.
         batch_size: int. The maximum number of rows in a batch.
 
+    Returns:
+        The predictor.
+
     Raises:
         ValueError: If the task is not supported, or has no preprocessor.
     """
-
-    def __init__(self, task: Any, batch_size: int) -> None:
-        if task.preprocessor is None:
-            msg = (
-                "The model has no preprocessor, and texts are to be read. Save it with "
-                "one."
-            )
-            raise ValueError(msg)
-        known = (kind for kind in _CALLS if isinstance(task, kind))
-        kind = next(known, None)
-        if kind is None:
-            msg = f"What to ask of a {type(task).__name__} is not known."
-            raise ValueError(msg)
-        self.inputs, self._call = _CALLS[kind]
-        self._task, self._batch_size = task, batch_size
-
-    def predict(self, columns: Columns) -> list[Answer]:
-        """Predict for some rows."""
-        return self._call(self._task, columns, self._batch_size)
+    if task.preprocessor is None:
+        msg = (
+            "The model has no preprocessor, and texts are to be read. Save it with one."
+        )
+        raise ValueError(msg)
+    kind = next((kind for kind in _CALLS if isinstance(task, kind)), None)
+    if kind is None:
+        raise ValueError(f"What to ask of a {type(task).__name__} is not known.")
+    inputs, call = _CALLS[kind]
+    return Predictor(inputs, lambda columns: call(task, columns, batch_size))
 
 
 def _texts(columns: Columns) -> Any:

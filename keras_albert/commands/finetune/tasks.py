@@ -1,0 +1,352 @@
+"""The tasks that `finetune` trains: how each reads a file and reports its quality."""
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_albert import tasks
+from keras_albert.commands.files.rows import OBJECTS, TABLES, FileRows
+from keras_albert.commands.files.table import (
+    Table,
+    choice_columns_of,
+    describe,
+    read_choices,
+    read_table,
+)
+from keras_albert.commands.finetune.report import Report
+from keras_albert.tasks.question_answering.squad_scores import squad_scores
+from keras_albert.tasks.text_embedding.model import cosine_scores
+from keras_albert.text.multiple_choice.read_targets import check_answers, encode_answers
+from keras_albert.text.question_answering.squad_file import read_squad
+from keras_albert.text.token_classification.conll_file import read_conll
+
+_NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
+
+
+@dataclass(frozen=True)
+class Data:
+    """The contents of a file, as inputs of a task.
+
+    Args:
+        x: The examples, as `fit` takes them.
+        y: Their targets, or `None`.
+        texts: Callable that returns all texts, to train a vocabulary on.
+        description: string. The file and the columns that were read.
+        head: dict. Arguments of the task's constructor that follow from the targets.
+    """
+
+    x: Any
+    y: Any
+    texts: Callable[[], Iterable[str]]
+    description: str
+    head: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.x[0] if isinstance(self.x, tuple) else self.x)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of task.
+
+    Args:
+        task: The class of the task.
+        read: Callable of a path and the command's arguments.
+        report: Callable of the trained task and the dev data.
+        monitor: The metric that determines the best epoch, and `"max"` or `"min"`.
+        use: string. A line of Python that uses `model`, for the model card.
+    """
+
+    task: Any
+    read: Callable[[Path, argparse.Namespace], Data]
+    report: Callable[[Any, Data], Report]
+    monitor: tuple[str, str]
+    use: str
+
+
+def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Data:
+    table = read_table(path, arguments.limit)
+    first = table.require("text", arguments.text_column)
+    second = table.find("text_pair", arguments.text_pair_column)
+    label = table.require(target, arguments.label_column)
+    columns = [table.texts(name) for name in (first, second) if name is not None]
+    description = describe(table, [("text", first), ("pair", second), (target, label)])
+    if target == "score":
+        y: Any = table.numbers(label)
+        head: dict[str, Any] = {"num_classes": 1}
+    else:
+        y = table.labels(label)
+        names = sorted(set(y))
+        head = {"labels": names}
+        description += f"; {len(names)} classes: {', '.join(names[:20])}"
+    return Data(
+        x=tuple(columns) if second is not None else columns[0],
+        y=y,
+        texts=lambda: (text for column in columns for text in column),
+        description=description,
+        head=head,
+    )
+
+
+def _report_classes(task: Any, data: Data) -> Report:
+    from sklearn.metrics import (  # noqa: PLC0415  (an extra)
+        classification_report,
+        confusion_matrix,
+    )
+
+    names = task.class_names
+    truth = [names.index(label) for label in data.y]
+    answers = task.predict(data.x, verbose=0).argmax(axis=-1)
+    table = classification_report(
+        truth,
+        answers,
+        labels=range(len(names)),
+        target_names=names,
+        output_dict=True,
+        zero_division=0.0,
+    )
+    average = table["macro avg"]
+    return Report(
+        scores={
+            "accuracy": float(np.mean(np.equal(truth, answers))),
+            "macro F1": float(average["f1-score"]),
+        },
+        classes={
+            name: {key: float(value) for key, value in table[name].items()}
+            for name in names
+        },
+        confusion=confusion_matrix(truth, answers, labels=range(len(names))),
+        names=names,
+    )
+
+
+def _report_regression(task: Any, data: Data) -> Report:
+    answers = task.predict(data.x, verbose=0)[:, 0]
+    rmse = float(np.sqrt(np.mean((np.asarray(data.y) - answers) ** 2)))
+    return Report({"RMSE": rmse} | _correlations(data.y, answers))
+
+
+def _correlations(truth: Any, answers: Any) -> dict[str, float]:
+    from scipy.stats import pearsonr, spearmanr  # noqa: PLC0415  (an extra)
+
+    return {
+        "Pearson": float(pearsonr(truth, answers).statistic),
+        "Spearman": float(spearmanr(truth, answers).statistic),
+    }
+
+
+def _read_texts(path: Path, arguments: argparse.Namespace) -> Data:
+    if path.suffix.lower() in TABLES:
+        table = read_table(path, arguments.limit)
+        column = table.require("text", arguments.text_column)
+        texts = table.texts(column)
+        description = describe(table, [("text", column)])
+    else:
+        rows = FileRows(path, (path.suffix.lower(),))
+        lines = (row["text"] for row in rows if row["text"].strip())
+        texts = list(islice(lines, arguments.limit))
+        if not texts:
+            raise ValueError(f"{path} holds no text. Pass a file with some.")
+        description = f"{path}: {len(texts):,} lines"
+    return Data(x=texts, y=None, texts=lambda: texts, description=description)
+
+
+def _report_masks(task: Any, data: Data) -> Report:
+    scores = _evaluate(task, data)
+    return Report(scores | {"perplexity": math.exp(min(scores["loss"], 100.0))})
+
+
+def _evaluate(task: Any, data: Data) -> dict[str, float]:
+    scores = task.evaluate(data.x, data.y, verbose=0, return_dict=True)
+    return {name: float(value) for name, value in scores.items()}
+
+
+def _read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Data:
+    table = read_table(path, arguments.limit)
+    context = table.find("context", arguments.text_column)
+    question = table.require("question", arguments.text_pair_column)
+    answer = table.require("answer", arguments.label_column)
+    choices = table.find("choices")
+    if choices is not None:
+        options = table.lists(choices)
+    else:
+        # Tables have a column for each choice: choice0, choice1, ..., or A, B, ...
+        names = choice_columns_of(table.columns)
+        columns = [table.texts(name) for name in names]
+        options = [
+            read_choices(row, f"{path}, row {number}")
+            for number, row in enumerate(zip(*columns, strict=True))
+        ]
+        choices = ", ".join(names)
+        if not names:
+            table.require("choices")
+    texts = [table.texts(name) for name in (context, question) if name is not None]
+    roles = [("context", context), ("question", question), ("choices", choices)]
+    return Data(
+        x=(*texts, options),
+        y=_read_answers(table, answer, options),
+        texts=lambda: (text for texts in (*texts, *options) for text in texts),
+        description=describe(table, [*roles, ("answer", answer)]),
+    )
+
+
+def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int]:
+    """Read answers that are numbers or letters, from a table or JSON."""
+    values = [
+        int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+        for value in table.columns[name]
+    ]
+    values = [v.strip() if isinstance(v, str) else v for v in values]
+    try:
+        answers = encode_answers(values)
+        check_answers(answers, np.array([len(row) for row in options]))
+    except ValueError as error:
+        raise ValueError(f"{table.path}: {error}") from error
+    return [int(answer) for answer in answers]
+
+
+def _read_squad(path: Path, arguments: argparse.Namespace) -> Data:
+    file = read_squad(path).take(slice(arguments.limit))
+
+    def texts() -> Iterator[str]:
+        yield from file.questions
+        yield from dict.fromkeys(file.contexts)
+
+    empty = sum(not answer["text"] for answer in file.answers)
+    return Data(
+        x=file.x,
+        y=file.answers,
+        texts=texts,
+        description=f"{path}: {len(file.ids):,} questions, {empty:,} without an answer",
+        # Only the conditional head can predict that there is no answer.
+        head={"head": "conditional" if empty else "independent"},
+    )
+
+
+def _report_answers(task: Any, data: Data) -> Report:
+    (questions, contexts), answers = data.x, data.y
+    has_answer = [bool(answer["text"]) for answer in answers]
+    half = len(answers) // 2
+    tuned = slice(half)
+    if len(set(has_answer[tuned])) > 1:
+        # The threshold is chosen and the model evaluated on different examples.
+        task.choose_null_threshold((questions[tuned], contexts[tuned]), answers[tuned])
+        rest = slice(half, None)
+        questions, contexts, answers = questions[rest], contexts[rest], answers[rest]
+    given = task.answer(questions, contexts)
+    scores = squad_scores([answer["answer"] for answer in given], answers)
+    return Report({name: float(value) for name, value in scores.items()})
+
+
+def _read_similarity(path: Path, arguments: argparse.Namespace) -> Data:
+    table = read_table(path, arguments.limit)
+    first = table.require("text", arguments.text_column)
+    second = table.require("text_pair", arguments.text_pair_column)
+    score = table.require("score", arguments.label_column)
+    columns = table.texts(first), table.texts(second)
+    y = np.asarray(table.numbers(score))
+    highest = max(1.0, float(np.abs(y).max()))
+    description = describe(table, [("text", first), ("pair", second), ("score", score)])
+    if highest > 1:
+        description += f"; scores divided by {highest:g}, to be cosines"
+    return Data(
+        x=columns,
+        y=(y / highest).tolist(),
+        texts=lambda: (text for column in columns for text in column),
+        description=description,
+    )
+
+
+def _report_similarity(task: Any, data: Data) -> Report:
+    vectors = np.stack([task.embed(texts) for texts in data.x], axis=1)
+    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))[:, 0]
+    return Report(_correlations(data.y, cosines))
+
+
+def _read_tags(path: Path, arguments: argparse.Namespace) -> Data:
+    if path.suffix.lower() in OBJECTS:
+        table = read_table(path, arguments.limit)
+        words = table.require("words", arguments.text_column)
+        tags = table.require("tags", arguments.label_column)
+        x, y = table.lists(words), table.label_lists(tags)
+        description = describe(table, [("words", words), ("tags", tags)])
+    else:
+        x, y = (rows[: arguments.limit] for rows in read_conll(path))
+        description = f"{path}: {len(x):,} texts, {sum(map(len, x)):,} words"
+    names = sorted({tag for row in y for tag in row})
+    return Data(
+        x=x,
+        y=y,
+        texts=lambda: map(" ".join, x),
+        description=f"{description}; {len(names)} tags: {', '.join(names[:20])}",
+        head={"labels": names},
+    )
+
+
+def _report_entities(task: Any, data: Data) -> Report:
+    scores: dict[str, Any] = task.evaluate_entities(data.x, data.y)
+    classes = scores.pop("labels")
+    del scores["support"]
+    return Report({f"entity {name}": value for name, value in scores.items()}, classes)
+
+
+# `keras_albert_cli.options` describes the files of each.
+KINDS = {
+    "classification": Kind(
+        tasks.AlbertClassifier,
+        lambda path, arguments: _read_labelled(path, arguments, "label"),
+        _report_classes,
+        ("val_accuracy", "max"),
+        'model.classify("a text")',
+    ),
+    "masked-lm": Kind(
+        tasks.AlbertMaskedLM,
+        _read_texts,
+        _report_masks,
+        ("val_loss", "min"),
+        'model.fill_mask("a [MASK] text")',
+    ),
+    "multiple-choice": Kind(
+        tasks.AlbertMultipleChoice,
+        _read_multiple_choice,
+        lambda task, data: Report(_evaluate(task, data)),
+        ("val_accuracy", "max"),
+        'model.choose("a context", "a question", ["yes", "no"])',
+    ),
+    "question-answering": Kind(
+        tasks.AlbertQuestionAnswerer,
+        _read_squad,
+        _report_answers,
+        ("val_loss", "min"),
+        'model.answer("a question", "a context")',
+    ),
+    "regression": Kind(
+        tasks.AlbertClassifier,
+        lambda path, arguments: _read_labelled(path, arguments, "score"),
+        _report_regression,
+        ("val_rmse", "min"),
+        'model.classify("a text")',
+    ),
+    "similarity": Kind(
+        tasks.AlbertTextEmbedder,
+        _read_similarity,
+        _report_similarity,
+        ("val_loss", "min"),
+        'model.embed(["a text"])',
+    ),
+    "token-classification": Kind(
+        tasks.AlbertTokenClassifier,
+        _read_tags,
+        _report_entities,
+        ("val_loss", "min"),
+        'model.tag("a text")',
+    ),
+}

@@ -1,1 +1,0 @@
-"""The tasks that `finetune` trains."""

@@ -1,0 +1,212 @@
+"""Opens the model that a user names."""
+
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from keras_albert import tasks
+from keras_albert.commands.predict.onnx_process import OnnxProcess
+from keras_albert.commands.predict.output_lines import Answer
+from keras_albert.commands.predict.predictor import (
+    Columns,
+    Predictor,
+    by_length,
+    rows_of_outputs,
+    text_predictor,
+)
+from keras_albert.commands.predict.task_predictor import task_predictor
+from keras_albert.conversion.task_classes import load_task
+from keras_albert.serving.saved_model.versions import served_versions
+from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
+from keras_albert.text.packing.examples import pack_all
+from keras_albert.utils.packages import check_packages
+
+_NAMES = {"text", "text_pair", "context", "question", "choices"}
+# Tasks whose ids are one row per text; others would have to combine windows of a text.
+_ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "AlbertClassifier": (("text", "text_pair"), ("text",)),
+    "AlbertTextEmbedder": (("text",),),
+    "AlbertMultipleChoice": (
+        ("context", "question", "choices"),
+        ("question", "choices"),
+    ),
+}
+
+
+def open_predictor(
+    model: str,
+    batch_size: int,
+    task: str | None = None,
+    preset: str | None = None,
+    signature: str | None = None,
+) -> Predictor:
+    """Open a model of any kind.
+
+    Args:
+        model: string. An `.onnx` or `.tflite` file, a directory of a SavedModel or of
+            its versions, or anything that `from_preset` takes.
+        batch_size: int. The maximum number of rows in a batch.
+        task: string. The class to load a preset as. Defaults to `None`, the task that
+            it has a head for.
+        preset: string. The preset with the preprocessor of a model that takes token
+            ids. Defaults to `None`.
+        signature: string. The signature of a SavedModel. Defaults to `None`, the one
+            that reads most of the file's columns.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ImportError: If the package that runs the model is not installed.
+        ValueError: If the model cannot be read, or it takes token ids and `preset` is
+            `None`.
+    """
+    path = Path(model)
+    kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
+    if path.suffix in kinds:
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no file {path}. Correct the name.")
+        return kinds[path.suffix](path, batch_size, preset)
+    if path.is_dir() and (_version_of(path) / "saved_model.pb").is_file():
+        return _open_saved_model(path, batch_size, signature)
+    return task_predictor(load_task(model, task), batch_size)
+
+
+def _open_onnx(path: Path, batch_size: int, preset: str | None) -> Predictor:
+    process = OnnxProcess(path)
+    try:
+        metadata = process.metadata
+        if metadata.get("inputs") == "text":
+            return text_predictor(
+                (process.columns,), process.run, batch_size, process.close
+            )
+        return _token_predictor(
+            lambda ids: process.run({name: x.tolist() for name, x in ids.items()}),
+            metadata.get("task", ""),
+            json.loads(metadata.get("labels", "[]")),
+            _named(path, preset),
+            None,
+            batch_size,
+            process.close,
+        )
+    except BaseException:
+        process.close()
+        raise
+
+
+def _open_litert(path: Path, batch_size: int, preset: str | None) -> Predictor:
+    check_packages("A LiteRT model", "keras-albert[litert]", "ai_edge_litert")
+    interpreter = import_module("ai_edge_litert.interpreter").Interpreter
+    try:
+        with zipfile.ZipFile(path) as archive:
+            described = json.loads(archive.read("metadata.json"))
+        run = interpreter(str(path)).get_signature_runner()
+    except (KeyError, ValueError, zipfile.BadZipFile) as error:
+        msg = f"{path} is no LiteRT model that `export` wrote ({error})."
+        raise ValueError(msg) from error
+    return _token_predictor(
+        lambda ids: run(**ids),
+        described["task"],
+        described.get("labels", ()),
+        _named(path, preset),
+        described["sequence_length"],
+        batch_size,
+    )
+
+
+def _named(path: Path, preset: str | None) -> str:
+    if preset is None:
+        msg = (
+            f"{path} takes ids, and has no vocabulary. Name the preset that it was "
+            "exported from with --preset."
+        )
+        raise ValueError(msg)
+    return preset
+
+
+def _token_predictor(
+    run: Callable[[dict[str, Any]], dict[str, Any]],
+    task: str,
+    labels: Sequence[str],
+    preset: str,
+    sequence_length: int | None,
+    batch_size: int,
+    close: Callable[[], None] = lambda: None,
+) -> Predictor:
+    """Return the predictor of a model that takes ids, which a preset prepares."""
+    if task not in _ROWS:
+        msg = (
+            f"The ids that a {task or 'model of another program'} takes are not made "
+            "here. Ask the preset itself, its SavedModel, or what `keras-albert export "
+            "--format onnx --inputs text` wrote."
+        )
+        raise ValueError(msg)
+    length = {} if sequence_length is None else {"sequence_length": sequence_length}
+    preprocessor_cls = getattr(tasks, task).preprocessor_cls
+    preprocessor = preprocessor_cls.from_preset(preset, **length)
+
+    def run_batch(columns: Columns) -> list[Answer]:
+        texts: tuple[Any, ...] = tuple(columns.values())
+        x = texts if len(texts) > 1 else texts[0]
+        examples, _ = preprocessor.encode_for("prediction", x)
+        packed = pack_all(examples, preprocessor.padded_length, True)[0]
+        rows = rows_of_outputs(run({name: packed[name] for name in ID_NAMES}))
+        if labels:
+            for row in rows:
+                row["label"] = labels[int(row["index"])]
+        return rows
+
+    return Predictor(
+        _ROWS[task], lambda columns: by_length(columns, batch_size, run_batch), close
+    )
+
+
+def _open_saved_model(path: Path, batch_size: int, signature: str | None) -> Predictor:
+    check_packages("A SavedModel", "tensorflow-text", "tensorflow", "tensorflow_text")
+    import tensorflow as tf  # noqa: PLC0415  (an extra)
+    import tensorflow_text  # noqa: F401, PLC0415  (its operations)
+
+    try:
+        model = tf.saved_model.load(str(_version_of(path)))
+    except (tf.errors.OpError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        msg = f"TensorFlow cannot load {path}: {reason}. Copy or export it again."
+        raise ValueError(msg) from error
+    names = _signatures_by_inputs(model.signatures, signature)
+    if not names:
+        known = ", ".join(sorted(model.signatures))
+        msg = f"{path} has no such signature that reads texts. It has: {known}."
+        raise ValueError(msg)
+
+    def run(columns: Columns) -> dict[str, Any]:
+        tensors = {name: tf.constant(x, tf.string) for name, x in columns.items()}
+        # A function works only as long as the model exists.
+        outputs = model.signatures[names[tuple(columns)]](**tensors)
+        return {name: x.numpy() for name, x in outputs.items()}
+
+    return text_predictor(sorted(names, key=len, reverse=True), run, batch_size)
+
+
+def _version_of(path: Path) -> Path:
+    """Find the directory of the graph: `path`, or its highest version."""
+    if (path / "saved_model.pb").is_file():
+        return path
+    below = served_versions(path).values()
+    return [path, *(p for p in below if (p / "saved_model.pb").is_file())][-1]
+
+
+def _signatures_by_inputs(
+    signatures: Any, wanted: str | None
+) -> dict[tuple[str, ...], str]:
+    found: dict[tuple[str, ...], str] = {}
+    # Among signatures with the same inputs, the servers' default comes first.
+    for name in sorted(signatures, key=lambda name: (name != "serving_default", name)):
+        specs = signatures[name].structured_input_signature[1]
+        if wanted in (None, name) and set(specs) <= _NAMES:
+            order = tuple(sorted(specs, key="context question text choices".find))
+            found.setdefault(order, name)
+    return found

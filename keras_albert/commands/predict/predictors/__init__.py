@@ -1,1 +1,0 @@
-"""The models that `predict` can run, one file per format."""
