@@ -1,6 +1,8 @@
 """Outputs of another library for files that were written for it."""
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +61,27 @@ def _as_numpy(outputs: Arrays) -> Arrays:
     }
 
 
+@contextmanager
+def _without_progress_bars(settings: Any) -> Iterator[None]:
+    """Hide the progress bars of transformers, as the files are local."""
+    were_shown = settings.is_progress_bar_enabled()
+    settings.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if were_shown:
+            settings.enable_progress_bar()
+
+
 def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
     import torch  # noqa: PLC0415  (both are only needed here)
     import transformers  # noqa: PLC0415
 
     foreign = TRANSFORMERS.head_for(model).foreign
-    theirs, loading = getattr(transformers, foreign).from_pretrained(
-        directory, output_loading_info=True
-    )
+    with _without_progress_bars(transformers.utils.logging):
+        theirs, loading = getattr(transformers, foreign).from_pretrained(
+            directory, output_loading_info=True
+        )
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if loading[kind]:
             msg = f"transformers has {kind} in {directory}: {sorted(loading[kind])}"

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer, cli
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer
 from keras_albert.conversion import GOOGLE, KERAS_HUB, convert_checkpoint
 from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert_cli.run_command import run_command
 from tests.foreign_models import TINY, save_transformers
 
 SIZES = TINY | {"vocabulary_size": 130, "num_layers": 1}
@@ -44,8 +45,11 @@ def test_a_checkpoint_goes_into_each_format(source, tmp_path, to, capsys):
     if to == "google":
         pytest.importorskip("tensorflow")
     target = tmp_path / "target"
-    assert cli.main(["convert", str(source), str(target), "--to", to]) == 0
-    printed = capsys.readouterr().out
+    assert run_command(["convert", str(source), str(target), "--to", to]) == 0
+    shown = capsys.readouterr()
+    # Neither logs nor progress bars of other libraries.
+    assert shown.err == ""
+    printed = shown.out
     for part in ("AlbertClassifier", "logits/kernel", "keras_albert: largest diff"):
         assert part in printed
     peer = {"transformers": "transformers: ", "keras-hub": "KerasHub: "}.get(to, "")
@@ -89,7 +93,7 @@ def test_nothing_is_written_where_outputs_differ(source, tmp_path, monkeypatch, 
 
     monkeypatch.setattr(type(KERAS_HUB), "dump", wrong)
     target = tmp_path / "target"
-    assert cli.main(["convert", str(source), str(target), "--to", "keras-hub"]) == 1
+    assert run_command(["convert", str(source), str(target), "--to", "keras-hub"]) == 1
     assert "largest difference is 1.00e-03" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -161,7 +165,9 @@ def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys)
     spoil(spoiled)
     before = sorted(tmp_path.iterdir())
     target = tmp_path / "target"
-    assert cli.main(["convert", str(spoiled), str(target), "--to", "transformers"]) == 1
+    assert (
+        run_command(["convert", str(spoiled), str(target), "--to", "transformers"]) == 1
+    )
     assert message in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
 

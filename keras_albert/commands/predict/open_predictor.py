@@ -23,6 +23,7 @@ from keras_albert.serving.saved_model.versions import served_versions
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.text.packing.examples import pack_all
 from keras_albert.utils.packages import check_packages
+from keras_albert_cli.loading import hidden_messages
 
 _NAMES = {"text", "text_pair", "context", "question", "choices"}
 # Tasks whose ids are one row per text; others would have to combine windows of a text.
@@ -104,7 +105,9 @@ def _open_litert(path: Path, batch_size: int, preset: str | None) -> Predictor:
     try:
         with zipfile.ZipFile(path) as archive:
             described = json.loads(archive.read("metadata.json"))
-        run = interpreter(str(path)).get_signature_runner()
+        # It writes to stderr how it will compute.
+        with hidden_messages():
+            run = interpreter(str(path)).get_signature_runner()
     except (KeyError, ValueError, zipfile.BadZipFile) as error:
         msg = f"{path} is no LiteRT model that `export` wrote ({error})."
         raise ValueError(msg) from error

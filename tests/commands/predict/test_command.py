@@ -252,7 +252,9 @@ IDS = {
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("kind", ["onnx", "litert"])
-def test_a_model_of_ids_answers_every_form_of_a_row(kind, name, tiny_proto, tmp_path):
+def test_a_model_of_ids_answers_every_form_of_a_row(
+    kind, name, tiny_proto, tmp_path, capfd
+):
     file, options, packages = KINDS[kind]
     if not all(map(importlib.util.find_spec, packages)):
         pytest.skip(f"no {packages}")
@@ -272,7 +274,10 @@ def test_a_model_of_ids_answers_every_form_of_a_row(kind, name, tiny_proto, tmp_
         for source in (preset, model):
             output = tmp_path / f"{number}.{source.name}.jsonl"
             ids = ["--preset", preset, "--output", output]
+            capfd.readouterr()
             assert run("predict", source, rows, *ids) == 0
+            # LiteRT writes a message of its own.
+            assert capfd.readouterr().err == f"{output}\n"
             answers.append(read(output)[0])
         asked, found = answers
         for key in {"index", "label", "embedding"} & set(asked) & set(found):
