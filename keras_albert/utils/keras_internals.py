@@ -2,7 +2,7 @@
 
 No other module uses one. Each has a test in `tests/utils/test_keras_internals.py`,
 which fails if a release removes the name or changes its meaning. The versions are those
-in which it was seen to work.
+that have the name; 3.16 and 0.33 are development versions.
 """
 
 from collections.abc import Mapping
