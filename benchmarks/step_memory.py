@@ -74,7 +74,7 @@ class Step:
 
 def account(step: Step) -> dict[str, float]:
     """Return the JAX compiler's MB of temporaries, and seconds to trace and compile."""
-    from keras_albert.pretraining.devices.lower_step import lower_training_step
+    from lower_step import lower_training_step
 
     model, clock = step.build(), CLOCKS[step.clock]
     start = clock()

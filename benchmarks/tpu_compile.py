@@ -21,10 +21,11 @@ os.environ["KERAS_BACKEND"] = "jax"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["TPU_SKIP_MDS_QUERY"] = "1"
 
+from lower_step import lower_training_step
+
 from keras_albert import AlbertBackbone, AlbertPretrainer
 from keras_albert.backbone import architecture
 from keras_albert.pretraining import PretrainingConfig
-from keras_albert.pretraining.devices.lower_step import lower_training_step
 from keras_albert.pretraining.model.build import compile_pretrainer
 
 LENGTH = 512

@@ -318,10 +318,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 def _refuse_no_length(max_sequence_length: int | None) -> None:
     if max_sequence_length is None:
         msg = (
-            "`max_sequence_length` must be a whole number: the longest row that the "
-            "model reads. Received: None, the `sequence_length` of a preprocessor that "
-            "pads each batch to its longest text. Pass "
-            "`preprocessor.max_sequence_length`, or build the preprocessor with a "
-            "`sequence_length`."
+            "`max_sequence_length` must be an integer, the length of the longest row. "
+            "Received: None, the `sequence_length` of a preprocessor that pads each "
+            "batch to its longest text. Pass `preprocessor.max_sequence_length`, or "
+            "build the preprocessor with a `sequence_length`."
         )
         raise ValueError(msg)

@@ -52,7 +52,7 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
     """
     if size not in _PUBLISHED or version not in (1, 2):
         msg = (
-            f"ALBERT was published as {', '.join(_PUBLISHED)}, in versions 1 and 2. "
+            f"`size` must be one of {', '.join(_PUBLISHED)}, and `version` 1 or 2. "
             f"Received: size={size!r}, version={version!r}"
         )
         raise ValueError(msg)

@@ -94,7 +94,7 @@ def convert_checkpoint(
     """
     path = Path(target)
     if path.exists():
-        msg = f"{path} exists already. Name a directory that does not, or remove it."
+        msg = f"{path} already exists. Choose a new directory, or remove this one."
         raise FileExistsError(msg)
     target_format = None if to == OWN_FORMAT else get_format(to)
     directory = local_directory(source)
@@ -192,7 +192,7 @@ def _verify(
     for reader, outputs in found.items():
         largest = 0.0
         for name, output in outputs.items():
-            # Values far below all others stand for minus infinity.
+            # Values far below all others mean minus infinity.
             is_open = expected[name] > -1e4
             difference = np.where(is_open, np.abs(output - expected[name]), 0.0).max()
             scale = max(1.0, np.abs(np.where(is_open, expected[name], 0.0)).max())

@@ -98,10 +98,6 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
             "sequence_output": "last_hidden_state",
             "pooled_output": "pooler_output",
         },
-        "AlbertForSequenceClassification": {"output": "logits"},
-        "AlbertForTokenClassification": {"output": "logits"},
-        "AlbertForMultipleChoice": {"output": "logits"},
-        "AlbertForMaskedLM": {"output": "logits"},
         "AlbertForPreTraining": {
             "masked_lm": "prediction_logits",
             "sentence_order": "sop_logits",
@@ -110,7 +106,7 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
             "start_logits": "start_logits",
             "end_logits": "end_logits",
         },
-    }.get(foreign, {})
+    }.get(foreign, {"output": "logits"})
     own = model.output if isinstance(model.output, dict) else {"output": model.output}
     outputs = {name: found[names[name]] for name in own if name in names}
     if "mask_positions" in inputs:

@@ -69,9 +69,9 @@ def load_task(preset: str | os.PathLike[str], task: str | None = None) -> Any:
         cls = class_of(directory)
     if cls is AlbertBackbone:
         msg = (
-            f"Which task {preset} was trained for is not known. Fine-tune it first, or "
-            "name the class with --task, for instance AlbertTextEmbedder, whose head "
-            "has no weights."
+            f"{preset} does not say what task it was trained for. Fine-tune it first, "
+            "or choose the class with --task, for instance AlbertTextEmbedder, whose "
+            "head has no weights."
         )
         raise ValueError(msg)
     return cls.from_preset(preset)

@@ -51,20 +51,23 @@ def stored_tensors(
     tensors: dict[str, StoredTensor] = {}
     for shard in sorted(set(weight_map.values())):
         if not (index.parent / shard).is_file():
-            msg = f"{index} names {shard}, which is absent. Copy or download it too."
+            msg = (
+                f"{index} names {shard}, which does not exist. Copy or download it as "
+                "well."
+            )
             raise ValueError(msg)
         found = read_file(index.parent / shard)
         if others := [name for name in found if weight_map.get(name) != shard]:
             msg = (
-                f"{index.parent / shard} holds tensors that {index.name} does not "
-                f"name: {', '.join(others[:20])}. Copy or download the files again."
+                f"{index.parent / shard} contains tensors that {index.name} does not "
+                f"list: {', '.join(others[:20])}. Copy or download the files again."
             )
             raise ValueError(msg)
         tensors |= found
     absent = [name for name in weight_map if name not in tensors]
     if absent:
         msg = (
-            f"{index} lists tensors that its shards do not hold: "
+            f"{index} lists tensors that its shards do not contain: "
             f"{', '.join(absent[:20])}. Copy or download the files again."
         )
         raise ValueError(msg)

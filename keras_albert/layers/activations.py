@@ -54,8 +54,8 @@ def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
         found: Callable[[Tensor], Tensor] = keras.activations.get(activation)
     except ValueError as error:
         msg = (
-            f"No activation is called {activation!r}. Use 'gelu_approximate' (the "
-            "tanh form, ALBERT's own), 'gelu' (the erf form), 'relu', another Keras "
+            f"There is no activation {activation!r}. Use 'gelu_approximate' (the tanh "
+            "form, as in ALBERT), 'gelu' (the erf form), 'relu', another Keras "
             "activation name, or a function."
         )
         raise ValueError(msg) from error

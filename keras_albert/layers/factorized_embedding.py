@@ -15,9 +15,7 @@ from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unkn
 class FactorizedEmbedding(keras.layers.Layer):
     """Token, position and segment embeddings of width E, projected to width H.
 
-    LayerNorm, dropout and the projection are applied to the sum of the three. With
-    `reverse=True`, the layer maps vectors of width E to scores for each token of the
-    vocabulary with the same token embeddings, as the masked-LM head needs.
+    LayerNorm, dropout and the projection are applied to the sum of the three.
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
     Args:
@@ -46,8 +44,6 @@ class FactorizedEmbedding(keras.layers.Layer):
         >>> embedding = FactorizedEmbedding(100, embedding_dim=4, hidden_dim=8)
         >>> tuple(embedding(np.array([[2, 7, 3]])).shape)
         (1, 3, 8)
-        >>> tuple(embedding(np.zeros((1, 3, 4), "float32"), reverse=True).shape)
-        (1, 3, 100)
     """
 
     def __init__(
@@ -72,9 +68,10 @@ class FactorizedEmbedding(keras.layers.Layer):
             use_projection = embedding_dim != hidden_dim
         if not use_projection and embedding_dim != hidden_dim:
             msg = (
-                "Embeddings can only go without a projection where `embedding_dim` "
-                f"is `hidden_dim`. Received: embedding_dim={embedding_dim}, "
-                f"hidden_dim={hidden_dim}, use_projection=False"
+                "`use_projection=False` requires that `embedding_dim` equals "
+                "`hidden_dim`. Pass `use_projection=True`, or equal widths. Received: "
+                f"embedding_dim={embedding_dim}, hidden_dim={hidden_dim}, "
+                "use_projection=False"
             )
             raise ValueError(msg)
         self.vocabulary_size = vocabulary_size
@@ -139,25 +136,18 @@ class FactorizedEmbedding(keras.layers.Layer):
         inputs: Tensor,
         segment_ids: Tensor | None = None,
         training: bool | None = None,
-        reverse: bool = False,
     ) -> Tensor:
-        """Embed token ids, or score the vocabulary.
+        """Embed token ids.
 
         Args:
-            inputs: Integer tensor `(batch, length)`; with `reverse`, float tensor
-                `(..., embedding_dim)`.
+            inputs: Integer tensor `(batch, length)`.
             segment_ids: Integer tensor `(batch, length)`. Defaults to `None`:
                 segment 0 for every token.
             training: bool. Whether dropout is on.
-            reverse: bool. Map embeddings to token scores instead. Defaults to
-                `False`.
 
         Returns:
-            Float tensor `(batch, length, hidden_dim)`; with `reverse`,
-            `(..., vocabulary_size)`.
+            Float tensor `(batch, length, hidden_dim)`.
         """
-        if reverse:
-            return self.token_embedding(inputs, reverse=True)
         self._check_length(inputs.shape[1])
         x = self.token_embedding(inputs)
         if segment_ids is None:
@@ -169,9 +159,9 @@ class FactorizedEmbedding(keras.layers.Layer):
     def _check_length(self, length: int | None) -> None:
         if length is not None and length > self.max_sequence_length:
             msg = (
-                f"The input has {length} tokens a row, but there are position "
-                f"embeddings for {self.max_sequence_length}. Truncate the input (the "
-                "preprocessor's `sequence_length`), or build the model with "
+                f"The input has {length} tokens per row, but there are only "
+                f"{self.max_sequence_length} position embeddings. Truncate the input "
+                "(the preprocessor's `sequence_length`), or build the model with "
                 f"`max_sequence_length={length}` or more."
             )
             raise ValueError(msg)
@@ -181,14 +171,10 @@ class FactorizedEmbedding(keras.layers.Layer):
         inputs: Tensor,
         segment_ids: Tensor | None = None,
         training: bool | None = None,
-        reverse: bool = False,
     ) -> Any:
-        """Return the spec of the output, in either direction."""
-        if reverse:
-            shape = (*inputs.shape[:-1], self.vocabulary_size)
-        else:
-            self._check_length(inputs.shape[1])
-            shape = (*inputs.shape, self.hidden_dim)
+        """Return the spec of the output."""
+        self._check_length(inputs.shape[1])
+        shape = (*inputs.shape, self.hidden_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

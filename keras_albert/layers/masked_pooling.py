@@ -33,7 +33,7 @@ class MaskedPooling(keras.layers.Layer):
 
     def __init__(self, mode: str, **kwargs: Any) -> None:
         if mode not in POOLING_MODES:
-            msg = f"Pooling is one of {POOLING_MODES}. Received: {mode!r}"
+            msg = f"`mode` must be one of {POOLING_MODES}. Received: {mode!r}"
             raise ValueError(msg)
         refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)

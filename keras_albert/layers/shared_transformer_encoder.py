@@ -95,9 +95,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
         )
         if num_groups > num_layers:
             msg = (
-                f"{num_groups} groups need at least {num_groups} layers, or some "
-                f"would never run. Received: num_layers={num_layers}, "
-                f"num_groups={num_groups}"
+                "`num_layers` must be at least `num_groups`, or some groups would "
+                f"never run. Received: num_layers={num_layers}, num_groups={num_groups}"
             )
             raise ValueError(msg)
         self.num_layers = num_layers

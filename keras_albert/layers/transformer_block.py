@@ -96,9 +96,8 @@ class TransformerBlock(keras.layers.Layer):
         width = input_shape[-1]
         if width is None or width % self.num_heads:
             msg = (
-                f"The width {width} cannot be shared among `num_heads="
-                f"{self.num_heads}` heads. Choose a `hidden_dim` that is a multiple "
-                "of `num_heads`."
+                f"The width {width} is not a multiple of `num_heads={self.num_heads}`. "
+                "Change `hidden_dim` or `num_heads`."
             )
             raise ValueError(msg)
         self.query = self._dense(width, "query")
@@ -202,7 +201,7 @@ class _Dropout:
         if self.seed is None:
             msg = (
                 "A `TransformerBlock` with dropout needs a `seed` to train. Call it "
-                "through `SharedTransformerEncoder`, which draws one each step."
+                "through `SharedTransformerEncoder`, which draws one in each step."
             )
             raise ValueError(msg)
         seed = self.seed.site(site, DROPOUTS_PER_BLOCK)

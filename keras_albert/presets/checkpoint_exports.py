@@ -116,9 +116,9 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
     beside = sorted(name for name in there if not (written / name).is_file())
     if beside:
         msg = (
-            f"{target} has files of another checkpoint, which would be mixed with "
-            f"this one: {', '.join(beside[:9])}. Name another directory, or move them "
-            "away."
+            f"{target} has files of another checkpoint, which would be mixed with this "
+            f"one: {', '.join(beside[:9])}. Choose another directory, or move these "
+            "files."
         )
         raise FileExistsError(msg)
     return lambda name: False

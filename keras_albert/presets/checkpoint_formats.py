@@ -114,9 +114,6 @@ def register_format(checkpoint_format: CheckpointFormat) -> None:
 def find_format(directory: Path) -> CheckpointFormat | None:
     """Find the format of a directory.
 
-    Args:
-        directory: Path. A local directory.
-
     Returns:
         The first registered format that recognizes it; `None` for a preset of this
         package, which KerasHub's loader reads.
@@ -129,7 +126,7 @@ def find_format(directory: Path) -> CheckpointFormat | None:
     if found is not None and is_own_preset(directory):
         msg = (
             f"{directory} has both a preset of keras_albert and a checkpoint of "
-            f"{found.name}. Move one of them to a directory of its own."
+            f"{found.name}. Move one of them to a separate directory."
         )
         raise ValueError(msg)
     return found
@@ -146,12 +143,6 @@ def is_own_preset(directory: Path) -> bool:
 
 def get_format(key: str) -> CheckpointFormat:
     """Return a format by its name on the command line.
-
-    Args:
-        key: string. For instance `"transformers"`.
-
-    Returns:
-        The format.
 
     Raises:
         ValueError: If the format is unknown.

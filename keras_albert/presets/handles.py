@@ -118,9 +118,9 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
     close = difflib.get_close_matches(name, BUILTIN_PRESETS, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     msg = (
-        f"{name!r} is neither a directory here nor a built-in name.{hint} Pass a local "
-        "directory, 'hf://user/model', 'kaggle://user/model/keras/variation', or one "
-        f"of: {', '.join(BUILTIN_PRESETS)}."
+        f"{name!r} is neither an existing directory nor a built-in name.{hint} Pass a "
+        "local directory, 'hf://user/model', 'kaggle://user/model/keras/variation', "
+        f"or one of: {', '.join(BUILTIN_PRESETS)}."
     )
     raise ValueError(msg)
 
@@ -169,8 +169,8 @@ def _fetch(
             f"Could not load {name!r}: it is not in the local cache, and {origin} "
             f"could not be downloaded from {host} ({type(error).__name__}: {error}). "
             "Check the connection and the handle; or, on a machine with a network, "
-            "download the files, copy the directory here and pass its path: "
-            "from_preset('path/to/directory')."
+            "download the files, copy the directory to this machine, and pass its "
+            "path: from_preset('path/to/directory')."
         )
         raise ConnectionError(msg) from error
 

@@ -64,9 +64,9 @@ def check_backbone_size(
     check_size(weights, stored, source)
     if stored and blocks * _ARRAYS_A_BLOCK > len(stored) + _HARMLESS_ARRAYS:
         msg = (
-            f"{source} describes a model of {blocks:,} blocks, with "
-            f"{_ARRAYS_A_BLOCK} arrays each, and the files beside it hold "
-            f"{len(stored):,} arrays in all. Copy or download both again."
+            f"{source} describes a model of {blocks:,} blocks, with {_ARRAYS_A_BLOCK} "
+            f"arrays each, and the files beside it contain {len(stored):,} arrays in "
+            "total. Copy or download both again."
         )
         raise ValueError(msg)
 
@@ -87,10 +87,12 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
     if stored:
         most = elements * _WEIGHTS_AN_ELEMENT + _HARMLESS_WEIGHTS
     if weights > most:
-        held = f"the files beside it hold {elements:,}" if stored else "it has no files"
+        held = (
+            f"the files beside it contain {elements:,}" if stored else "it has no files"
+        )
         msg = (
             f"{source} describes a model of at least {weights:,} weights, and {held}: "
-            "some are missing, damaged or truncated, or the config is of another "
+            "some are missing, damaged or truncated, or the config belongs to another "
             "checkpoint. Copy or download both again."
         )
         raise ValueError(msg)
@@ -115,33 +117,29 @@ def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
         is_count = isinstance(value, int) and not isinstance(value, bool)
         if not is_count or not 1 <= value <= _MOST:
             found = repr(value)[:80] if name in arguments else "none"
-            msg = (
-                f"`{name}` in {source} must be a whole number above 0, and not above "
-                f"2**40. Received: {found}. Copy or download the file again, or "
-                "correct it."
+            raise _wrong(
+                f"`{name}` in {source} must be an integer from 1 to 2**40. Received: "
+                f"{found}"
             )
-            raise ValueError(msg)
         sizes[name] = value
     depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
     if depth > _MOST_LAYERS:
-        msg = (
+        raise _wrong(
             f"`num_layers` times `num_inner_repetitions` in {source} is {depth}, and "
-            f"may be {_MOST_LAYERS} at most. Copy or download the file again, or "
-            "correct it."
+            f"may be {_MOST_LAYERS} at most"
         )
-        raise ValueError(msg)
     if sizes["num_groups"] > sizes["num_layers"]:
-        msg = (
+        raise _wrong(
             f"`num_groups` in {source} is {sizes['num_groups']}, more than "
-            f"`num_layers`, {sizes['num_layers']}. Copy or download the file again, or "
-            "correct it."
+            f"`num_layers`, {sizes['num_layers']}"
         )
-        raise ValueError(msg)
     if sizes["hidden_dim"] % sizes["num_heads"]:
-        msg = (
-            f"`hidden_dim` in {source} is {sizes['hidden_dim']}, no multiple of "
-            f"`num_heads`, {sizes['num_heads']}. Copy or download the file again, or "
-            "correct it."
+        raise _wrong(
+            f"`hidden_dim` in {source} is {sizes['hidden_dim']}, not a multiple of "
+            f"`num_heads`, {sizes['num_heads']}"
         )
-        raise ValueError(msg)
     return sizes
+
+
+def _wrong(fact: str) -> ValueError:
+    return ValueError(f"{fact}. Copy or download the file again, or correct it.")

@@ -87,7 +87,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _check_backbone(directory: Path, config: Mapping[str, Any] | None) -> None:
     if config is None:
         msg = (
-            f"{directory} holds no `{CONFIG_FILE}`, so it is not a preset. Pass the "
+            f"{directory} contains no `{CONFIG_FILE}`, so it is not a preset. Pass the "
             "directory that `save_to_preset` wrote, or one with the files of a "
             "released checkpoint."
         )
@@ -101,10 +101,10 @@ def _check_backbone(directory: Path, config: Mapping[str, Any] | None) -> None:
         raise ValueError(msg)
 
 
-def _report_missing(path: Path, promised_by: Path) -> None:
+def _report_missing(path: Path, named_by: Path) -> None:
     msg = (
-        f"{path} is missing, and {promised_by} says that it was saved. Copy or "
-        "download the whole preset again."
+        f"{path} is missing, but {named_by} refers to it. Copy or download the whole "
+        "preset again."
     )
     raise ValueError(msg)
 
@@ -141,9 +141,9 @@ def _check_masks(path: Path, preprocessor: Mapping[str, Any]) -> None:
         return
     if not (isinstance(masks, int) and isinstance(length, int) and masks <= length):
         msg = (
-            f"`mask_selection_length` in {path} is {masks!r:.80}, and may be {length} "
-            "at most, the tokens in a row. Copy or download the file again, or correct "
-            "it."
+            f"`mask_selection_length` in {path} is {masks!r:.80}; it must be an "
+            f"integer, at most {length}, the number of tokens in a row. Copy or "
+            "download the file again, or correct it."
         )
         raise ValueError(msg)
 

@@ -72,16 +72,16 @@ def _plan(written: Path, target: Path) -> Callable[[str], bool]:
     found = find_format(target)
     if found is not None:
         msg = (
-            f"{target} has a checkpoint of {found.name}, which `from_preset` would go "
-            "on loading. Save into another directory."
+            f"{target} has a checkpoint of {found.name}, which `from_preset` would "
+            "still load. Save into another directory."
         )
         raise ValueError(msg)
     for part in old - new:
         if new & _INSIDE.get(part, set()):
             msg = (
-                f"{target} has a {part} ({target / _PARTS[part][0]}), and what is "
-                f"saved ({', '.join(sorted(new))}) would replace but a part of it. "
-                f"Save into another directory, or save a whole {part}."
+                f"{target} has a {part} ({target / _PARTS[part][0]}), and the new "
+                f"files ({', '.join(sorted(new))}) would replace only a part of it. "
+                f"Save into another directory, or save a complete {part}."
             )
             raise ValueError(msg)
     patterns = [pattern for part in replaced for pattern in _PARTS[part]]
@@ -106,9 +106,9 @@ def _check_ours(target: Path, part: str) -> None:
     if not isinstance(name, str) or name.startswith(("keras_hub>", "keras_nlp>")):
         files = ", ".join(map(str, _files_of(part, target)))
         msg = (
-            f"{target} has files that a preset would replace, and that are not of "
-            f"one that keras_albert has saved whole: {files}. Save into another "
-            "directory, or move them away."
+            f"{target} has files that a preset would replace, but that keras_albert "
+            f"did not save as a complete preset: {files}. Save into another directory, "
+            "or move these files."
         )
         raise ValueError(msg)
 

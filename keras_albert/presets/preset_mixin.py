@@ -13,7 +13,7 @@ from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.utils.reading import reading
 
-_REMEDY = "Copy or download it again, or pass the arguments that it lacks."
+_REMEDY = "Copy or download it again, or pass the missing arguments."
 
 # Part of Keras' message if a class does not accept the arguments of its config.
 _NOT_BUILT = "could not be deserialized properly"
@@ -120,7 +120,7 @@ def _unchanged(directory: Path) -> Iterator[None]:
     before = _identity(directory)
     yield
     if _identity(directory) != before:
-        msg = f"{directory} was saved anew while it was loaded. Load it again."
+        msg = f"{directory} was replaced while it was being loaded. Load it again."
         raise ValueError(msg)
 
 

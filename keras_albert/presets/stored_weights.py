@@ -15,9 +15,6 @@ from keras_albert.utils.reading import read_json, reading
 def weights_path(directory: Path) -> Path:
     """Return the path of a preset's weights.
 
-    Args:
-        directory: Path. The preset.
-
     Returns:
         The path of the weights, or of the index of their shards, for
         `keras.Model.load_weights`.
@@ -29,8 +26,8 @@ def weights_path(directory: Path) -> Path:
         if (directory / name).is_file():
             return directory / name
     msg = (
-        f"{directory} holds neither `{WEIGHTS_FILE}` nor `{INDEX_FILE}`. Copy or "
-        "download the preset again. In Python `load_weights=False` does without."
+        f"{directory} contains neither `{WEIGHTS_FILE}` nor `{INDEX_FILE}`. Copy or "
+        "download the preset again. For random weights, pass `load_weights=False`."
     )
     raise ValueError(msg)
 
@@ -71,10 +68,10 @@ def check_stored_weights(
     )
     if stored != built:
         msg = (
-            f"{path} does not hold the weights of the model that its config describes. "
-            f"Only in the file: {_listed(stored - built)}. Only in the model: "
-            f"{_listed(built - stored)}. Nothing was loaded. Use files that belong "
-            "together, and leave out arguments that change shapes."
+            f"{path} does not contain the weights of the model that its config "
+            f"describes. Only in the file: {_listed(stored - built)}. Only in the "
+            f"model: {_listed(built - stored)}. Nothing was loaded. Use files that "
+            "belong together, and leave out arguments that change shapes."
         )
         raise ValueError(msg)
     check_finite(path)
@@ -96,8 +93,8 @@ def check_finite(path: Path) -> None:
             return
         msg = (
             f"{entry.file.filename} has a weight that is NaN or infinite, in {name!r}. "
-            "Copy or download it again; if it was saved so, go back to an earlier "
-            "checkpoint and train at a lower rate."
+            "Copy or download it again; if it was already so when it was saved, use "
+            "an earlier checkpoint and a lower learning rate."
         )
         raise ValueError(msg)
 
@@ -123,12 +120,6 @@ def stored_arrays(path: Path) -> list[StoredArray]:
 
 def shard_names(index: Path) -> set[str]:
     """Return the names of a preset's shards.
-
-    Args:
-        index: Path. A `model.weights.json`.
-
-    Returns:
-        Plain file names.
 
     Raises:
         ValueError: If the index is damaged, or a name leads out of the directory.
@@ -198,14 +189,16 @@ def _arrays_of_file(path: Path) -> list[StoredArray]:
         # An array that was never written is read as zeros, and a compressed one may
         # have any size; Keras writes neither.
         if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
-            raise ValueError(f"it holds only a part of {name!r}, or compressed values")
+            raise ValueError(
+                f"it contains only a part of {name!r}, or compressed values"
+            )
         claimed += entry.nbytes
         arrays.append(StoredArray(tuple(entry.shape), _kind_of(entry)))
 
     _visit_weights(path, note)
     with reading(path):
         if claimed > path.stat().st_size:
-            raise ValueError("its arrays claim more bytes than it has")
+            raise ValueError("its arrays need more bytes than it has")
     return arrays
 
 

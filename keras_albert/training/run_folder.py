@@ -10,6 +10,7 @@ from typing import Any
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from keras_albert.training.training_curve import Row, TrainingCurve
 from keras_albert.utils.atomic_file import folders_above
+from keras_albert.utils.temporary import lock
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class RunFolder:
         it has no effect.
 
         Raises:
-            ValueError: If another process holds the lock.
+            ValueError: If another process has the lock.
         """
-        with folders_above(self.path / "run"), _lock(self.path):
+        with folders_above(self.path / "run"), _locked(self.path):
             yield
 
     def check_unfinished(self) -> None:
@@ -66,7 +67,10 @@ class RunFolder:
             ValueError: If there is one.
         """
         if self.preset.exists():
-            msg = f"{self.preset} is there: the run is finished. Name another output."
+            msg = (
+                f"{self.preset} already exists: the run is finished. Choose another "
+                "output."
+            )
             raise ValueError(msg)
 
     def open(
@@ -98,18 +102,15 @@ class RunFolder:
         ]
         if changed:
             msg = (
-                f"{self.path} holds a run with other settings: {'; '.join(changed)}. "
-                "Repeat them to go on with it, or name another output."
+                f"{self.path} contains a run with other settings: "
+                f"{'; '.join(changed)}. Use the former settings to resume it, or "
+                "choose another output."
             )
             raise ValueError(msg)
         return checkpoint
 
     def begin(self, rows: list[Row]) -> None:
-        """Make the directory, and a curve that ends where the run resumes.
-
-        Args:
-            rows: list of dict of float. The rows in the checkpoint.
-        """
+        """Make the directory, and a curve that ends where the run resumes."""
         self.training.mkdir(parents=True, exist_ok=True)
         self.curve.write(rows)
 
@@ -120,28 +121,22 @@ class RunFolder:
             # Hidden files are unfinished ones of a killed process.
             if path.name not in ours and not path.name.startswith("."):
                 msg = (
-                    f"{path} is of a run by another version of keras_albert, or of "
-                    f"something else. Go on with that version, remove {self.training}, "
-                    "or name another output."
+                    f"{path} was not written by a run of this version of keras_albert. "
+                    f"Use the version that wrote it, remove {self.training}, or choose "
+                    "another output."
                 )
                 raise ValueError(msg)
 
 
 @contextmanager
-def _lock(directory: Path) -> Iterator[None]:
+def _locked(directory: Path) -> Iterator[None]:
+    handle = None
     try:
-        import fcntl  # noqa: PLC0415  (not on Windows)
-    except ImportError:
-        yield
-        return
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle = lock(directory.resolve())
     except BlockingIOError:
-        os.close(opened)
         msg = (
             f"{directory} is in use: another process writes to it. Wait until it has "
-            "ended, or name another output."
+            "ended, or choose another output."
         )
         raise ValueError(msg) from None
     except OSError:
@@ -150,4 +145,5 @@ def _lock(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(opened)
+        if handle is not None:
+            os.close(handle)

@@ -62,18 +62,12 @@ class TrainingCheckpoint:
     def read(cls, path: Path) -> Self:
         """Read a checkpoint.
 
-        Args:
-            path: Path.
-
-        Returns:
-            The checkpoint.
-
         Raises:
             ValueError: If it is damaged, or of another version.
         """
         from safetensors import safe_open  # noqa: PLC0415  (seldom needed)
 
-        remedy = "Remove it to begin the run anew, or name another output."
+        remedy = "Remove it to restart the run, or choose another output."
         groups: dict[str, Arrays] = {}
         with reading(path, remedy), safe_open(path, "numpy") as file:
             head = json.loads(file.metadata()["checkpoint"])
@@ -84,8 +78,8 @@ class TrainingCheckpoint:
                     group.append(file.get_tensor(name))
                 return cls(int(head["step"]), groups, dict(head["notes"]))
         msg = (
-            f"{path} is a checkpoint of version {version}, and this keras_albert reads "
-            f"version {_VERSION}. Go on with the keras_albert that wrote it, or name "
+            f"{path} is a checkpoint of version {version}, but this keras_albert reads "
+            f"version {_VERSION}. Resume with the version that wrote it, or choose "
             "another output."
         )
         raise ValueError(msg)

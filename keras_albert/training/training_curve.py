@@ -1,10 +1,14 @@
 """The learning curve of a run, in a file that can be read at any time."""
 
 import csv
+import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from keras_albert.utils.atomic_file import atomic_file
 
@@ -41,11 +45,7 @@ class TrainingCurve:
         return rows
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Replace all rows.
-
-        Args:
-            rows: Sequence of dict of float.
-        """
+        """Replace all rows."""
         with atomic_file(self.path) as partial:
             lines = "".join(json.dumps(row) + "\n" for row in rows)
             partial.write_text(lines, encoding="utf-8")
@@ -66,3 +66,48 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(rows)
+
+
+def draw_curves(
+    path: Path,
+    rows: Sequence[Row],
+    step: str = "step",
+    validation: str = "held out",
+    baselines: Mapping[str, float] | None = None,
+) -> None:
+    """Draw the metrics of training and validation, if matplotlib is installed.
+
+    Args:
+        path: Path. The PNG file.
+        rows: Sequence of dict of float. The validation value of a metric is under
+            the name `val_...`, and may be missing.
+        step: string. The name of the x values. Defaults to `"step"`.
+        validation: string. The name of the validation set. Defaults to `"held out"`.
+        baselines: dict of float. The scores without reading the texts, by metric.
+            Defaults to none.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    last = {name: value for row in rows for name, value in row.items()}
+    names = [name for name in last if f"val_{name}" in last]
+    figure = new_figure(4.2 * len(names), 3.4)
+    for axis, name in zip(np.ravel(figure.subplots(1, len(names))), names, strict=True):
+        for key, label in ((name, "training"), (f"val_{name}", validation)):
+            points = [(row[step], row[key]) for row in rows if key in row]
+            marker = "o" if len(points) == 1 else None
+            axis.plot(*zip(*points, strict=True), label=label, marker=marker)
+        if baselines and name in baselines:
+            axis.axhline(baselines[name], color="gray", ls=":", label="without reading")
+        axis.set(xlabel=step, title=name.replace("_", " "))
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.savefig(path, dpi=120)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return a figure of matplotlib, of a size in inches."""
+    # Not with pyplot, which would choose a window system.
+    from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
+
+    return Figure(figsize=(width, height), layout="constrained")

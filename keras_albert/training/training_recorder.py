@@ -62,9 +62,6 @@ class StopSignals:
 def moving_averages(optimizer: Any) -> list[Any]:
     """Return the moving averages of the weights in an optimizer.
 
-    Args:
-        optimizer: A `keras.optimizers.Optimizer`, which is built.
-
     Returns:
         Variables in the order of the trainable ones; none if `use_ema` is not set.
     """
@@ -174,18 +171,14 @@ class TrainingRecorder(keras.callbacks.Callback):
         needed = [tuple(variable.shape) for variable in variables]
         if needed != [value.shape for value in values]:
             msg = (
-                f"The {group} of {self.folder.last} is not of the shapes that this run "
-                "needs: what it started from has changed. Restore that, or name "
+                f"The {group} variables in {self.folder.last} have other shapes than "
+                "this run needs: its inputs have changed. Restore them, or choose "
                 "another output."
             )
             raise ValueError(msg)
 
     def load_best(self, task: Any) -> None:
-        """Set the weights of a model to the best ones, if there are any.
-
-        Args:
-            task: The trained model.
-        """
+        """Set the weights of a model to the best ones, if there are any."""
         if self.best_values is not None:
             self.devices.assign(task.variables, self.best_values)
 
@@ -238,7 +231,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         """Count a batch, and write a checkpoint if one is due."""
         self.done += 1
         if not math.isfinite(logs["loss"]):
-            raise self._not_finite("The loss is infinite or no number")
+            raise self._not_finite("The loss is infinite or NaN")
         ends_row = self.done == self.num_batches or not self.done % self.batches_per_row
         # At the end of a row, `on_epoch_end` writes the checkpoint.
         if self.done % self.batches_per_update or ends_row:
@@ -315,11 +308,11 @@ class TrainingRecorder(keras.callbacks.Callback):
     def _check(self, values: Arrays) -> None:
         floats = (array for array in values if array.dtype.kind == "f")
         if not all(np.isfinite(array).all() for array in floats):
-            raise self._not_finite("A weight is infinite or no number")
+            raise self._not_finite("A weight is infinite or NaN")
 
     def _not_finite(self, what: str) -> FloatingPointError:
-        kept = "There is no checkpoint before it"
+        kept = "There is no earlier checkpoint"
         if self.folder.last.is_file():
-            kept = f"{self.folder.last} keeps the last good weights"
+            kept = f"{self.folder.last} contains the last finite weights"
         step = -(-self.done // self.batches_per_update)
         return FloatingPointError(f"{what} at step {step}. {kept}. {self.remedy}")

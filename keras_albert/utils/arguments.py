@@ -59,7 +59,7 @@ def refuse_unknown(
         hint = f"Did you mean {', '.join(nearest)}?"
     elif hint is None:
         own = sorted(_named(cls.__init__))  # type: ignore[misc]
-        hint = f"Its own are: {', '.join(own)}."
+        hint = f"Its arguments are: {', '.join(own)}."
     raise TypeError(f"{cls.__name__} has no argument {names}. {hint}")
 
 
@@ -85,11 +85,24 @@ def check_positive(**numbers: object) -> None:
             ...
         ValueError: `top_k` must be a whole number, at least 1. Received: top_k='5'
     """
+    check_at_least(1, **numbers)
+
+
+def check_at_least(minimum: int, /, **numbers: object) -> None:
+    """Check that arguments are integers, and not too small.
+
+    Args:
+        minimum: int. The smallest number allowed.
+        **numbers: The arguments by name.
+
+    Raises:
+        ValueError: If one is not; the message names it.
+    """
     for name, number in numbers.items():
         is_whole = isinstance(number, Integral) and not isinstance(number, bool)
-        if not is_whole or number < 1:  # type: ignore[operator]
+        if not is_whole or number < minimum:  # type: ignore[operator]
             msg = (
-                f"`{name}` must be a whole number, at least 1. Received: "
+                f"`{name}` must be a whole number, at least {minimum}. Received: "
                 f"{name}={number!r}"
             )
             raise ValueError(msg)
@@ -161,7 +174,7 @@ def check_types(settings: Any) -> None:
         elif not (type(value) in allowed or _is_mapping(value, allowed)):
             names = " or ".join(kind.__name__ for kind in allowed)
             msg = (
-                f"`{each.name}` is {names}. Received: {each.name}={value!r}, "
+                f"`{each.name}` must be {names}. Received: {each.name}={value!r}, "
                 f"{type(value).__name__}"
             )
             raise TypeError(msg.replace("NoneType", "None"))

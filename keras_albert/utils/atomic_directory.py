@@ -108,16 +108,19 @@ def _restore_former(path: Path) -> None:
 def _check_target(path: Path) -> None:
     """Raise early if the target cannot be replaced at the end."""
     if path.exists() and not path.is_dir():
-        msg = f"{path} is a file, and a directory is to be written. Name another path."
+        msg = (
+            f"{path} is a file, but a directory must be written there. Choose another "
+            "path."
+        )
         raise NotADirectoryError(msg)
     if path.is_mount():
         msg = (
-            f"{path} is a mount point, which cannot be replaced in one step. Name a "
+            f"{path} is a mount point, which cannot be replaced in one step. Choose a "
             f"directory within it, for instance {path / 'preset'}."
         )
         raise OSError(msg)
     if path.exists() and not os.access(path, os.W_OK):
-        msg = f"{path} is read-only. Name another path, or change its permissions."
+        msg = f"{path} is read-only. Choose another path, or change its permissions."
         raise PermissionError(msg)
 
 
@@ -149,10 +152,16 @@ def _check_kinds(path: Path, written: Path) -> None:
     for entry in written.rglob("*"):
         there = path / entry.relative_to(written)
         if entry.is_dir() and there.exists() and not there.is_dir():
-            msg = f"{there} is a file, and a directory is to be written. Move it away."
+            msg = (
+                f"{there} is a file, but a directory must be written there. Move the "
+                "file."
+            )
             raise NotADirectoryError(msg)
         if not entry.is_dir() and there.is_dir():
-            msg = f"{there} is a directory, and a file is to be written. Move it away."
+            msg = (
+                f"{there} is a directory, but a file must be written there. Move the "
+                "directory."
+            )
             raise IsADirectoryError(msg)
 
 

@@ -51,10 +51,13 @@ def check_new_file(path: Path, overwrite: bool = False) -> None:
         IsADirectoryError: If `path` is a directory.
     """
     if path.is_dir():
-        msg = f"{path} is a directory, and a file is to be written. Name another path."
+        msg = (
+            f"{path} is a directory, but a file must be written there. Choose another "
+            "path."
+        )
         raise IsADirectoryError(msg)
     if path.exists() and not overwrite:
-        msg = f"{path} is there. Name another path, or pass overwrite=True."
+        msg = f"{path} already exists. Choose another path, or pass overwrite=True."
         raise FileExistsError(msg)
 
 

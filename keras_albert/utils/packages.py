@@ -3,6 +3,7 @@
 import importlib.util
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import keras
 
@@ -33,6 +34,24 @@ def check_packages(what: str, install: str, *packages: str) -> None:
             f'pip install "{install}"'
         )
         raise ImportError(msg)
+
+
+def import_package(what: str, install: str, name: str) -> Any:
+    """Import an optional package or module, or name the command that installs it.
+
+    Args:
+        what: string. As in `check_packages`.
+        install: string. As in `check_packages`.
+        name: string. The package, or a module in it.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: If the package is not installed.
+    """
+    check_packages(what, install, name.partition(".")[0])
+    return importlib.import_module(name)
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
         ...     {}["hidden_size"]
         Traceback (most recent call last):
         ...
-        ValueError: config.json is damaged, or of another kind (KeyError: 'hidden_size'). Copy or download it again.
+        ValueError: config.json is damaged, or a different kind of file (KeyError: 'hidden_size'). Copy or download it again.
     """  # noqa: E501  (the message is one line)
     try:
         yield
@@ -51,8 +51,8 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
         if isinstance(error, ValueError | OSError) and name in str(error):
             raise
         msg = (
-            f"{name}{_size(path)} is damaged, or of another kind ({_reason(error)}). "
-            f"{remedy or _REMEDY}"
+            f"{name}{_size(path)} is damaged, or a different kind of file "
+            f"({_reason(error)}). {remedy or _REMEDY}"
         )
         raise ValueError(msg) from error
 
@@ -112,7 +112,7 @@ def parse_json(content: bytes, kind: type = dict) -> Any:
     """
     found = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
     if not isinstance(found, kind):
-        msg = f"it holds {type(found).__name__}, and must hold {_KINDS[kind]}"
+        msg = f"it contains {type(found).__name__}, but must contain {_KINDS[kind]}"
         raise TypeError(msg)
     return found
 
@@ -133,14 +133,16 @@ def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """
     # Reading a pipe may block forever, and reading a device may never end.
     if Path(path).exists() and not Path(path).is_file():
-        msg = f"{os.fspath(path)} is not a file. Put the file itself in its place."
+        msg = (
+            f"{os.fspath(path)} is not a regular file. Replace it with the file itself."
+        )
         raise ValueError(msg)
     with open(path, "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         msg = (
-            f"{os.fspath(path)} has more than {most_bytes:,} bytes, which no such file "
-            f"needs. {_REMEDY}"
+            f"{os.fspath(path)} has more than {most_bytes:,} bytes, too many for such "
+            f"a file. {_REMEDY}"
         )
         raise ValueError(msg)
     return content

@@ -70,13 +70,13 @@ def temporary_file(beside: Path) -> Iterator[Path]:
 @contextmanager
 def _temporary(beside: Path, make: Callable[..., str]) -> Iterator[Path]:
     _clear_abandoned(beside.parent)
-    path, lock = _make_locked(beside, make)
+    path, handle = _make_locked(beside, make)
     try:
         yield path
     finally:
         _remove(path)
-        if lock is not None:
-            os.close(lock)
+        if handle is not None:
+            os.close(handle)
 
 
 def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | None]:
@@ -84,7 +84,7 @@ def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | No
     while True:
         path = Path(make(prefix=prefix, suffix=_SUFFIX, dir=beside.parent))
         try:
-            lock = _lock(path)
+            handle = lock(path)
         except FileNotFoundError:
             continue
         except OSError:
@@ -92,9 +92,9 @@ def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | No
             return path, None
         # Another process may have removed it as abandoned before it was locked.
         with contextlib.suppress(FileNotFoundError):
-            if lock is None or os.path.samestat(path.lstat(), os.fstat(lock)):
-                return path, lock
-        os.close(lock)  # type: ignore[arg-type]
+            if handle is None or os.path.samestat(path.lstat(), os.fstat(handle)):
+                return path, handle
+        os.close(handle)  # type: ignore[arg-type]
 
 
 def _clear_abandoned(parent: Path) -> None:
@@ -104,15 +104,26 @@ def _clear_abandoned(parent: Path) -> None:
     with contextlib.suppress(OSError):
         names = [name for name in os.listdir(parent) if _NAME.fullmatch(name)]
         for name in names:
-            # A process that uses it holds its lock.
+            # Fails if a process uses it, and so has its lock.
             with contextlib.suppress(OSError):
-                lock = _lock(parent / name)
+                handle = lock(parent / name)
                 _remove(parent / name)
-                os.close(lock)  # type: ignore[arg-type]
+                os.close(handle)  # type: ignore[arg-type]
 
 
-def _lock(path: Path) -> int | None:
-    """Lock a file or a directory until this process ends."""
+def lock(path: Path) -> int | None:
+    """Lock a file or a directory until this process ends, or closes the handle.
+
+    Args:
+        path: Path. Not a link.
+
+    Returns:
+        The handle; `None` on Windows, which has no such locks.
+
+    Raises:
+        BlockingIOError: If another process has the lock.
+        OSError: If the file system has no locks.
+    """
     if fcntl is None:
         return None
     # This module makes neither links nor pipes: follow no link, wait for no pipe.

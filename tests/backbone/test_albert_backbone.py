@@ -89,9 +89,9 @@ def test_a_function_as_activation_survives_the_config():
     ("arguments", "message"),
     [
         ({"num_heads": 3}, "hidden_dim=16, num_heads=3"),
-        ({"num_groups": 5}, "5 groups need at least 5 layers"),
-        ({"use_embedding_projection": False}, "without a projection"),
-        ({"activation": "glue"}, "No activation is called 'glue'"),
+        ({"num_groups": 5}, "`num_layers` must be at least `num_groups`.*num_groups=5"),
+        ({"use_embedding_projection": False}, "`use_projection=False` requires"),
+        ({"activation": "glue"}, "There is no activation 'glue'"),
     ],
 )
 def test_impossible_arguments_are_refused(arguments, message):
@@ -100,7 +100,7 @@ def test_impossible_arguments_are_refused(arguments, message):
 
 
 def test_a_sequence_that_is_too_long_is_refused(backbone):
-    with pytest.raises(ValueError, match=r"25 tokens a row.*embeddings for 24"):
+    with pytest.raises(ValueError, match=r"25 tokens per row.*only 24 position"):
         backbone(ragged_inputs(length=25))
 
 

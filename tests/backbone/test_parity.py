@@ -1,12 +1,12 @@
 """Outputs and gradients equal those of transformers and KerasHub."""
 
+import keras_hub
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone
 from keras_albert.conversion import TRANSFORMERS
-from keras_albert.conversion.keras_hub import format as keras_hub_checkpoint
 from tests.compiled import gradients, to_numpy
 from tests.foreign_models import (
     keras_hub_model,
@@ -60,13 +60,15 @@ def test_outputs_are_those_of_transformers(pretrained, unroll):
 
 @pytest.mark.parametrize("unroll", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_outputs_are_those_of_keras_hub(shape, unroll):
+def test_outputs_are_those_of_keras_hub(shape, unroll, tmp_path):
     theirs = keras_hub_model(**SHAPES[shape])
-    ours = keras_hub_checkpoint.from_keras_hub(theirs, unroll=unroll)
+    theirs.save_to_preset(str(tmp_path / "theirs"))
+    ours = AlbertBackbone.from_preset(tmp_path / "theirs", unroll=unroll)
     expected = to_numpy(theirs(INPUTS))
     _same(to_numpy(ours(INPUTS)), expected)
     if unroll:
-        back = keras_hub_checkpoint.to_keras_hub(ours)
+        ours.export_to_keras_hub(tmp_path / "back")
+        back = keras_hub.models.AlbertBackbone.from_preset(str(tmp_path / "back"))
         _same(to_numpy(back(INPUTS)), expected, tolerance=0)
 
 

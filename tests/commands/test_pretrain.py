@@ -36,9 +36,9 @@ def test_runs_from_a_file_and_flags_and_says_how_good_it_is(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--steps", "0"], "`--steps` is at least 1"),
+        (["--steps", "0"], "`--steps` must be at least 1"),
         (["--backbone", "num_layers"], "takes NAME=VALUE. Received: 'num_layers'"),
-        (["--data", "nowhere"], "nowhere holds no metadata.json"),
+        (["--data", "nowhere"], "nowhere contains no metadata.json"),
     ],
 )
 def test_says_what_is_wrong(arguments, capsys, flags, message):

@@ -32,7 +32,7 @@ def change(directory, **changes):
         ({"num_hidden_layers": 10**9}, "`num_layers` times.*may be 1000 at most"),
         ({"inner_group_num": 10**6}, "may be 1000 at most"),
         ({"num_hidden_groups": 10**400}, "`num_groups` in"),
-        ({"num_attention_heads": 3}, "no multiple of `num_heads`"),
+        ({"num_attention_heads": 3}, "not a multiple of `num_heads`"),
     ],
 )
 def test_they_are_refused_before_anything_is_built(checkpoint, changes, message):

@@ -141,9 +141,9 @@ SPOILED = {
         lambda d: _change_tensors(d, **{"classifier.bias": np.full(2, np.nan, "f")}),
         "not finite",
     ),
-    "left over": (
+    "unexpected": (
         lambda d: _change_tensors(d, **{"classifier.more": np.zeros(2, "f")}),
-        "left over: classifier.more",
+        "unexpected: classifier.more",
     ),
     "up": (lambda d: _lead_out(d, "../outside.safetensors"), "plain file names"),
     "absolute": (
@@ -151,7 +151,7 @@ SPOILED = {
         "plain file names",
     ),
     "vocabulary": (_other_vocabulary, "has 130 tokens, and its weights embed 1,130"),
-    "no vocabulary": (lambda d: (d / "spiece.model").unlink(), "holds no `spiece"),
+    "no vocabulary": (lambda d: (d / "spiece.model").unlink(), "has no `spiece"),
     "damaged vocabulary": (
         lambda d: (d / "spiece.model").write_bytes(b"noise"),
         "not a whole SentencePiece model",
@@ -175,8 +175,8 @@ def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["/no/such", "x", "--to", "google"], "neither a directory here"),
-        (["{source}", "{source}", "--to", "google"], "exists already"),
+        (["/no/such", "x", "--to", "google"], "neither an existing directory"),
+        (["{source}", "{source}", "--to", "google"], "already exists"),
         (["{source}", "x", "--to", "google", "--task", "Bert"], "no class 'Bert'"),
     ],
 )
@@ -193,7 +193,7 @@ def test_wrong_arguments_are_named(
 def test_what_the_target_cannot_hold_is_refused(tmp_path):
     pytest.importorskip("tensorflow")
     save_transformers(tmp_path / "erf", **(SIZES | {"activation": "gelu"}))
-    with pytest.raises(ValueError, match="no word for activation='gelu'"):
+    with pytest.raises(ValueError, match="no name for activation='gelu'"):
         convert_checkpoint(
             tmp_path / "erf", tmp_path / "out", GOOGLE.key, with_vocabulary=False
         )

@@ -47,24 +47,6 @@ def test_segment_ids_default_to_zero():
     np.testing.assert_array_equal(to_numpy(layer(IDS)), expected)
 
 
-def test_reverse_uses_the_token_embeddings():
-    layer = FactorizedEmbedding(**ARGUMENTS)
-    layer.build((None, None))
-    vectors = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
-    for _ in range(2):
-        embeddings = layer.token_embedding.embeddings
-        expected = vectors @ to_numpy(embeddings.value).T
-        scores = to_numpy(layer(vectors, reverse=True))
-        np.testing.assert_allclose(scores, expected, atol=1e-5)
-        embeddings.assign(np.full((30, 4), 2.0))
-
-
-def test_symbolic_shape_of_reverse():
-    layer = FactorizedEmbedding(**ARGUMENTS)
-    layer.build((None, None))
-    assert layer(keras.Input((None, 4)), reverse=True).shape == (None, None, 30)
-
-
 @pytest.mark.parametrize(
     ("hidden_dim", "use_projection", "projects"),
     [(8, None, True), (4, None, False), (4, True, True), (4, False, False)],
@@ -84,9 +66,13 @@ def test_different_widths_without_projection_raise():
 
 def test_too_long_sequence_raises():
     layer = FactorizedEmbedding(**ARGUMENTS)
-    with pytest.raises(ValueError, match=r"11 tokens a row.*embeddings for 10"):
+    with pytest.raises(
+        ValueError, match=r"11 tokens per row.*only 10 position embeddings"
+    ):
         layer(np.zeros((1, 11), "int32"))
-    with pytest.raises(ValueError, match=r"11 tokens a row.*embeddings for 10"):
+    with pytest.raises(
+        ValueError, match=r"11 tokens per row.*only 10 position embeddings"
+    ):
         layer(keras.Input((11,), dtype="int32"))
 
 

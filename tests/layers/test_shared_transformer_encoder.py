@@ -256,7 +256,7 @@ def test_program_size_does_not_depend_on_depth():
             {"num_inner_repetitions": 0},
             "`num_inner_repetitions` must be a whole number, at least 1",
         ),
-        ({"num_groups": 5}, "5 groups need at least 5 layers"),
+        ({"num_groups": 5}, "`num_layers` must be at least `num_groups`.*num_groups=5"),
     ],
 )
 def test_invalid_depths_raise(arguments, message):

@@ -61,12 +61,12 @@ def test_softmax_and_layer_norm_are_float32(policy):
 
 
 def test_num_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match="width 8 cannot be shared among `num_heads=3"):
+    with pytest.raises(ValueError, match="width 8 is not a multiple of `num_heads=3"):
         TransformerBlock(3, 16)(X)
 
 
 def test_unknown_activation_raises():
-    with pytest.raises(ValueError, match="No activation is called 'glue'"):
+    with pytest.raises(ValueError, match="There is no activation 'glue'"):
         TransformerBlock(2, 16, activation="glue")
 
 

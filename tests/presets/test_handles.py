@@ -41,7 +41,7 @@ def test_an_unknown_name_suggests_a_known_one():
     with pytest.raises(ValueError, match="Did you mean 'albert_base_en_uncased'") as e:
         handles.local_directory("albert_base_uncased")
     for remedy in (
-        "neither a directory",
+        "neither an existing directory",
         "hf://user/model",
         "albert_large_v1_en_uncase",
     ):
@@ -49,7 +49,7 @@ def test_an_unknown_name_suggests_a_known_one():
 
 
 def test_a_name_like_no_other_gets_no_suggestion():
-    with pytest.raises(ValueError, match="neither a directory") as caught:
+    with pytest.raises(ValueError, match="neither an existing directory") as caught:
         handles.local_directory("/no/such/directory")
     assert "Did you mean" not in str(caught.value)
 

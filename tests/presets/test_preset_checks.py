@@ -252,7 +252,7 @@ class TestSizes:
 
     def test_a_little_too_large(self, preset):
         change_all(preset, vocabulary_size=140)
-        with pytest.raises(ValueError, match=r"h5 does not hold the weights"):
+        with pytest.raises(ValueError, match=r"h5 does not contain the weights"):
             AlbertMaskedLM.from_preset(preset)
 
 
@@ -263,7 +263,7 @@ def test_more_masks_than_tokens_are_refused_before_anything_is_built(
     change_all(preset, mask_selection_length=value)
     monkeypatch.setattr(AlbertBackbone, "__init__", None)
     path = re.escape(str(preset / "preprocessor.json"))
-    message = f"`mask_selection_length` in {path} is .*, and may be 24 at most.* Copy"
+    message = f"`mask_selection_length` in {path} is .*; .* at most 24, .* Copy"
     with pytest.raises(ValueError, match=message):
         AlbertMaskedLM.from_preset(preset)
 
@@ -314,7 +314,7 @@ class TestWeights:
         (preset / "task.weights.h5").write_bytes(
             (other / "task.weights.h5").read_bytes()
         )
-        with pytest.raises(ValueError, match=r"task\.weights\.h5 does not hold"):
+        with pytest.raises(ValueError, match=r"task\.weights\.h5 does not contain"):
             AlbertMaskedLM.from_preset(preset)
 
     def test_keras_hub_refuses_them_as_well(self, preset):

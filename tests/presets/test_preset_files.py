@@ -245,7 +245,7 @@ def test_a_preset_that_is_replaced_while_it_is_read_is_refused(
         load(self, *arguments, **kwargs)
 
     monkeypatch.setattr(AlbertBackbone, "load_weights", load_slowly)
-    with pytest.raises(ValueError, match="saved anew while it was loaded"):
+    with pytest.raises(ValueError, match="replaced while it was being loaded"):
         AlbertMaskedLM.from_preset(tmp_path / "preset")
 
 

@@ -39,7 +39,7 @@ def test_a_config_in_another_encoding_is_refused(preset):
 
 def test_a_missing_config_is_refused(preset):
     (preset / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"holds no `config\.json`"):
+    with pytest.raises(ValueError, match=r"contains no `config\.json`"):
         AlbertBackbone.from_preset(preset)
 
 

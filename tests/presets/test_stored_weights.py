@@ -56,7 +56,7 @@ def test_any_floating_point_type_will_do(dtype, tmp_path, model):
 @pytest.mark.parametrize("dtype", ["int32", "bool", "complex64", "uint32", "S4"])
 def test_numbers_of_another_kind_are_refused(model, path, dtype):
     replace(path, np.zeros(3, dtype))
-    with pytest.raises(ValueError, match=r"weights.h5 does not hold the weights"):
+    with pytest.raises(ValueError, match=r"weights.h5 does not contain the weights"):
         check_stored_weights(model, path)
 
 

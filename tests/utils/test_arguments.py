@@ -50,7 +50,7 @@ def test_bases_know_arguments_too():
     Special(narrow=1, wide=2)
     with pytest.raises(TypeError, match=r"Special has no argument `wid`.*mean `wide`"):
         Special(wid=2)
-    with pytest.raises(TypeError, match=r"no argument `x`. Its own are: narrow"):
+    with pytest.raises(TypeError, match=r"no argument `x`. Its arguments are: narrow"):
         Special(x=2)
     with pytest.raises(TypeError, match=r"`wide`. Look there"):
         refuse_unknown(Special, {"wide": 2}, inherited=("y",), hint="Look there.")

@@ -183,7 +183,7 @@ def test_a_file_and_a_directory_do_not_replace_each_other(tmp_path, there, writt
         with atomic_directory(tmp_path / "model") as directory:
             write_files(directory, {written: "new", "z.txt": "new"})
 
-    with pytest.raises(OSError, match="is to be written"):
+    with pytest.raises(OSError, match="must be written there"):
         write()
     assert read_files(tmp_path / "model") == {there: "mine", "z.txt": "mine"}
 

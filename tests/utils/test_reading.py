@@ -75,8 +75,8 @@ def test_a_long_reason_is_cut():
         (b"", "JSONDecodeError"),
         (b"{", "JSONDecodeError"),
         (b"\xff\xfe{}", "UnicodeDecodeError"),
-        (b"[]", "it holds list, and must hold an object"),
-        (b"3", "it holds int, and must hold an object"),
+        (b"[]", "it contains list, but must contain an object"),
+        (b"3", "it contains int, but must contain an object"),
         (b"[" * 200_000, "RecursionError"),
         (b'{"a": ' * 200_000, "RecursionError"),
         (b'{"a": ' + b"1" * 5000 + b"}", "integer string conversion"),
@@ -99,7 +99,7 @@ def test_json_is_read(tmp_path):
     assert read_json(path) == read_json(str(path)) == {"a": ["é", 1]}
     path.write_text("[1]")
     assert read_json(path, list) == [1]
-    with pytest.raises(ValueError, match="it holds list"):
+    with pytest.raises(ValueError, match="it contains list"):
         read_json(path)
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "absent.json")
@@ -109,7 +109,7 @@ def test_what_never_ends_is_not_read(tmp_path):
     (tmp_path / "device").symlink_to(os.devnull)
     os.mkfifo(tmp_path / "pipe")
     for name in ("device", "pipe"):
-        with pytest.raises(ValueError, match=f"{name} is not a file"):
+        with pytest.raises(ValueError, match=f"{name} is not a regular file"):
             read_json(tmp_path / name)
 
 

@@ -94,7 +94,7 @@ def test_a_file_system_without_locks_is_written_and_never_cleared(
 
 
 def test_one_that_is_cleared_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    lock, stolen = temporary._lock, []
+    lock, stolen = temporary.lock, []
 
     def steal(path):
         if not stolen:
@@ -107,7 +107,7 @@ def test_one_that_is_cleared_before_it_is_locked_is_made_again(tmp_path, monkeyp
                 return handle
         return lock(path)
 
-    monkeypatch.setattr(temporary, "_lock", steal)
+    monkeypatch.setattr(temporary, "lock", steal)
     with atomic_directory(tmp_path / "model") as directory:
         assert directory != stolen[0]
         assert directory.is_dir()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.training.training_curve import draw_curves, new_figure
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.packages import versions
 
@@ -73,41 +74,20 @@ def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[
     """
     if importlib.util.find_spec("matplotlib") is None:
         return []
-    drawn = [_draw_curves(output / "learning_curve.png", history)]
+    drawn = [output / "learning_curve.png"]
+    epochs = [row | {"epoch": int(row["epoch"]) + 1} for row in history]
+    draw_curves(drawn[0], epochs, "epoch", "dev")
     if report.confusion is not None:
         path = output / "confusion.png"
         drawn.append(_draw_confusion(path, report.confusion, report.names))
     return drawn
 
 
-def _figure(width: float, height: float) -> Any:
-    # Not with pyplot, which would choose a window system.
-    from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _draw_curves(path: Path, history: list[dict[str, float]]) -> Path:
-    names = [name for name in history[0] if f"val_{name}" in history[0]]
-    figure = _figure(4.5 * len(names), 3.5)
-    epochs = [int(row["epoch"]) + 1 for row in history]
-    for axis, name in zip(np.ravel(figure.subplots(1, len(names))), names, strict=True):
-        marker = "o" if len(epochs) == 1 else None
-        for key, label in ((name, "training"), (f"val_{name}", "dev")):
-            axis.plot(epochs, [row[key] for row in history], label=label, marker=marker)
-        axis.set(xlabel="epoch", title=name.replace("_", " "))
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.grid(alpha=0.3)
-        axis.legend()
-    figure.savefig(path, dpi=120)
-    return path
-
-
 def _draw_confusion(
     path: Path, counts: npt.NDArray[Any], names: tuple[str, ...]
 ) -> Path:
     side = max(4.0, 0.6 * len(names) + 2)
-    figure = _figure(side, side)
+    figure = new_figure(side, side)
     axis = figure.subplots()
     axis.imshow(counts, cmap="Blues")
     for row, column in np.ndindex(counts.shape):
@@ -192,6 +172,6 @@ On the dev file, of which the best epoch was chosen, so that new texts may fare 
 
 ## Before you use it
 
-Nobody has examined the training data, the answers on groups of people, or the licence
-of the data for you. Say here what you know of them.
+Not yet documented: training data, bias and fairness, and data licences. Describe them
+here.
 """

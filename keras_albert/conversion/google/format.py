@@ -4,11 +4,10 @@ import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
-from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.google import names
 from keras_albert.conversion.google.tensorflow_files import (
     find_checkpoint,
@@ -23,8 +22,7 @@ from keras_albert.conversion.tables.config import (
 )
 from keras_albert.conversion.tables.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.tables.tabled_format import TabledFormat
-from keras_albert.conversion.tables.weight_table import Array, Row
-from keras_albert.text.tokenizer.vocabulary_file import read_vocabulary
+from keras_albert.conversion.tables.weight_table import Array
 from keras_albert.utils.reading import read_json
 
 _CONFIG_FILE = "albert_config.json"
@@ -56,10 +54,8 @@ class GoogleFormat(TabledFormat):
 
     name = "google-research/albert"
     key = "google"
-    heads = names.HEADS
-    head_prefixes = names.HEAD_PREFIXES
-    projection_rows = names.PROJECTION_ROWS
-    pooler_rows = names.POOLER_ROWS
+    table: ClassVar[Any] = names
+    vocabulary_files = (_VOCABULARY_FILE, f"{_ASSETS}/{_VOCABULARY_FILE}")
     # There is no projection if embeddings are as wide as the encoder.
     always_projects = False
 
@@ -88,7 +84,7 @@ class GoogleFormat(TabledFormat):
         A head with one output counts as a regression; RACE's has the same weights.
         """
         found = self._shapes(directory)
-        heads = (head for head in self.heads if head.rows and _holds(found, head))
+        heads = (head for head in self.table.HEADS if head.rows and _holds(found, head))
         return next((head.task for head in heads), None)
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
@@ -107,14 +103,6 @@ class GoogleFormat(TabledFormat):
         found = self._shapes(directory)
         return head.task != "AlbertMultipleChoice" or _outputs(found) == 1
 
-    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Return the rows of a backbone, without its projection and pooler."""
-        rows = list(names.EMBEDDING_ROWS)
-        for group in range(backbone.num_groups):
-            for inner in range(backbone.num_inner_repetitions):
-                rows += names.block_rows(group, inner)
-        return rows
-
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
@@ -125,31 +113,11 @@ class GoogleFormat(TabledFormat):
         )
         return {_bare(name): tensor for name, tensor in tensors.items()}
 
-    def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the SentencePiece model of a directory.
-
-        Args:
-            directory: Path. It contains `30k-clean.model`, or one other `*.model`.
-
-        Returns:
-            The file's bytes.
-
-        Raises:
-            ValueError: If there is none, or more than one.
-        """
-        path = _find(directory, _VOCABULARY_FILE)
-        others = sorted([*directory.glob("*.model"), *directory.glob("assets/*.model")])
-        if path is None and len(others) == 1:
-            path = others[0]
-        if path is None:
-            msg = (
-                f"{directory} holds no `{_VOCABULARY_FILE}`, the vocabulary, and "
-                f"{len(others)} other files `*.model`. Copy it there from the "
-                "checkpoint's origin, or pass a `tokenizer` or `preprocessor` of your "
-                "own."
-            )
-            raise ValueError(msg)
-        return read_vocabulary(path)
+    def find_vocabulary(self, directory: Path) -> Path | None:
+        """Return `30k-clean.model`, or the only `*.model`."""
+        models = [*directory.glob("*.model"), *directory.glob(f"{_ASSETS}/*.model")]
+        found = super().find_vocabulary(directory)
+        return models[0] if found is None and len(models) == 1 else found
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
@@ -189,8 +157,8 @@ def _checkpoint(directory: Path) -> Path:
     prefix = find_checkpoint(directory)
     if prefix is None:
         msg = (
-            f"{directory} holds an `{_CONFIG_FILE}` and no `{_CHECKPOINT}.index`, nor "
-            "another `model.ckpt-*.index`. Copy or download the checkpoint again."
+            f"{directory} contains `{_CONFIG_FILE}`, but no `{_CHECKPOINT}.index` or "
+            "other `model.ckpt-*.index`. Copy or download the checkpoint again."
         )
         raise ValueError(msg)
     return prefix

@@ -6,6 +6,7 @@ from keras_albert.conversion.tables.weight_table import (
     TRANSPOSED,
     Layout,
     Row,
+    paired_rows,
 )
 
 # The prefix of each name in a TF-Hub module.
@@ -25,16 +26,12 @@ TRAINING_STATE = (
 )
 
 
-def _rows(ours: str, theirs: str, weights: tuple[str, ...]) -> tuple[Row, ...]:
-    return tuple(Row(f"{ours}/{weight}", f"{theirs}/{weight}") for weight in weights)
-
-
 def _dense(ours: str, theirs: str) -> tuple[Row, ...]:
-    return _rows(ours, theirs, ("kernel", "bias"))
+    return paired_rows(ours, theirs, ("kernel", "bias"))
 
 
 def _layer_norm(ours: str, theirs: str) -> tuple[Row, ...]:
-    return _rows(ours, theirs, ("gamma", "beta"))
+    return paired_rows(ours, theirs, ("gamma", "beta"))
 
 
 def _output(ours: str, scope: str, layout: Layout = TRANSPOSED) -> tuple[Row, ...]:
@@ -62,16 +59,9 @@ PROJECTION_ROWS = _dense(
 POOLER_ROWS = _dense("pooler", "bert/pooler/dense")
 
 
-def block_rows(group: int, inner: int) -> list[Row]:
-    """Return the rows of one block.
-
-    Args:
-        group: int. The block's group.
-        inner: int. Its index in the group.
-
-    Returns:
-        The rows.
-    """
+def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
+    """Return the rows of one block."""
+    del num_heads
     ours = f"encoder/group_{group}_block_{inner}"
     theirs = f"bert/encoder/transformer/group_{group}/inner_group_{inner}"
     rows: list[Row] = []

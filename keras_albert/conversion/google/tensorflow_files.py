@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.utils.packages import check_packages
+from keras_albert.utils.packages import import_package
 from keras_albert.utils.reading import reading
 
 Array = npt.NDArray[Any]
@@ -54,13 +54,15 @@ def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
             contain.
     """
     with _reading(prefix) as reader:
-        found = reader.get_variable_to_shape_map()
-        shapes = {name: tuple(shape) for name, shape in found.items()}
+        shapes = {
+            name: tuple(shape)
+            for name, shape in reader.get_variable_to_shape_map().items()
+        }
         data = prefix.parent.glob(f"{prefix.name}.data-*")
-        held = sum(path.stat().st_size for path in data)
+        found = sum(path.stat().st_size for path in data)
         # An element of a tensor has at least one byte.
-        if sum(map(prod, shapes.values())) > held:
-            msg = f"its tensors claim more than its data, {held:,} bytes in all"
+        if sum(map(prod, shapes.values())) > found:
+            msg = f"its tensors need more bytes than its data files contain ({found:,})"
             raise ValueError(msg)
     return shapes
 
@@ -109,10 +111,8 @@ def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
 
 def _tensorflow() -> Any:
     # TensorFlow is needed on any Keras backend.
-    check_packages("A checkpoint of google-research/albert", "tensorflow", "tensorflow")
-    import tensorflow as tf  # noqa: PLC0415  (slow, and only needed here)
-
-    return tf
+    what = "A checkpoint of google-research/albert"
+    return import_package(what, "tensorflow", "tensorflow")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.conversion.tables.config import read_rate
+from keras_albert.conversion.tables.config import read_rate, wrong_value
 from keras_albert.presets.model_size import check_sizes
 from keras_albert.utils.reading import read_json, read_optional_json, reading
 
@@ -70,26 +70,17 @@ def class_name(path: Path) -> str | None:
 def read_config(path: Path) -> dict[str, Any]:
     """Read the arguments in a file.
 
-    Args:
-        path: Path. The file.
-
-    Returns:
-        Its `config`.
-
     Raises:
         ValueError: If it has none.
     """
     config = read_json(path).get("config")
     if not isinstance(config, dict):
-        raise ValueError(f"{path} holds no `config`. Copy or download it again.")
+        raise ValueError(f"{path} contains no `config`. Copy or download it again.")
     return config
 
 
 def backbone_config(directory: Path) -> dict[str, Any]:
     """Read the arguments of a preset's backbone.
-
-    Args:
-        directory: Path. The preset.
 
     Returns:
         Those of `ARGUMENTS` that the file contains.
@@ -104,7 +95,7 @@ def backbone_config(directory: Path) -> dict[str, Any]:
     layers, groups = config["num_layers"], config.get("num_groups", 1)
     if layers % groups:
         expected = f"a divisor of `num_layers`, {layers}"
-        raise ValueError(_wrong(path, "num_groups", groups, expected))
+        raise wrong_value(path, "num_groups", groups, expected)
     arguments = {name: config[name] for name in ARGUMENTS if name in config}
     _check_same(directory, "backbone", CONFIG_FILE, arguments)
     return arguments
@@ -112,9 +103,6 @@ def backbone_config(directory: Path) -> dict[str, Any]:
 
 def classifier_arguments(directory: Path) -> dict[str, Any]:
     """Read the arguments of a preset's classifier.
-
-    Args:
-        directory: Path. The preset.
 
     Returns:
         Those of `CLASSIFIER_ARGUMENTS` that the file contains.
@@ -161,17 +149,17 @@ def preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any]
     for name, value in settings.items():
         if name == "truncate":
             if value not in _TRUNCATIONS:
-                raise ValueError(_wrong(path, name, value, f"one of {_TRUNCATIONS}"))
+                raise wrong_value(path, name, value, f"one of {_TRUNCATIONS}")
         elif name in _RATES:
             if type(value) not in (int, float) or not 0 <= value <= 1:
-                raise ValueError(_wrong(path, name, value, "a number from 0 to 1"))
+                raise wrong_value(path, name, value, "a number from 0 to 1")
         elif value is not None or name == "sequence_length":
             _check_count(value, name, path)
     if "sequence_length" in settings:
         length, shortest = settings["sequence_length"], preprocessor.shortest_length
         if length < shortest:
             expected = f"at least {shortest}, so that each text keeps a token"
-            raise ValueError(_wrong(path, "sequence_length", length, expected))
+            raise wrong_value(path, "sequence_length", length, expected)
     _check_same(directory, "preprocessor", _PREPROCESSOR_FILE, settings)
     if settings.get("sequence_length") == _DEFAULT_LENGTH:
         most = backbone_config(directory).get("max_sequence_length", _DEFAULT_LENGTH)
@@ -221,11 +209,4 @@ def _check_same(
 
 def _check_count(value: Any, name: str, path: Path) -> None:
     if type(value) is not int or not 1 <= value < 2**31:
-        raise ValueError(_wrong(path, name, value, "a whole number above 0"))
-
-
-def _wrong(path: Path, name: str, value: Any, expected: str) -> str:
-    return (
-        f"`{name}` in {path} must be {expected}. Received: {repr(value)[:80]}. Copy or "
-        "download it again, or correct it."
-    )
+        raise wrong_value(path, name, value, "a whole number above 0")

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import keras_hub
@@ -39,10 +39,8 @@ from keras_albert.presets.stored_weights import (
     stored_arrays,
     weights_path,
 )
-from keras_albert.text.tokenizer.vocabulary_file import read_vocabulary
 from keras_albert.utils.reading import reading
 
-_VOCABULARY_FILES = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
 _TASK_WEIGHTS_FILE = "task.weights.h5"
 
 _LAYER_NORM_EPSILON = 1e-12
@@ -54,10 +52,8 @@ class KerasHubFormat(TabledFormat):
 
     name = "KerasHub"
     key = "keras-hub"
-    heads = names.HEADS
-    head_prefixes = names.HEAD_PREFIXES
-    projection_rows = names.PROJECTION_ROWS
-    pooler_rows = names.POOLER_ROWS
+    table: ClassVar[Any] = names
+    vocabulary_files = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
 
     def recognizes(self, directory: Path) -> bool:
         """Return whether a directory is a preset of KerasHub's ALBERT."""
@@ -76,7 +72,9 @@ class KerasHubFormat(TabledFormat):
     def task_name(self, directory: Path) -> str | None:
         """Return the name of the task class for the checkpoint's head, or `None`."""
         found = class_name(directory / TASK_FILE)
-        return next((head.task for head in self.heads if head.foreign == found), None)
+        return next(
+            (head.task for head in self.table.HEADS if head.foreign == found), None
+        )
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
         """Return the arguments of a task class that the checkpoint defines."""
@@ -101,44 +99,14 @@ class KerasHubFormat(TabledFormat):
         """Return whether a checkpoint's task is of a head's kind."""
         return class_name(directory / TASK_FILE) == head.foreign
 
-    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Return the rows of a backbone, without its projection and pooler."""
-        rows = list(names.EMBEDDING_ROWS)
-        for group in range(backbone.num_groups):
-            for inner in range(backbone.num_inner_repetitions):
-                rows += names.block_rows(group, inner, backbone.num_heads)
-        return rows
-
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
         """Return the wanted weights, by the names of the rows."""
-        needs_head = any(map(wanted, self.head_prefixes))
+        needs_head = any(map(wanted, self.table.HEAD_PREFIXES))
         theirs = _load_theirs(directory, needs_head)
         tensors = dump_weights(theirs, _own_rows(theirs))
         return {name: tensors[name] for name in tensors if wanted(name)}
-
-    def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the SentencePiece model of a preset.
-
-        Args:
-            directory: Path. A preset of KerasHub.
-
-        Returns:
-            The bytes of the vocabulary.
-
-        Raises:
-            ValueError: If the preset has none.
-        """
-        for name in _VOCABULARY_FILES:
-            if (directory / name).is_file():
-                return read_vocabulary(directory / name)
-        msg = (
-            f"{directory} holds no `{_VOCABULARY_FILES[0]}`, the vocabulary. Save the "
-            "tokenizer into the preset as well (`tokenizer.save_to_preset`), or pass a "
-            "`tokenizer` or `preprocessor` of your own."
-        )
-        raise ValueError(msg)
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
@@ -167,47 +135,6 @@ class KerasHubFormat(TabledFormat):
         theirs.save_to_preset(str(directory))
         if tokenizer is not None and head.foreign == "AlbertBackbone":
             tokenizer.save_to_preset(str(directory))
-
-
-def from_keras_hub(
-    theirs: keras_hub.models.AlbertBackbone, **kwargs: Any
-) -> AlbertBackbone:
-    """Convert a backbone from KerasHub, with its weights.
-
-    Args:
-        theirs: `keras_hub.models.AlbertBackbone`.
-        **kwargs: Arguments of `AlbertBackbone` that override those of `theirs`.
-
-    Returns:
-        A backbone that computes the same.
-
-    Raises:
-        ValueError: If weights are quantized or not finite, or an argument changes
-            the shapes.
-    """
-    ours = AlbertBackbone(**(_our_arguments(theirs.get_config()) | kwargs))
-    tensors = dump_weights(theirs, _own_rows(theirs))
-    load_weights(ours, tensors, KERAS_HUB.rows(ours), source=theirs.name)
-    return ours
-
-
-def to_keras_hub(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
-    """Convert a backbone to KerasHub, with its weights.
-
-    Args:
-        ours: `AlbertBackbone`.
-
-    Returns:
-        A backbone of KerasHub that computes the same. It has one rate for all
-        dropouts, so a different rate for attention is lost.
-
-    Raises:
-        ValueError: If KerasHub's backbone cannot compute the same, or weights are
-            quantized or not finite.
-    """
-    theirs = _build_theirs(ours)
-    load_weights(theirs, KERAS_HUB.dump(ours), _own_rows(theirs), source=ours.name)
-    return theirs
 
 
 def _build_theirs(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
@@ -244,9 +171,9 @@ def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
     dtype = read_config(directory / CONFIG_FILE).get("dtype")
     if isinstance(dtype, dict) and dtype.get("class_name") != "DTypePolicy":
         msg = (
-            f"{directory} holds quantized weights ({dtype.get('class_name')}), and "
-            "other layers quantize differently. Use the preset in floating point and "
-            "call `quantize` on the model."
+            f"{directory} contains quantized weights ({dtype.get('class_name')}), "
+            "which this package cannot read, because its layers differ. Use the "
+            "preset in floating point and call `quantize` on the model."
         )
         raise ValueError(msg)
     path = weights_path(directory)
@@ -260,7 +187,9 @@ def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
         return backbone
     path = directory / _TASK_WEIGHTS_FILE
     if not path.is_file():
-        msg = f"{path}, the weights of the head, is missing. Copy or download it too."
+        msg = (
+            f"{path}, the weights of the head, is missing. Copy or download it as well."
+        )
         raise ValueError(msg)
     name = str(class_name(directory / TASK_FILE))
     is_classifier = name == "AlbertTextClassifier"

@@ -1,37 +1,29 @@
 """KerasHub's names of ALBERT's weights: the paths of its variables."""
 
 from keras_albert.conversion.tables.heads import Head
-from keras_albert.conversion.tables.weight_table import Row, split_first, split_last
+from keras_albert.conversion.tables.weight_table import (
+    Row,
+    paired_rows,
+    split_first,
+    split_last,
+)
 
 _DENSE = ("kernel", "bias")
 _NORM = ("gamma", "beta")
 
 
-def _rows(ours: str, theirs: str, weights: tuple[str, ...]) -> tuple[Row, ...]:
-    return tuple(Row(f"{ours}/{weight}", f"{theirs}/{weight}") for weight in weights)
-
-
 EMBEDDING_ROWS = (
-    *_rows("embedding/token_embedding", "token_embedding", ("embeddings",)),
-    *_rows("embedding/position_embedding", "position_embedding", ("embeddings",)),
-    *_rows("embedding/segment_embedding", "segment_embedding", ("embeddings",)),
-    *_rows("embedding/layer_norm", "embeddings_layer_norm", _NORM),
+    *paired_rows("embedding/token_embedding", "token_embedding", ("embeddings",)),
+    *paired_rows("embedding/position_embedding", "position_embedding", ("embeddings",)),
+    *paired_rows("embedding/segment_embedding", "segment_embedding", ("embeddings",)),
+    *paired_rows("embedding/layer_norm", "embeddings_layer_norm", _NORM),
 )
-PROJECTION_ROWS = _rows("embedding/projection", "embedding_projection", _DENSE)
-POOLER_ROWS = _rows("pooler", "pooled_dense", _DENSE)
+PROJECTION_ROWS = paired_rows("embedding/projection", "embedding_projection", _DENSE)
+POOLER_ROWS = paired_rows("pooler", "pooled_dense", _DENSE)
 
 
 def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
-    """Return the rows of one block.
-
-    Args:
-        group: int. The block's group.
-        inner: int. Its index in the group.
-        num_heads: int. Attention heads.
-
-    Returns:
-        The rows.
-    """
+    """Return the rows of one block."""
     ours = f"encoder/group_{group}_block_{inner}/"
     theirs = f"group_{group}_inner_layer_{inner}/"
     attention = theirs + "self_attention_layer/"
@@ -53,7 +45,7 @@ def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
         ("feedforward_intermediate", "feedforward_intermediate_dense", _DENSE),
         ("feedforward_output", "feedforward_output_dense", _DENSE),
     ):
-        rows += _rows(f"{ours}{our_layer}", f"{theirs}{their_layer}", weights)
+        rows += paired_rows(f"{ours}{our_layer}", f"{theirs}{their_layer}", weights)
     return rows
 
 
@@ -61,17 +53,19 @@ HEADS = (
     Head("AlbertBackbone", "AlbertBackbone"),
     Head("AlbertTextEmbedder", "AlbertBackbone"),
     Head(
-        "AlbertClassifier", "AlbertTextClassifier", (_rows("logits", "logits", _DENSE),)
+        "AlbertClassifier",
+        "AlbertTextClassifier",
+        (paired_rows("logits", "logits", _DENSE),),
     ),
     Head(
         "AlbertMaskedLM",
         "AlbertMaskedLM",
         (
             (
-                *_rows(
+                *paired_rows(
                     "masked_lm_head/transform", "mlm_head/intermediate_dense", _DENSE
                 ),
-                *_rows(
+                *paired_rows(
                     "masked_lm_head/layer_norm",
                     "mlm_head/intermediate_layer_norm",
                     _NORM,

@@ -5,6 +5,7 @@ google-research/albert's `albert_config.json` has the same keys; only "gelu" dif
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from keras_albert.backbone import AlbertBackbone
@@ -45,6 +46,16 @@ ACTIVATIONS = {
 }
 
 
+def wrong_value(
+    source: str | Path, key: str, value: object, expected: str
+) -> ValueError:
+    """Return the error about a value in a config."""
+    return ValueError(
+        f"`{key}` in {source} must be {expected}. Received: {repr(value)[:200]}. Copy "
+        "or download the checkpoint again, or correct the file."
+    )
+
+
 def backbone_arguments(
     config: dict[str, Any],
     source: str,
@@ -77,7 +88,7 @@ def backbone_arguments(
     for argument, key, default in _COUNTS:
         value = config.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(_wrong(source, key, value, "a whole number above 0"))
+            raise wrong_value(source, key, value, "a whole number above 0")
         arguments[argument] = value
     check_sizes(arguments, source)
     for argument, key, default_rate in _RATES:
@@ -85,13 +96,11 @@ def backbone_arguments(
     activation = config.get("hidden_act", "gelu_new")
     if not isinstance(activation, str) or activation not in activations:
         expected = f"one of {', '.join(activations)}"
-        raise ValueError(_wrong(source, "hidden_act", activation, expected))
+        raise wrong_value(source, "hidden_act", activation, expected)
     arguments["activation"] = activations[activation]
     positions = config.get("position_embedding_type", "absolute")
     if positions != "absolute":
-        raise ValueError(
-            _wrong(source, "position_embedding_type", positions, "'absolute'")
-        )
+        raise wrong_value(source, "position_embedding_type", positions, "'absolute'")
     arguments["use_embedding_projection"] = True
     return arguments
 
@@ -99,22 +108,13 @@ def backbone_arguments(
 def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> float:
     """Read a number from 0 to below 1, for instance the rate of a dropout.
 
-    Args:
-        config: dict. The contents of a `config.json`.
-        key: string. The key.
-        default: float. The number if the key is missing.
-        source: string. Its name in messages.
-
-    Returns:
-        The number.
-
     Raises:
         ValueError: If it is not such a number.
     """
     value = config.get(key, default)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value < 1:
-        raise ValueError(_wrong(source, key, value, "a number from 0 to below 1"))
+        raise wrong_value(source, key, value, "a number from 0 to below 1")
     return float(value)
 
 
@@ -144,8 +144,9 @@ def backbone_config(
     if own not in names:
         known = ", ".join(f"{theirs} ({ours})" for theirs, ours in activations.items())
         msg = (
-            f"The other library has no word for activation={backbone.activation!r}. It "
-            f"knows: {known}. Save the model as a preset of keras_albert instead."
+            f"The other library has no name for activation={backbone.activation!r}. "
+            f"Its activations are: {known}. Save the model as a preset of keras_albert "
+            "instead."
         )
         raise ValueError(msg)
     counts = {theirs: getattr(backbone, ours) for ours, theirs, _ in _COUNTS}
@@ -175,9 +176,9 @@ def check_groups(
         if group_of(layer) != group:
             msg = (
                 f"With num_layers={num_layers} and num_groups={num_groups}, {library} "
-                f"rounds layer {layer} into group {group_of(layer)}, and here it runs "
-                f"group {group}. The numbers would differ; choose `num_groups` that "
-                "divides `num_layers`."
+                f"assigns layer {layer} to group {group_of(layer)} by rounding, and "
+                f"this package to group {group}. The outputs would differ; choose "
+                "`num_groups` that divides `num_layers`."
             )
             raise ValueError(msg)
 
@@ -207,7 +208,7 @@ def read_labels(
     if named is None:
         count = config.get("num_labels") or 2
         if type(count) is not int or not 1 <= count < 2**31:
-            raise ValueError(_wrong(source, "num_labels", count, "a whole number"))
+            raise wrong_value(source, "num_labels", count, "a whole number")
         return count, None
     try:
         labels = {int(number): name for number, name in named.items()}
@@ -217,7 +218,7 @@ def read_labels(
         labels = {}
     if not labels or sorted(labels) != list(range(len(labels))):
         expected = "a name for each of the numbers 0, 1, ..."
-        raise ValueError(_wrong(source, "id2label", named, expected))
+        raise wrong_value(source, "id2label", named, expected)
     names = tuple(str(labels[number]) for number in range(len(labels)))
     made_up = all(re.fullmatch(r"LABEL_\d+", name) for name in names)
     if made_up or len(set(names)) < len(names):
@@ -226,24 +227,9 @@ def read_labels(
 
 
 def label_config(num_classes: int, labels: Any) -> dict[str, Any]:
-    """Translate classes to a config.
-
-    Args:
-        num_classes: int.
-        labels: Sequence of string or `None`.
-
-    Returns:
-        `id2label` and `label2id`.
-    """
+    """Translate classes to a config."""
     names = labels or [f"LABEL_{number}" for number in range(num_classes)]
     return {
         "id2label": {str(number): name for number, name in enumerate(names)},
         "label2id": {name: number for number, name in enumerate(names)},
     }
-
-
-def _wrong(source: str, key: str, value: object, expected: str) -> str:
-    return (
-        f"`{key}` in {source} must be {expected}. Received: {repr(value)[:200]}. Copy "
-        "or download the checkpoint again, or correct the file."
-    )

@@ -79,8 +79,8 @@ def check_head_epsilon(model: Any, library: str) -> None:
     if layer is not None and layer.layer_norm_epsilon != own:
         msg = (
             f"{library} has one epsilon for LayerNorm in the encoder and in the head. "
-            f"Received {own} and {layer.layer_norm_epsilon}. Build the masked LM anew "
-            "with head_layer_norm_epsilon=None, `set_weights`, and export that; scores "
-            "will differ slightly."
+            f"Received {own} and {layer.layer_norm_epsilon}. Build a new masked LM "
+            "with head_layer_norm_epsilon=None, call its `set_weights`, and export "
+            "it; scores will differ slightly."
         )
         raise ValueError(msg)

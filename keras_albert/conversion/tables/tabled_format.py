@@ -4,7 +4,7 @@ import abc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -23,27 +23,22 @@ from keras_albert.conversion.tables.weight_table import (
     load_weights,
 )
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.text.tokenizer.vocabulary_file import read_vocabulary
 
 
 class TabledFormat(CheckpointFormat):
     """A format defined by its names, and by how tensors are read and written."""
 
-    # The heads of the format, by classes of this package.
-    heads: ClassVar[tuple[Head, ...]]
+    # The module of the format's names: `EMBEDDING_ROWS`, `PROJECTION_ROWS`,
+    # `block_rows`, `POOLER_ROWS` and `HEADS`; names that begin as in `HEAD_PREFIXES`
+    # belong to a head, and are ignored without it.
+    table: ClassVar[Any]
 
-    # The prefixes of names that belong to a head, and are ignored without it.
-    head_prefixes: ClassVar[tuple[str, ...]]
-
-    # The projection of the embeddings, and the pooler.
-    projection_rows: ClassVar[tuple[Row, ...]]
-    pooler_rows: ClassVar[tuple[Row, ...]]
+    # The file of the vocabulary, and other files to read it from.
+    vocabulary_files: ClassVar[tuple[str, ...]]
 
     # Whether embeddings that are as wide as the encoder are projected, too.
     always_projects: ClassVar[bool] = True
-
-    @abc.abstractmethod
-    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Return the rows of a backbone, without its projection and pooler."""
 
     @abc.abstractmethod
     def read_tensors(
@@ -63,6 +58,31 @@ class TabledFormat(CheckpointFormat):
         """
         return True
 
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Return the SentencePiece model of a checkpoint.
+
+        Returns:
+            The model's bytes, converted if necessary.
+
+        Raises:
+            ValueError: If there is no such file, or it is damaged.
+        """
+        path = self.find_vocabulary(directory)
+        if path is None:
+            first, *others = (f"`{name}`" for name in self.vocabulary_files)
+            msg = (
+                f"{directory} has no {first}, the vocabulary"
+                f"{''.join(f', and no {name}' for name in others)}. Copy it from the "
+                "source of the checkpoint, or pass a `tokenizer` or `preprocessor`."
+            )
+            raise ValueError(msg)
+        return read_vocabulary(path)
+
+    def find_vocabulary(self, directory: Path) -> Path | None:
+        """Return the file to read the vocabulary from, or `None`."""
+        paths = (directory / name for name in self.vocabulary_files)
+        return next((path for path in paths if path.is_file()), None)
+
     def load_weights(
         self, model: keras.Model, directory: Path, keep_head: bool = False
     ) -> None:
@@ -78,7 +98,7 @@ class TabledFormat(CheckpointFormat):
                 finite. Nothing is loaded then.
         """
         backbone = backbone_of(model)
-        head = None if keep_head else find_head(self.heads, model)
+        head = None if keep_head else find_head(self.table.HEADS, model)
         found = head is not None and self.has_head(directory, head)
         parts = head.parts if head is not None and found else ()
         passed_over = self._prefixes_beside(parts)
@@ -86,7 +106,7 @@ class TabledFormat(CheckpointFormat):
             directory, lambda name: not name.startswith(passed_over)
         )
         rows = self._rows(backbone)
-        pooler = self.pooler_rows
+        pooler = self.table.POOLER_ROWS
         for part in (pooler, *parts):
             if any(row.name in tensors for row in part):
                 rows += part
@@ -102,36 +122,34 @@ class TabledFormat(CheckpointFormat):
         names = [row.name for part in parts for row in part]
         return tuple(
             prefix
-            for prefix in self.head_prefixes
+            for prefix in self.table.HEAD_PREFIXES
             if not any(name.startswith(prefix) for name in names)
         )
 
     def _rows(self, backbone: AlbertBackbone) -> list[Row]:
-        rows = self.backbone_rows(backbone)
+        """Return the rows of a backbone, without its pooler."""
+        rows = list(self.table.EMBEDDING_ROWS)
+        for group in range(backbone.num_groups):
+            for inner in range(backbone.num_inner_repetitions):
+                rows += self.table.block_rows(group, inner, backbone.num_heads)
         if backbone.embedding.projection is not None:
-            rows += self.projection_rows
+            rows += self.table.PROJECTION_ROWS
         return rows
 
     def head_for(self, model: keras.Model) -> Head:
         """Return the head that a model is written with.
 
-        Args:
-            model: A backbone or a task.
-
-        Returns:
-            The head.
-
         Raises:
             ValueError: If the format has none.
         """
-        head = find_head(self.heads, model)
+        head = find_head(self.table.HEADS, model)
         if head is None:
-            known = sorted({head.task for head in self.heads})
+            known = sorted({head.task for head in self.table.HEADS})
             msg = (
-                f"{self.name} has no model with the head of this {type(model).__name__}"
-                f" ({', '.join(head_variables(model)) or 'no weights'}). It has those "
-                f"of: {', '.join(known)}. Save the model as a preset of keras_albert, "
-                "or export its `backbone`."
+                f"{self.name} has no model with the head of {type(model).__name__} "
+                f"({', '.join(head_variables(model)) or 'no weights'}). Supported "
+                f"heads: {', '.join(known)}. Save the model as a preset of "
+                "keras_albert, or export its `backbone`."
             )
             raise ValueError(msg)
         return head
@@ -139,18 +157,12 @@ class TabledFormat(CheckpointFormat):
     def dump(self, model: keras.Model) -> dict[str, Array]:
         """Return copies of a model's weights, by the format's names.
 
-        Args:
-            model: A backbone or a task.
-
-        Returns:
-            float32 arrays by name.
-
         Raises:
             ValueError: If the format has no such head, the weights are quantized or
                 have LoRA weights beside them, or one is not finite.
         """
         head, backbone = self.head_for(model), backbone_of(model)
-        rows, pooler = self._rows(backbone), self.pooler_rows
+        rows, pooler = self._rows(backbone), self.table.POOLER_ROWS
         rows += head.rows
         kept = [] if head.has_pooler else [row.variable for row in pooler]
         rows += pooler if head.has_pooler else ()
@@ -167,7 +179,7 @@ class TabledFormat(CheckpointFormat):
         }
 
     def _identity(self, width: int) -> dict[str, Array]:
-        kernel, bias = self.projection_rows
+        kernel, bias = self.table.PROJECTION_ROWS
         identity = {kernel: np.eye(width, dtype="f"), bias: np.zeros(width, "f")}
         return {row.name: row.layout.to_foreign(identity[row]) for row in identity}
 
@@ -184,16 +196,13 @@ class TabledFormat(CheckpointFormat):
     def rows(self, model: keras.Model) -> list[Row]:
         """Return the weight table of a model.
 
-        Args:
-            model: A backbone or a task.
-
         Returns:
             The rows. Weights that the format lacks have none.
         """
-        head = find_head(self.heads, model)
+        head = find_head(self.table.HEADS, model)
         rows = self._rows(backbone_of(model))
         if head is None or head.has_pooler:
-            rows += self.pooler_rows
+            rows += self.table.POOLER_ROWS
         return rows + list(head.rows if head is not None else ())
 
     def names(self, model: keras.Model) -> dict[str, str]:
@@ -205,7 +214,7 @@ def _warn_of_new(paths: list[str], source: str) -> None:
     layers = dict.fromkeys(path.rpartition("/")[0] or path for path in paths)
     if layers:
         warnings.warn(
-            f"{source} gives no weights to {', '.join(layers)}: they start from "
-            "random numbers. Train the model before you use what they compute.",
+            f"{source} has no weights for {', '.join(layers)}, which are initialized "
+            "at random. Train the model before using its predictions.",
             stacklevel=2,
         )

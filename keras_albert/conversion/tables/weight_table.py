@@ -76,6 +76,11 @@ class Row:
     layout: Layout = IDENTITY
 
 
+def paired_rows(ours: str, theirs: str, weights: Iterable[str]) -> tuple[Row, ...]:
+    """Return the rows of weights that have the same names in both layers."""
+    return tuple(Row(f"{ours}/{weight}", f"{theirs}/{weight}") for weight in weights)
+
+
 def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
     """Return a model's weights by their paths within it.
 
@@ -144,7 +149,7 @@ def load_weights(
     table = _checked_table(model, rows, kept)
     problems = [f"missing: {row.name}" for row, _ in table if row.name not in tensors]
     known = {row.name for row, _ in table}
-    problems += [f"left over: {name}" for name in sorted(set(tensors) - known)]
+    problems += [f"unexpected: {name}" for name in sorted(set(tensors) - known)]
     values: list[tuple[keras.Variable, Array]] = []
     for row, variable in table:
         if row.name not in tensors:
@@ -197,8 +202,9 @@ def dump_weights(
         tensors[row.name] = np.ascontiguousarray(row.layout.to_foreign(array))
     if problems:
         msg = (
-            f"The weights of {model.name!r} cannot be handed on:\n  "
-            f"{_bullets(problems)}\nTrain again from the last good weights."
+            f"The weights of {model.name!r} cannot be exported:\n  "
+            f"{_bullets(problems)}\nContinue from an earlier checkpoint with finite "
+            "weights."
         )
         raise ValueError(msg)
     return tensors
@@ -224,7 +230,7 @@ def _checked_table(
     ]
     if problems:
         msg = (
-            f"The weights of {model.name!r} are not those of the table:\n  "
+            f"The weights of {model.name!r} do not match the table:\n  "
             f"{_bullets(problems)}\nConvert the model in floating point, before it is "
             "quantized or given LoRA weights, and with an embedding projection."
         )

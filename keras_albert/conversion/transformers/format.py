@@ -3,12 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 
-from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.tables.config import (
     backbone_arguments,
     backbone_config,
@@ -19,7 +18,7 @@ from keras_albert.conversion.tables.config import (
 )
 from keras_albert.conversion.tables.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.tables.tabled_format import TabledFormat
-from keras_albert.conversion.tables.weight_table import Array, Row
+from keras_albert.conversion.tables.weight_table import Array
 from keras_albert.conversion.transformers import names
 from keras_albert.conversion.transformers.safetensors_files import (
     safetensors_of,
@@ -34,7 +33,6 @@ from keras_albert.conversion.transformers.torch_files import (
     torch_tensors,
 )
 from keras_albert.conversion.weight_files import StoredTensor
-from keras_albert.text.tokenizer.vocabulary_file import read_vocabulary
 from keras_albert.utils.reading import read_json, read_optional_json
 
 _CONFIG_FILE = "config.json"
@@ -55,10 +53,8 @@ class TransformersFormat(TabledFormat):
 
     name = "Hugging Face transformers"
     key = "transformers"
-    heads = names.HEADS
-    head_prefixes = names.HEAD_PREFIXES
-    projection_rows = names.PROJECTION_ROWS
-    pooler_rows = names.POOLER_ROWS
+    table: ClassVar[Any] = names
+    vocabulary_files = (_VOCABULARY_FILE, _TOKENIZER_FILE)
 
     def recognizes(self, directory: Path) -> bool:
         """Return whether a directory has an ALBERT of transformers."""
@@ -79,7 +75,7 @@ class TransformersFormat(TabledFormat):
     def task_name(self, directory: Path) -> str | None:
         """Return the name of the task class for the checkpoint's head, or `None`."""
         found = set(self._classes(directory)) - {"AlbertModel"}
-        tasks = (head.task for head in self.heads if head.foreign in found)
+        tasks = (head.task for head in self.table.HEADS if head.foreign in found)
         return next(tasks, None)
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
@@ -93,7 +89,7 @@ class TransformersFormat(TabledFormat):
                 # In transformers, `None` means the rate of the encoder.
                 key, default = "hidden_dropout_prob", 0.0
             arguments["dropout"] = read_rate(config, key, default, source)
-        head = next((head for head in self.heads if head.task in ours), None)
+        head = next((head for head in self.table.HEADS if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
             count, labels = read_labels(config, source)
             self._check_outputs(directory, head, count)
@@ -107,14 +103,6 @@ class TransformersFormat(TabledFormat):
         found = self._classes(directory)
         named_alike = any(row.name.startswith(_AMBIGUOUS_PREFIX) for row in head.rows)
         return not (named_alike and found) or head.foreign in found
-
-    def backbone_rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Return the rows of a backbone, without its projection and pooler."""
-        rows = list(names.EMBEDDING_ROWS)
-        for group in range(backbone.num_groups):
-            for inner in range(backbone.num_inner_repetitions):
-                rows += names.block_rows(group, inner)
-        return rows
 
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
@@ -140,8 +128,8 @@ class TransformersFormat(TabledFormat):
             if full in tensors:
                 bare = full.removeprefix(names.PREFIX)
                 msg = (
-                    f"The weights in {directory} hold `{full}` and `{bare}`, which "
-                    "are the same tensor of ALBERT. Copy or download the checkpoint "
+                    f"The weights in {directory} contain both `{full}` and `{bare}`, "
+                    "which are the same tensor. Copy or download the checkpoint "
                     "again, or save the model with `save_pretrained` once more."
                 )
                 raise ValueError(msg)
@@ -157,34 +145,18 @@ class TransformersFormat(TabledFormat):
             shape = stored[row.name].shape if row.name in stored else (count,)
             if shape[:1] != (count,):
                 msg = (
-                    f"{directory / _CONFIG_FILE} names {count:,} classes, and "
-                    f"{row.name} is {shape}, and not {(count, *shape[1:])}. Use a "
+                    f"{directory / _CONFIG_FILE} has {count:,} classes, but {row.name} "
+                    f"has the shape {shape} instead of {(count, *shape[1:])}. Use a "
                     "checkpoint whose files belong together."
                 )
                 raise ValueError(msg)
 
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the SentencePiece model of a directory, converted if necessary.
-
-        Args:
-            directory: Path. It contains `spiece.model`, or else `tokenizer.json`.
-
-        Returns:
-            The model's bytes.
-
-        Raises:
-            ValueError: If there is neither, or SentencePiece has no such rules.
-        """
-        if (directory / _VOCABULARY_FILE).is_file():
-            return read_vocabulary(directory / _VOCABULARY_FILE)
-        if (directory / _TOKENIZER_FILE).is_file():
-            return vocabulary_from_tokenizer_json(directory / _TOKENIZER_FILE)
-        msg = (
-            f"{directory} holds no `{_VOCABULARY_FILE}`, the vocabulary, and no "
-            f"`{_TOKENIZER_FILE}`. Copy one of them there from the checkpoint's "
-            "origin, or pass a `tokenizer` or `preprocessor` of your own."
-        )
-        raise ValueError(msg)
+        """Return the SentencePiece model, converted from `tokenizer.json` if needed."""
+        path = self.find_vocabulary(directory)
+        if path is not None and path.name == _TOKENIZER_FILE:
+            return vocabulary_from_tokenizer_json(path)
+        return super().read_vocabulary(directory)
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
@@ -206,12 +178,6 @@ class TransformersFormat(TabledFormat):
 
     def config(self, model: keras.Model) -> dict[str, Any]:
         """Translate a model's arguments to transformers' config.
-
-        Args:
-            model: A backbone or a task.
-
-        Returns:
-            The contents of `config.json`.
 
         Raises:
             ValueError: If transformers cannot compute the same as the model.
@@ -258,10 +224,10 @@ def _check_activation(model: Any) -> None:
     plain = model.activation in (keras.activations.linear, keras.activations.softmax)
     if not plain and not model.is_multi_label:
         msg = (
-            "transformers' classifier gives logits, and softmax or, of several labels, "
-            "sigmoid on top of them. "
-            f"Received a classifier with activation={model.activation!r}. Save it as a "
-            "preset of keras_albert instead."
+            "transformers' classifier returns logits, to which softmax or, for "
+            "several labels, sigmoid can be applied. Received a classifier with "
+            f"activation={model.activation!r}. Save it as a preset of keras_albert "
+            "instead."
         )
         raise ValueError(msg)
 
@@ -281,9 +247,9 @@ def _untied(tensors: dict[str, Array], directory: Path) -> dict[str, Array]:
         tensor = tensors.pop(copy)
         if not np.array_equal(tensors.setdefault(original, tensor), tensor):
             msg = (
-                f"In {directory} `{copy}` differs from `{original}`, and ALBERT's "
-                "masked LM shares them. This checkpoint is of another kind; it cannot "
-                "be used here."
+                f"In {directory} `{copy}` differs from `{original}`, but ALBERT's "
+                "masked LM shares them. The checkpoint is of a different model, which "
+                "this package cannot load."
             )
             raise ValueError(msg)
     return tensors

@@ -75,16 +75,9 @@ _BLOCK_NORMS = (
 )
 
 
-def block_rows(group: int, inner: int) -> list[Row]:
-    """Return the rows of one block.
-
-    Args:
-        group: int. The block's group.
-        inner: int. Its index in the group.
-
-    Returns:
-        The rows.
-    """
+def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
+    """Return the rows of one block."""
+    del num_heads
     block = f"encoder/group_{group}_block_{inner}"
     layer = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
     rows: list[Row] = []

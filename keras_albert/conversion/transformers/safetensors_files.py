@@ -34,8 +34,9 @@ def safetensors_of(directory: Path) -> dict[str, StoredTensor]:
     single, index = directory / SINGLE_FILE, directory / INDEX_FILE
     if not single.is_file() and not index.is_file():
         msg = (
-            f"{directory} holds neither `{SINGLE_FILE}` nor `{INDEX_FILE}`. Save the "
-            "model with `save_pretrained` of transformers, which writes safetensors."
+            f"{directory} contains neither `{SINGLE_FILE}` nor `{INDEX_FILE}`. Save "
+            "the model with `save_pretrained` of transformers, which writes "
+            "safetensors."
         )
         raise ValueError(msg)
     return stored_tensors(single, index, _read_file)

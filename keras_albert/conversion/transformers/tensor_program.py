@@ -79,13 +79,13 @@ class ProgramTensor(NamedTuple):
         """
         numbers = (self.offset, *self.shape, *self.strides)
         if any(type(number) is not int for number in numbers):
-            raise TypeError("a tensor is not described by whole numbers")
+            raise TypeError("a tensor is not described by integers")
         if min(numbers) < 0 or len(self.shape) != len(self.strides):
-            raise ValueError("a tensor has no such shape")
+            raise ValueError("the shape or the strides of a tensor are invalid")
         steps = zip(self.shape, self.strides, strict=True)
         last = self.offset + sum((n - 1) * step for n, step in steps)
         if self.size and not last < self.storage.elements >= self.size:
-            raise ValueError("a tensor is larger than what is stored of it")
+            raise ValueError("a tensor is larger than its storage")
 
 
 class _Name(NamedTuple):
@@ -142,7 +142,7 @@ def run_tensor_program(
             storages[storage.key] = storage
             stack.append(storage)
         else:
-            raise ValueError(f"it holds more than tensors ({step})")
+            raise ValueError(f"it contains more than tensors ({step})")
     raise ValueError("its program does not end")
 
 
@@ -150,7 +150,7 @@ def _storage(place: Any) -> Storage:
     # Files from before PyTorch 1.6 have one more: a part of a storage, or `None`.
     kind, name, key, _, elements, *view = place
     if kind != "storage" or any(part is not None for part in view):
-        raise ValueError("it holds more than tensors")
+        raise ValueError("it contains more than tensors")
     if type(key) is not str or type(elements) is not int or elements < 0:
         raise TypeError("a storage is not described by a name and a number")
     return Storage(key, elements, np.dtype(_DTYPES[name.name]), name.name == _BFLOAT16)
@@ -166,7 +166,7 @@ def _call(name: str, arguments: tuple[Any, ...]) -> Any:
         return ProgramTensor(storage, offset, tuple(shape), tuple(strides))
     if name == "torch._utils _rebuild_parameter":
         return arguments[0]
-    raise ValueError(f"it holds more than tensors, which could run code: {name}")
+    raise ValueError(f"it contains more than tensors, which could run code: {name}")
 
 
 def _reduce(stack: list[Any], _: Any) -> None:

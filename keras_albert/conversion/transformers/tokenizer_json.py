@@ -60,7 +60,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
         found = parse_json(read_bytes(path, MOST_BYTES))
         unigram = found["model"]
         if unigram.get("type", "Unigram") != "Unigram":
-            raise ValueError("its model is no Unigram")
+            raise ValueError("its model is not a Unigram")
         model = _model_proto(unigram["vocab"], unigram.get("unk_id"))
         steps = list(_steps(found.get("normalizer")))
         model.normalizer_spec.CopyFrom(_normalizer_spec(steps))
@@ -152,11 +152,6 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
 
     transformers' conversion of a `spiece.model` starts a new word after each quotation
     mark or hyphen; these files tokenize as SentencePiece does.
-
-    Args:
-        directory: Path. An existing directory.
-        proto: bytes. The SentencePiece model.
-        max_length: int. The longest sequence of the model.
     """
     model = parse_vocabulary(proto)
     charsmap = model.normalizer_spec.precompiled_charsmap

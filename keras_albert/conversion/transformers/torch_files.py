@@ -29,8 +29,8 @@ SINGLE_FILE = "pytorch_model.bin"
 INDEX_FILE = "pytorch_model.bin.index.json"
 
 _REMEDY = (
-    "Copy or download it again; or save the model with a present version of "
-    "transformers (`save_pretrained`), which writes safetensors: numbers and no code."
+    "Copy or download it again; or save the model with a current version of "
+    "transformers (`save_pretrained`), which writes safetensors."
 )
 _STREAM_MAGIC = 0x1950A86A20F9469CFC6C
 _STREAM_VERSION = 1001
@@ -72,12 +72,14 @@ def _read_file(path: Path) -> dict[str, StoredTensor]:
             file.seek(0)
             found, places, order = (_from_zip if is_zip else _from_stream)(path, file)
         if not isinstance(found, dict):
-            raise TypeError(f"it holds {type(found).__name__}, and no named tensors")
+            raise TypeError(
+                f"it contains a {type(found).__name__} instead of named tensors"
+            )
         tensors = {name: _stored(path, x, places, order) for name, x in found.items()}
         # Tied weights are one tensor under two names.
         views = {x: x.size * x.storage.dtype.itemsize for x in found.values()}
         if sum(views.values()) > path.stat().st_size:
-            raise ValueError("its tensors claim more bytes than it has")
+            raise ValueError("its tensors need more bytes than it has")
         return tensors
 
 
@@ -140,7 +142,7 @@ def _from_stream(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, _Place], s
         size = elements * storages[key].dtype.itemsize
         places[key] = _Place(size, reader(file.tell(), size))
         if file.tell() + size > path.stat().st_size:
-            raise ValueError("it is cut short")
+            raise ValueError("it is truncated")
         file.seek(size, 1)
     return found, places, order
 
@@ -150,11 +152,11 @@ def _stored(
 ) -> StoredTensor:
     """Check a program's description of a tensor against the stored bytes."""
     if not isinstance(tensor, ProgramTensor):
-        raise TypeError(f"it holds {type(tensor).__name__}, where tensors are meant")
+        raise TypeError(f"it contains a {type(tensor).__name__} instead of a tensor")
     storage = tensor.storage
     place = places[storage.key]
     if place.size != storage.elements * storage.dtype.itemsize:
-        raise ValueError("a tensor claims more bytes than there are")
+        raise ValueError("a tensor needs more bytes than its storage has")
     tensor.check()
 
     def read() -> npt.NDArray[Any]:

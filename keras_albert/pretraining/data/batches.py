@@ -2,37 +2,19 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 
 from keras_albert.text.masked_lm.examples import draw_pairs
-from keras_albert.text.masked_lm.whole_word_masking import WholeWordMasking
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Batch, Int64Array
+from keras_albert.utils.arguments import check_positive
 
-
-class PairSource(Protocol):
-    """A source of pairs, such as `PretrainingData`."""
-
-    tokenizer: Any
-    masking: WholeWordMasking
-    sequence_length: int
-    second_task: Any
-    seed: int
-
-    def __len__(self) -> int:
-        """Return the number of examples."""
-
-    def segments(self, rows: Int64Array) -> tuple[TokenRows, TokenRows]:
-        """Return both segments of some examples."""
-
-    def other_documents(
-        self, rows: Int64Array, generator: np.random.Generator
-    ) -> Int64Array:
-        """Draw for each example one from another document."""
+if TYPE_CHECKING:
+    from keras_albert.pretraining.data.dataset import PretrainingData
 
 
 class PretrainingBatches:
@@ -64,7 +46,7 @@ class PretrainingBatches:
 
     def __init__(
         self,
-        data: PairSource,
+        data: "PretrainingData",
         batch_size: int,
         sequence_length: int,
         accumulation_steps: int = 1,
@@ -215,12 +197,12 @@ class PretrainingBatches:
     def _check_place(self, step: int, shard: int, num_shards: int) -> None:
         steps = self.steps_per_epoch
         if step < 0 or not (self.shuffle or step < steps):
-            last = "" if self.shuffle else f" to {steps - 1}"
-            raise ValueError(f"`step` counts from 0{last}. Received: step={step}")
+            rule = "0 or more" if self.shuffle else f"from 0 to {steps - 1}"
+            raise ValueError(f"`step` must be {rule}. Received: step={step}")
         if self.batch_size % num_shards or not 0 <= shard < num_shards:
             msg = (
                 f"`batch_size`, {self.batch_size}, must be a multiple of `num_shards`, "
-                "and `shard` count from 0 to below it. Received: "
+                "and `shard` at least 0 and less than `num_shards`. Received: "
                 f"shard={shard}, num_shards={num_shards}"
             )
             raise ValueError(msg)
@@ -240,18 +222,16 @@ def _of_lengths(pairs: tuple[TokenRows, TokenRows], lengths: Int64Array) -> Toke
 
 
 def _check(
-    data: PairSource, batch_size: int, sequence_length: int, accumulation_steps: int
+    data: "PretrainingData",
+    batch_size: int,
+    sequence_length: int,
+    accumulation_steps: int,
 ) -> None:
-    if batch_size < 1 or accumulation_steps < 1:
-        msg = (
-            "`batch_size` and `accumulation_steps` count from 1. Received: "
-            f"batch_size={batch_size}, accumulation_steps={accumulation_steps}"
-        )
-        raise ValueError(msg)
+    check_positive(batch_size=batch_size, accumulation_steps=accumulation_steps)
     if not 5 <= sequence_length <= data.sequence_length:
         msg = (
-            "`sequence_length` is from 5 (three special tokens and two others) to "
-            f"{data.sequence_length}, for which the examples were prepared. Received: "
-            f"sequence_length={sequence_length}"
+            "`sequence_length` must be from 5 (three special tokens and two others) "
+            f"to {data.sequence_length}, for which the examples were prepared. "
+            f"Received: sequence_length={sequence_length}"
         )
         raise ValueError(msg)

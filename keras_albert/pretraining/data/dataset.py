@@ -21,6 +21,7 @@ from keras_albert.text.masked_lm.whole_word_masking import (
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Int64Array
+from keras_albert.utils.arguments import check_at_least
 
 SecondTask: TypeAlias = Literal["sentence_order", "next_sentence"]
 
@@ -84,8 +85,8 @@ class PretrainingData:
         one_document = self._documents.min() == self._documents.max()
         if second_task == "next_sentence" and one_document:
             msg = (
-                f"The {split} examples of {directory} are all of one document, and "
-                "next-sentence prediction draws from another one. Prepare more text."
+                f"The {split} examples of {directory} are all from one document, but "
+                "next-sentence prediction needs several. Prepare more text."
             )
             raise ValueError(msg)
 
@@ -162,12 +163,11 @@ class PretrainingData:
 
 def _check(split: str, second_task: str | None, seed: int) -> None:
     if split not in SPLITS:
-        raise ValueError(f"`split` is one of {SPLITS}. Received: split={split!r}")
+        raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
     if second_task not in ("sentence_order", "next_sentence", None):
         msg = (
-            "`second_task` is 'sentence_order', 'next_sentence' or None. Received: "
-            f"second_task={second_task!r}"
+            "`second_task` must be 'sentence_order', 'next_sentence' or None. "
+            f"Received: second_task={second_task!r}"
         )
         raise ValueError(msg)
-    if not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"`seed` is a number from 0 on. Received: seed={seed!r}")
+    check_at_least(0, seed=seed)

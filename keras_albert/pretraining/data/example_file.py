@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Int64Array, IntArray
-from keras_albert.utils.packages import check_packages
+from keras_albert.utils.packages import import_package
 
 # Up to this size, as in all released vocabularies, token ids fit into two bytes.
 _LARGEST_SHORT = 2**16
@@ -66,11 +66,7 @@ class ExampleWriter:
         self.count = 0
 
     def add(self, example: Example) -> None:
-        """Add an example.
-
-        Args:
-            example: `Example`.
-        """
+        """Add an example."""
         self._waiting.append(example)
         self.count += 1
         if len(self._waiting) == BATCH_ROWS:
@@ -105,8 +101,8 @@ class ExampleFile:
             self._columns = [_Columns.read(batch) for batch in batches]
         except (pa.ArrowInvalid, KeyError) as error:
             msg = (
-                f"{path} is no file of examples: {error}. Prepare the texts again; "
-                "shards that are whole are kept."
+                f"{path} is not a file of examples: {error}. Prepare the texts again; "
+                "complete shards are kept."
             )
             raise ValueError(msg) from error
         # The number of rows before each batch, and in total.
@@ -177,18 +173,8 @@ def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
 
 
 def arrow() -> Any:
-    """Import pyarrow, or name the extra that installs it.
-
-    Returns:
-        The module.
-
-    Raises:
-        ImportError: If it is not installed.
-    """
-    check_packages("A file of examples", "keras-albert[pretraining]", "pyarrow")
-    import pyarrow as pa  # noqa: PLC0415  (checked first)
-
-    return pa
+    """Import pyarrow, or name the extra that installs it."""
+    return import_package("A file of examples", "keras-albert[pretraining]", "pyarrow")
 
 
 def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, TokenRows]:

@@ -74,10 +74,7 @@ class HeldOut:
             baselines = {"masked_lm": baselines}
         weights = keras.tree.map_structure(lambda w: w * (w.size / w.sum()), weights)
         named = {f"{name}_accuracy": share for name, share in baselines.items()}
-        labels, counted = (
-            each["masked_lm"] if isinstance(each, dict) else each
-            for each in (y, weights)
-        )
+        labels, counted = _of_masked_tokens(y), _of_masked_tokens(weights)
         tokenizer = data.tokenizer
         widths = np.array(
             [len(tokenizer.id_to_token(i)) for i in range(tokenizer.vocabulary_size())]

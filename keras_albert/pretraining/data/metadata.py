@@ -50,31 +50,25 @@ class PreparedMetadata:
     def read(cls, directory: Path) -> "PreparedMetadata":
         """Read the metadata of a directory.
 
-        Args:
-            directory: Path.
-
-        Returns:
-            The metadata.
-
         Raises:
             ValueError: If it is missing or damaged, or has another format version.
         """
         path = directory / METADATA_FILE
         if not path.is_file():
             msg = (
-                f"{directory} holds no {METADATA_FILE}: no texts were prepared there, "
-                "or not to the end. Run `keras-albert prepare` (again)."
+                f"{directory} contains no {METADATA_FILE}: the preparation of texts "
+                "was not started or not completed. Run `keras-albert prepare`."
             )
             raise ValueError(msg)
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             version = stored.pop("format_version")
         except (ValueError, AttributeError, KeyError, TypeError) as error:
-            msg = f"{path} is no metadata of prepared texts ({error}). Prepare again."
+            msg = f"{path} is damaged ({error}). Prepare the texts again."
             raise ValueError(msg) from error
         if version != FORMAT_VERSION:
             msg = (
-                f"{path} is of format {version}, and this version reads "
+                f"{path} has format {version}, but this version of keras_albert reads "
                 f"{FORMAT_VERSION}. Update keras_albert, or prepare the texts again."
             )
             raise ValueError(msg)

@@ -58,8 +58,8 @@ def choose_devices(distribution: str) -> Any:
         return KerasDevices(int(parts))
     if parts or (name, backend) not in known:
         msg = (
-            f"`distribution` is one of {_NAMES}. Received: {distribution!r}, on the "
-            f"backend {backend!r}"
+            f"`distribution` must be one of {_NAMES}. Received: {distribution!r}, on "
+            f"the backend {backend!r}"
         )
         raise ValueError(msg)
     return known[name, backend]()

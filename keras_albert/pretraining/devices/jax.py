@@ -41,8 +41,8 @@ class KerasDevices(OneDevice):
         devices = keras.distribution.list_devices()
         if parts < 1 or len(devices) % parts:
             msg = (
-                f"{len(devices)} devices cannot hold copies of {parts} parts each. "
-                "Choose a number that divides them."
+                f"{len(devices)} devices cannot be divided into groups of {parts}. "
+                "Choose a divisor of the number of devices."
             )
             raise ValueError(msg)
         shape = (len(devices) // parts, parts)
@@ -81,8 +81,8 @@ class KerasDevices(OneDevice):
         """
         if model.backbone.num_heads % self.parts:
             msg = (
-                f"{model.backbone.num_heads} attention heads cannot be shared among "
-                f"{self.parts} parts. Choose a number that divides the heads."
+                f"{model.backbone.num_heads} attention heads cannot be divided among "
+                f"{self.parts} devices. Choose a divisor of the number of heads."
             )
             raise ValueError(msg)
         build_metrics(model, batch)

@@ -14,10 +14,10 @@ from keras_albert.types import Batch
 class TensorflowReplicas(OneDevice):
     """Replicas under a `tf.distribute` strategy, inside Keras' `fit`.
 
-    The model is made in the strategy's scope, and trains as any task that was; see
-    `ReplicaSteps`. So it does on TensorFlow's default strategy, of one device: Keras'
-    own step measures the norm of gradients of embeddings as if each occurrence of a
-    token had a row of its own.
+    The model is created in the strategy's scope, and its training step is that of
+    `ReplicaSteps`. This also applies to TensorFlow's default strategy of one device,
+    because Keras' own step computes the norm of embedding gradients as if each
+    occurrence of a token had a separate row.
 
     Args:
         strategy: `tf.distribute.MirroredStrategy`, `MultiWorkerMirroredStrategy`,

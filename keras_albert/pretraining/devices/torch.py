@@ -25,8 +25,8 @@ class TorchProcesses(OneDevice):
 
         if "LOCAL_RANK" not in os.environ:
             msg = (
-                "Data parallelism on PyTorch is one process for each device. Start "
-                "them with `torchrun --nproc-per-node=N -m keras_albert ...`."
+                "Data parallelism on PyTorch needs one process per device. Start them "
+                "with `torchrun --nproc-per-node=N -m keras_albert ...`."
             )
             raise ValueError(msg)
         on_gpu = torch.cuda.is_available()

@@ -93,12 +93,7 @@ def build_pretrainer(
 
 
 def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
-    """Compile a task, and create the optimizer's variables.
-
-    Args:
-        task: The result of `build_pretrainer`.
-        config: `PretrainingConfig`.
-    """
+    """Compile a task, and create the optimizer's variables."""
     # Not the weighted mean, as weights are normalized over all batches of an update.
     names = list(task.output) if isinstance(task.output, dict) else None
     loss: Any = TokenCrossEntropy()
@@ -119,9 +114,6 @@ def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
 
 def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     """Build the optimizer of a run.
-
-    Args:
-        config: `PretrainingConfig`.
 
     Returns:
         An AdamW, a Muon or a `Lamb`; in `mixed_float16` within a loss scale.

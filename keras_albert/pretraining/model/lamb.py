@@ -70,16 +70,18 @@ class Lamb(keras.optimizers.Optimizer):
     ) -> None:
         if kwargs.get("weight_decay") is not None:
             msg = (
-                "Keras' `weight_decay` acts outside the trust ratio. Pass `decay_rate` "
-                f"instead. Received: weight_decay={kwargs['weight_decay']}"
+                "Keras applies `weight_decay` outside the trust ratio. Pass "
+                f"`decay_rate` instead. Received: weight_decay={kwargs['weight_decay']}"
             )
             raise ValueError(msg)
         for label, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
             if not 0 <= beta < 1:
-                raise ValueError(f"`{label}` is in [0, 1). Received: {label}={beta}")
+                raise ValueError(
+                    f"`{label}` must be from 0 to below 1. Received: {label}={beta}"
+                )
         if epsilon <= 0 or decay_rate < 0:
             msg = (
-                "`epsilon` is above 0 and `decay_rate` not below. Received: "
+                "`epsilon` must be above 0, and `decay_rate` not negative. Received: "
                 f"epsilon={epsilon}, decay_rate={decay_rate}"
             )
             raise ValueError(msg)

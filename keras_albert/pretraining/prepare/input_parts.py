@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keras_albert.utils.packages import check_packages
+from keras_albert.utils.packages import import_package
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _COMPRESSED = (".gz",)
+_EXTRA = "keras-albert[pretraining]"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
     found: dict[str, Any] = {}
     for pattern, match in zip(inputs, filesystems.match(list(inputs)), strict=True):
         if not match.metadata_list:
-            msg = f"{pattern!r} matches no file. Name text files (.txt, .gz, .jsonl)."
+            msg = f"{pattern!r} matches no file. Pass text files (.txt, .gz, .jsonl)."
             raise ValueError(msg)
         found |= {file.path: file for file in match.metadata_list}
     parts = []
@@ -83,15 +84,6 @@ def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
 
 
 def beam_filesystems() -> Any:
-    """Import Beam's filesystems, or name the extra that installs them.
-
-    Returns:
-        `apache_beam.io.filesystems.FileSystems`.
-
-    Raises:
-        ImportError: If Beam is not installed.
-    """
-    check_packages("Preparing texts", "keras-albert[pretraining]", "apache_beam")
-    from apache_beam.io.filesystems import FileSystems  # noqa: PLC0415  (checked first)
-
-    return FileSystems
+    """Import Beam's filesystems, or name the extra that installs them."""
+    name = "apache_beam.io.filesystems"
+    return import_package("Preparing texts", _EXTRA, name).FileSystems

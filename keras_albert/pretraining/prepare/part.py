@@ -51,14 +51,7 @@ class PreparationSettings:
     progress: str = ""
 
     def fingerprint(self, part: InputPart) -> str:
-        """Return a fingerprint that changes if the shards of a part would change.
-
-        Args:
-            part: `InputPart`.
-
-        Returns:
-            Hexadecimal digits.
-        """
+        """Return a fingerprint that changes if the shards of a part would change."""
         values = asdict(self) | asdict(part)
         values |= {"vocabulary": _digest(self.vocabulary), "output": ""}
         del values["progress"]
@@ -80,10 +73,6 @@ class PartPreparation:
 
     def __call__(self, number: int, part: InputPart) -> Counter[str]:
         """Write the shards of a part, unless it is finished.
-
-        Args:
-            number: int. The number of the part.
-            part: `InputPart`.
 
         Returns:
             The counters, also of a finished part.
@@ -142,9 +131,6 @@ def path_in(directory: str, *names: str) -> str:
 def read_report(path: str) -> dict[str, Any]:
     """Read the report of a part.
 
-    Args:
-        path: string.
-
     Returns:
         Its fingerprint and counters; an empty dict if it is not finished.
     """
@@ -192,16 +178,16 @@ def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
 def make_directory(path: str) -> None:
     """Make a directory, unless it exists or the filesystem has none.
 
-    Args:
-        path: string.
-
     Raises:
         NotADirectoryError: If there is a file with this name.
         OSError: If it cannot be made.
     """
     filesystems = beam_filesystems()
     if os.path.isfile(path):
-        msg = f"{path} is a file, and a directory is to be written. Name another path."
+        msg = (
+            f"{path} is a file, but a directory must be written there. Choose another "
+            "path."
+        )
         raise NotADirectoryError(msg)
     try:
         filesystems.mkdirs(path)

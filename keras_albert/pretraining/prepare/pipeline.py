@@ -33,6 +33,7 @@ from keras_albert.pretraining.prepare.part import (
 from keras_albert.pretraining.prepare.progress import Progress, reported_progress
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.utils.arguments import check_at_least, check_positive
 
 # Seconds to minutes of work per part, and shards of similar size.
 PART_SIZE = 64 * 2**20
@@ -120,9 +121,12 @@ def prepare_examples(
     make_directory(os.fspath(output))
     parts = find_parts([os.fspath(pattern) for pattern in patterns], part_size)
     if not parts:
-        raise ValueError(f"The files are empty: {', '.join(map(str, patterns))}.")
+        raise ValueError(
+            f"The files are empty: {', '.join(map(str, patterns))}. Pass files with "
+            "text."
+        )
     proto = _read_vocabulary(vocabulary)
-    pairs = PairSettings(sequence_length, short_seq_prob, seed, language)
+    pairs = PairSettings(int(sequence_length), short_seq_prob, int(seed), language)
     settings = PreparationSettings(
         os.fspath(output), proto, pairs, held_out, text_field, len(parts)
     )
@@ -200,9 +204,8 @@ def _vocabulary_of_preset(preset: str) -> bytes:
         proto: bytes = AlbertTokenizer.from_preset(preset).proto
     except ValueError as error:
         msg = (
-            f"There is no vocabulary at {preset!r}, and no preset of that name to take "
-            f"it from ({error}) Train one with "
-            "`keras_albert.pretraining.prepare.vocabulary`."
+            f"There is no vocabulary at {preset!r}, and no preset of that name "
+            f"({error}) Train one with `keras_albert.pretraining.train_vocabulary_on`."
         )
         raise ValueError(msg) from error
     return proto
@@ -234,8 +237,8 @@ def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMe
     if not counters["examples: train"]:
         counts = ", ".join(f"{name} {count}" for name, count in counters.items())
         msg = (
-            "The texts gave no example to train on: a document needs two sentences. "
-            f"Counted: {counts}"
+            "The texts yield no training examples: a document needs at least two "
+            f"sentences. Pass more text, or a smaller `held_out`. Counted: {counts}"
         )
         raise ValueError(msg)
     shards: dict[str, list[str]] = {
@@ -295,21 +298,11 @@ def _check(
     part_size: int,
 ) -> None:
     if not inputs:
-        raise ValueError("There are no inputs. Name text files or globs.")
-    rates = {
-        "held_out": held_out,
-        "short_seq_prob": short_seq_prob,
-    }
-    for name, rate in rates.items():
+        raise ValueError("There are no inputs. Pass text files or globs.")
+    for name, rate in {"held_out": held_out, "short_seq_prob": short_seq_prob}.items():
         if not 0 <= rate < 1:
-            msg = f"`{name}` is a part of 1, and below it. Received: {name}={rate}"
+            msg = f"`{name}` must be from 0 to below 1. Received: {name}={rate}"
             raise ValueError(msg)
-    least = {"sequence_length": 8, "seed": 0, "part_size": 1}
-    given = {"sequence_length": sequence_length, "seed": seed, "part_size": part_size}
-    for name, number in given.items():
-        if not isinstance(number, int) or number < least[name]:
-            msg = (
-                f"`{name}` is a whole number from {least[name]} on. Received: "
-                f"{name}={number!r}"
-            )
-            raise ValueError(msg)
+    check_at_least(8, sequence_length=sequence_length)
+    check_at_least(0, seed=seed)
+    check_positive(part_size=part_size)

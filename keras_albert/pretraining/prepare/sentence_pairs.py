@@ -11,7 +11,7 @@ from keras_albert.pretraining.data.example_file import Example
 from keras_albert.pretraining.prepare.documents import Section
 from keras_albert.text.packing.pack import truncated_lengths
 from keras_albert.types import Int64Array
-from keras_albert.utils.packages import check_packages
+from keras_albert.utils.packages import import_package
 
 # `[CLS] A [SEP] B [SEP]`.
 _NUM_SPECIALS = 3
@@ -64,10 +64,6 @@ class SentencePairs:
 
     def __call__(self, section: Section, counters: Counter[str]) -> Iterator[Example]:
         """Make the pairs of a document, or of a section of it.
-
-        Args:
-            section: `Section`.
-            counters: The counters to update.
 
         Yields:
             The examples.
@@ -160,8 +156,8 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     Raises:
         ImportError: If sentencex is not installed.
     """
-    check_packages("Preparing texts", "keras-albert[pretraining]", "sentencex")
-    import sentencex  # noqa: PLC0415  (checked first)
+    extra = "keras-albert[pretraining]"
+    sentencex = import_package("Preparing texts", extra, "sentencex")
 
     def split(paragraph: str) -> list[str]:
         sentences = (str(s).strip() for s in sentencex.segment(language, paragraph))

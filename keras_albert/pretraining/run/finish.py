@@ -11,10 +11,10 @@ from keras_albert.presets.preset_files import preset_directory
 from keras_albert.pretraining.data.dataset import PretrainingData
 from keras_albert.pretraining.data.held_out import HeldOut
 from keras_albert.pretraining.model.build import build_pretrainer
-from keras_albert.pretraining.run.report import draw_curve, model_card
+from keras_albert.pretraining.run.report import model_card
 from keras_albert.pretraining.settings.config import PretrainingConfig
 from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_curve import write_table
+from keras_albert.training.training_curve import draw_curves, write_table
 from keras_albert.training.training_recorder import TrainingRecorder
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.packages import versions
@@ -26,17 +26,7 @@ def judge_best(
     recorder: TrainingRecorder,
     held_out: HeldOut,
 ) -> dict[str, float]:
-    """Evaluate the best weights, on all devices.
-
-    Args:
-        task: The trained model, which keeps these weights.
-        config: `PretrainingConfig`.
-        recorder: `TrainingRecorder` of the run.
-        held_out: `HeldOut`.
-
-    Returns:
-        The scores.
-    """
+    """Evaluate the best weights, on all devices."""
     recorder.load_best(task)
     x, y, weights = held_out.arrays
     scores: dict[str, float] = keras.Model.evaluate(
@@ -93,7 +83,7 @@ def finish_run(
     with atomic_file(folder.path / "report.json") as partial:
         partial.write_text(json.dumps(report, indent=2), encoding="utf-8")
     write_table(folder.path / "curve.csv", rows)
-    draw_curve(folder.path / "curve.png", rows, held_out.baselines)
+    draw_curves(folder.path / "curve.png", rows, baselines=held_out.baselines)
     last = config.stage_settings[-1]
     _save(task, weights, last, folder, model_card(report, rows, task), data)
 

@@ -47,9 +47,10 @@ class PretrainingRecorder(TrainingRecorder):
             batches_per_row=config.log_every * parts,
             batches_per_checkpoint=config.checkpoint_every * parts,
             batches_per_update=parts,
-            remedy="Go on with a lower learning rate than "
-            f"{config.peak_learning_rate:g} or a lower clip_norm than "
-            f"{config.clip_norm:g}.",
+            remedy=(
+                f"Resume with a learning rate below {config.peak_learning_rate:g} or a "
+                f"clip_norm below {config.clip_norm:g}."
+            ),
         )
         self.examples_per_batch = config.micro_batch_size
         self.tokens_per_example = 0.0
@@ -57,11 +58,7 @@ class PretrainingRecorder(TrainingRecorder):
         self._ended = (0.0, -1)
 
     def begin_stage(self, stage: Stage) -> None:
-        """Begin or resume a stage.
-
-        Args:
-            stage: `Stage`.
-        """
+        """Begin or resume a stage."""
         self.examples_per_batch = stage.config.micro_batch_size
         self.tokens_per_example = stage.tokens_per_example
         # Scores of rows of different lengths are not comparable.
@@ -104,10 +101,6 @@ def write_tensorboard_row(directory: Path, row: Mapping[str, float]) -> None:
 
     Keras' callback requires TensorFlow. Scores on held-out documents are written to a
     separate folder, under the same names, so that both appear in one chart.
-
-    Args:
-        directory: Path. TensorBoard's `--logdir`.
-        row: dict of float. `step`, and the values at that step.
     """
     if importlib.util.find_spec("tensorboard") is None:
         return

@@ -1,7 +1,5 @@
-"""The plot and the model card of a run."""
+"""The model card of a run."""
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,35 +9,6 @@ from keras_albert.training.training_curve import Row
 # Locations of files are private.
 _PRIVATE = ("data", "output", "preset")
 _TASKS = {"sentence_order": "sentence order", "next_sentence": "next sentence"}
-
-
-def draw_curve(path: Path, rows: list[Row], baselines: dict[str, float]) -> None:
-    """Draw losses and accuracies, if matplotlib is installed.
-
-    Args:
-        path: Path. The PNG file.
-        rows: The rows of the curve.
-        baselines: dict of float. The scores without reading the texts, by metric.
-    """
-    if importlib.util.find_spec("matplotlib") is None:
-        return
-    # Not with pyplot, which would choose a window system.
-    from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
-
-    last = {name: value for row in rows for name, value in row.items()}
-    names = [name for name in last if f"val_{name}" in last]
-    figure = Figure(figsize=(4.2 * len(names), 3.4), layout="constrained")
-    for axis, name in zip(np.ravel(figure.subplots(1, len(names))), names, strict=True):
-        for key, label in ((name, "training"), (f"val_{name}", "held out")):
-            points = [(row["step"], row[key]) for row in rows if key in row]
-            marker = "o" if len(points) == 1 else None
-            axis.plot(*zip(*points, strict=True), label=label, marker=marker)
-        if name in baselines:
-            axis.axhline(baselines[name], color="gray", ls=":", label="without reading")
-        axis.set(xlabel="step", title=name.replace("_", " "))
-        axis.grid(alpha=0.3)
-        axis.legend()
-    figure.savefig(path, dpi=120)
 
 
 def model_card(report: dict[str, Any], rows: list[Row], task: Any) -> str:
@@ -98,9 +67,8 @@ of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 
 ## Before you use it
 
-It gives back what its texts said, and what they said of groups of people too; nobody
-has examined that. Say here what the texts are, who may use them, and what the model is
-not good enough for.
+Not yet documented: training data, bias and fairness, data licences, and limitations.
+Describe them here.
 """
 
 

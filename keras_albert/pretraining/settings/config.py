@@ -163,35 +163,35 @@ class PretrainingConfig:
         check_types(self)
         for name in ("data", "output"):
             if not getattr(self, name):
-                raise ValueError(f"`{name}` is empty. Name a directory.")
+                raise ValueError(f"`{name}` is empty. Pass a directory.")
         for name, choices in ({"size": tuple(MODEL_SIZES)} | _CHOICES).items():
             if getattr(self, name) not in choices:
-                raise self._wrong(name, f"is one of {', '.join(choices)}")
+                raise self._wrong(name, f"must be one of {', '.join(choices)}")
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
-                raise self._wrong(name, "is at least 1")
+                raise self._wrong(name, "must be at least 1")
         self._check_ranges()
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
-            raise self._wrong("learning_rate", "is between 0 and 1")
+            raise self._wrong("learning_rate", "must be between 0 and 1")
         if self.sequence_length is not None and self.sequence_length < 8:
-            raise self._wrong("sequence_length", "is at least 8")
+            raise self._wrong("sequence_length", "must be at least 8")
         if not 0 <= self.num_warmup_steps <= self.steps:
-            raise self._wrong("warmup_steps", f"is between 0 and steps={self.steps}")
+            raise self._wrong("warmup_steps", f"must be from 0 to steps={self.steps}")
         self._check_backbone()
         self._check_multiple("batch_size", "accumulation_steps")
         self._check_multiple("evaluate_every", "log_every")
         _ = self.masking_rates  # raises if they are invalid
         if not self.masked:
-            raise self._wrong("masked", "is above 0, or there is nothing to learn")
+            raise self._wrong("masked", "must be above 0")
         _ = self.stage_settings
 
     def _check_ranges(self) -> None:
         for name in ("beta_2", "ema_momentum"):
             if not 0 <= getattr(self, name) < 1:
-                raise self._wrong(name, "is at least 0 and below 1")
+                raise self._wrong(name, "must be at least 0 and below 1")
         for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
             if not 0 <= getattr(self, name) < 2**31:
-                raise self._wrong(name, "is at least 0")
+                raise self._wrong(name, "must be at least 0")
 
     def _wrong(self, name: str, rule: str) -> ValueError:
         return ValueError(f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}")
@@ -202,13 +202,13 @@ class PretrainingConfig:
             if hasattr(self, setting):
                 msg = (
                     f"`backbone` (`--backbone NAME=VALUE`) names `{name}`, which is a "
-                    f"setting of its own. Pass `{setting}` (`--{setting}`) instead."
+                    f"separate setting. Pass `{setting}` (`--{setting}`) instead."
                 )
                 raise ValueError(msg)
         try:
             refuse_unknown(AlbertBackbone, self.backbone, inherited=())
         except TypeError as error:
-            msg = f"`backbone` (`--backbone NAME=VALUE`) does not fit: {error}"
+            msg = f"`backbone` (`--backbone NAME=VALUE`) is invalid: {error}"
             raise ValueError(msg) from error
 
     def _check_multiple(self, name: str, of: str) -> None:
@@ -216,7 +216,7 @@ class PretrainingConfig:
         if value % unit:
             nearest = max(1, round(value / unit)) * unit
             msg = (
-                f"`{name}` is a multiple of `{of}`. Received: {name}={value}, "
+                f"`{name}` must be a multiple of `{of}`. Received: {name}={value}, "
                 f"{of}={unit}. The nearest is {name}={nearest}."
             )
             raise ValueError(msg)
@@ -242,11 +242,17 @@ class PretrainingConfig:
         known = {each.name for each in fields(cls)}
         unknown = sorted(set(read) - known)
         if unknown:
-            msg = f"{path} names {', '.join(unknown)}. Known are: {', '.join(known)}."
+            msg = (
+                f"{path} has unknown settings: {', '.join(unknown)}. The settings are: "
+                f"{', '.join(known)}."
+            )
             raise ValueError(msg)
         missing = {"data", "output"} - set(read) - set(settings)
         if missing:
-            msg = f"Name a directory for: {', '.join(sorted(missing))}."
+            msg = (
+                f"Missing directories: {', '.join(sorted(missing))}. Pass them, or set "
+                "them in the file."
+            )
             raise ValueError(msg)
         if isinstance(read.get("backbone"), Mapping) and "backbone" in settings:
             settings["backbone"] = {**read["backbone"], **settings["backbone"]}
@@ -272,9 +278,8 @@ class PretrainingConfig:
             begun += settings["steps"]
             if settings["steps"] < 1 or begun > self.steps:
                 msg = (
-                    f"{where} ends after steps={self.steps}. Give the last stage the "
-                    "steps that remain, one at least. Received: "
-                    f"stages={list(self.stages)!r}"
+                    f"{where} ends after steps={self.steps}. Leave at least one step "
+                    f"for the last stage. Received: stages={list(self.stages)!r}"
                 )
                 raise ValueError(msg)
             if not is_last and settings["steps"] % self.log_every:
@@ -298,7 +303,7 @@ class PretrainingConfig:
 
     def _read_stage(self, stage: Any, where: str, is_last: bool) -> dict[str, Any]:
         if not isinstance(stage, Mapping):
-            msg = f"{where} holds settings by name. Received: {stage!r}"
+            msg = f"{where} must contain settings by name. Received: {stage!r}"
             raise TypeError(msg)
         settings = dict(stage)
         backbone = settings.pop("backbone", {})
@@ -312,14 +317,14 @@ class PretrainingConfig:
                 raise ValueError(msg)
         if "steps" in settings if is_last else "steps" not in settings:
             msg = (
-                f"{where}: every stage but the last says its `steps`; the last one "
-                f"takes what remains of steps={self.steps}. Received: {dict(stage)!r}"
+                f"{where}: every stage except the last needs `steps`; the last one "
+                f"gets the rest of steps={self.steps}. Received: {dict(stage)!r}"
             )
             raise ValueError(msg)
         share = settings.get("steps")
         if isinstance(share, float):
             if not 0 < share < 1:
-                msg = f"{where}: a share of the steps is between 0 and 1. "
+                msg = f"{where}: a fraction of the steps must be between 0 and 1. "
                 raise ValueError(f"{msg}Received: steps={share}")
             rows = max(1, round(share * self.steps / self.log_every))
             settings["steps"] = rows * self.log_every
@@ -379,9 +384,12 @@ def _read(path: Path) -> dict[str, Any]:
         else:
             read = tomllib.loads(text.decode("utf-8"))
     except ValueError as error:
-        msg = f"{path} is no TOML, nor JSON under a name that ends in .json: {error}"
+        msg = f"{path} is not valid TOML (or JSON, if its name ends in .json): {error}"
         raise ValueError(msg) from error
     if not isinstance(read, dict):
-        msg = f"{path} holds {type(read).__name__}. Write names and values of settings."
+        msg = (
+            f"{path} contains a {type(read).__name__}. Write names and values of "
+            "settings."
+        )
         raise ValueError(msg)
     return read

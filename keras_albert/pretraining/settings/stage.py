@@ -60,9 +60,6 @@ class Stage:
 def read_stages(config: PretrainingConfig) -> list[Stage]:
     """Open the data of a run.
 
-    Args:
-        config: `PretrainingConfig`.
-
     Returns:
         The stages; a single one if the settings have none.
     """
@@ -74,15 +71,7 @@ def read_stages(config: PretrainingConfig) -> list[Stage]:
 
 
 def read_data(config: PretrainingConfig, split: Any) -> PretrainingData:
-    """Open a split of the data of a run.
-
-    Args:
-        config: `PretrainingConfig`.
-        split: string. `"train"` or `"held_out"`.
-
-    Returns:
-        The data.
-    """
+    """Open a split of the data of a run."""
     second_task: Any = None if config.second_task == "none" else config.second_task
     masks = config.masking_rates if split == "train" else EVALUATION_MASKS
     return PretrainingData(config.data, split, second_task, masks, config.seed)

@@ -19,12 +19,6 @@ _OF_THE_RUN = {
 def backbone_of_preset(preset: str) -> dict[str, Any]:
     """Read the architecture of a preset.
 
-    Args:
-        preset: string. As `from_preset` takes it.
-
-    Returns:
-        Arguments of `AlbertBackbone`.
-
     Raises:
         ValueError: If there is no such preset, or it is damaged.
     """
@@ -41,10 +35,6 @@ def load_starting_weights(task: Any, preset: str) -> None:
     too ([Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 5). Weights
     that the preset's head lacks are random.
 
-    Args:
-        task: The result of `build_pretrainer`.
-        preset: string. As `from_preset` takes it.
-
     Raises:
         ValueError: If its vocabulary is not the data's, or its weights have other
             shapes.
@@ -52,30 +42,29 @@ def load_starting_weights(task: Any, preset: str) -> None:
     start = type(task).from_preset(preset)
     if start.preprocessor.tokenizer.proto != task.preprocessor.tokenizer.proto:
         msg = (
-            f"{preset} has another vocabulary than the data. Prepare them with its "
-            f"own: keras-albert prepare --vocabulary {preset}"
+            f"{preset} has a different vocabulary from the data. Prepare the data with "
+            f"that vocabulary: keras-albert prepare --vocabulary {preset}"
         )
         raise ValueError(msg)
     positions = task.backbone.embedding.position_embedding.position_embeddings
-    pairs = [
-        (new, old if new is not positions else repeat_rows(old, new.shape[0]))
-        for old, new in zip(start.weights, task.weights, strict=True)
-    ]
+    pairs = []
+    for old, new in zip(start.weights, task.weights, strict=True):
+        values: Any = old
+        if new is positions:
+            rows = keras.ops.convert_to_numpy(old)
+            values = np.resize(rows, (new.shape[0], rows.shape[1]))
+        pairs.append((new, values))
     differ = [
-        f"{new.path} has {tuple(old.shape)} and the run {tuple(new.shape)}"
+        f"{new.path} is {tuple(old.shape)} in the preset and {tuple(new.shape)} in the "
+        "run"
         for new, old in pairs
         if tuple(old.shape) != tuple(new.shape)
     ]
     if differ:
         msg = (
-            f"{preset} has weights of other shapes: {'; '.join(differ)}. Leave out the "
-            "settings of the backbone that change them."
+            f"The weights of {preset} have other shapes: {'; '.join(differ)}. Leave "
+            "out the settings of the backbone that change them."
         )
         raise ValueError(msg)
     for new, old in pairs:
         new.assign(old)
-
-
-def repeat_rows(rows: Any, count: int) -> Any:
-    """Return rows, repeated or cut to `(count, width)`."""
-    return np.resize(keras.ops.convert_to_numpy(rows), (count, rows.shape[1]))

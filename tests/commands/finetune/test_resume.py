@@ -305,7 +305,7 @@ def test_what_another_version_left_is_named(start, tmp_path):
     left = tmp_path / "run" / "training" / "history.csv"
     left.parent.mkdir(parents=True)
     left.write_text("epoch,loss\n0,0.")
-    with pytest.raises(ValueError, match=r"history\.csv is of a run by another"):
+    with pytest.raises(ValueError, match=r"history\.csv was not written by a run"):
         start(tmp_path / "run")
     assert left.read_text() == "epoch,loss\n0,0."
 
@@ -315,7 +315,7 @@ def test_a_damaged_checkpoint_is_named(start, stopped, tmp_path):
     shutil.copytree(stopped, tmp_path / "run")
     last = RunFolder(tmp_path / "run").last
     os.truncate(last, last.stat().st_size // 2)
-    with pytest.raises(ValueError, match=r"last\.safetensors .*Remove it to begin"):
+    with pytest.raises(ValueError, match=r"last\.safetensors .*Remove it to restart"):
         start(tmp_path / "run")
 
 
@@ -338,7 +338,9 @@ def test_a_loss_that_is_no_number_ends_it(start, tmp_path, monkeypatch):
         learned(self, batch, logs)
 
     monkeypatch.setattr(TrainingRecorder, "on_train_batch_end", on_train_batch_end)
-    message = r"at step 5\. .*keeps the last good weights\. .*--learning-rate than 0.02"
+    message = (
+        r"at step 5\. .*contains the last finite weights\. .*--learning-rate than 0.02"
+    )
     with pytest.raises(FloatingPointError, match=message):
         start(tmp_path / "run")
     assert TrainingCheckpoint.read(RunFolder(tmp_path / "run").last).step == STEPS

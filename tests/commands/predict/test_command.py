@@ -344,7 +344,7 @@ def test_a_model_that_cannot_be_asked_is_an_error(
         (["missing.onnx", file], "There is no file missing.onnx"),
         ([damaged, file], "ONNX Runtime says"),
         ([zipped, file], _LITERT_WORDS),
-        ([tmp_path / "backbone", file], "name the class with --task"),
+        ([tmp_path / "backbone", file], "choose the class with --task"),
         ([preset, tmp_path / "missing.tsv"], "missing.tsv"),
     ):
         before = sorted(tmp_path.iterdir())

@@ -152,9 +152,9 @@ def test_embeddings_as_wide_as_the_encoder_are_not_projected(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"activation": "gelu"}, "no word for activation='gelu'.*gelu_approximate"),
+        ({"activation": "gelu"}, "no name for activation='gelu'.*gelu_approximate"),
         ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon=1e-05"),
-        ({"num_layers": 22, "num_groups": 22}, "rounds layer 15 into group 14"),
+        ({"num_layers": 22, "num_groups": 22}, "assigns layer 15 to group 14"),
     ],
 )
 def test_what_theirs_cannot_compute_is_refused(arguments, message, tmp_path):
@@ -199,7 +199,7 @@ def test_damaged_files_are_refused(original, tmp_path, spoil):
     ("changes", "message"),
     [
         ({"vocab_size": 59}, r"word_embeddings is \(60, 8\).*needs \(59, 8\)"),
-        ({"num_hidden_groups": 1}, "left over: bert/encoder/transformer/group_1"),
+        ({"num_hidden_groups": 1}, "unexpected: bert/encoder/transformer/group_1"),
         ({"inner_group_num": 4}, "missing: .*inner_group_3"),
         ({"hidden_act": "gelu_new"}, "`hidden_act`.*one of gelu, relu, tanh"),
     ],
@@ -220,7 +220,7 @@ def test_files_that_are_missing_are_named(original, tmp_path):
     write_config(tmp_path, original[1])
     with pytest.raises(ValueError, match=r"no `model\.ckpt-best\.index`"):
         AlbertBackbone.from_preset(tmp_path)
-    with pytest.raises(ValueError, match=r"holds no `30k-clean\.model`"):
+    with pytest.raises(ValueError, match=r"has no `30k-clean\.model`"):
         find_format(tmp_path).read_vocabulary(tmp_path)
 
 

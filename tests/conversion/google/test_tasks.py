@@ -130,7 +130,7 @@ def test_the_backbone_goes_into_any_task(tmp_path, theirs, name, arguments, new)
         getattr(tasks, name).from_preset(
             tmp_path / "google", preprocessor=None, **arguments
         )
-    said = [str(w.message) for w in caught if "gives no weights" in str(w.message)]
+    said = [str(w.message) for w in caught if "has no weights for" in str(w.message)]
     assert len(said) == (1 if new else 0)
     assert all(f"to {new}" in text for text in said)
 

@@ -87,7 +87,7 @@ def test_a_head_of_another_kind_is_new_and_a_warning_says_so(presets):
             presets / "AlbertMaskedLM", preprocessor=None, num_classes=2
         )
     )
-    assert "gives no weights to logits:" in said
+    assert "has no weights for logits," in said
 
 
 def test_a_truncated_head_is_refused(presets, tmp_path):

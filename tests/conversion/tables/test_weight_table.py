@@ -87,7 +87,7 @@ def _spoil(tensors, name, value):
 
 SPOILED = {
     "missing": (lambda t: t.pop("b.bias"), r"missing: b\.bias"),
-    "left over": (lambda t: t.update(c=np.zeros(1)), "left over: c"),
+    "unexpected": (lambda t: t.update(c=np.zeros(1)), "unexpected: c"),
     "shape": (
         lambda t: t.update({"b.bias": np.zeros(4, "float32")}),
         r"wrong shape: b\.bias is \(4,\), and the model needs \(2, 2\)",

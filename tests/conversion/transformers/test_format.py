@@ -78,7 +78,7 @@ def test_the_prefix_is_found_out(original, checkpoint):
 )
 def test_without_a_pooler_it_is_new_and_a_warning_says_so(tmp_path, class_name):
     save_transformers(tmp_path, class_name)
-    with pytest.warns(UserWarning, match="gives no weights to pooler:") as caught:
+    with pytest.warns(UserWarning, match="has no weights for pooler,") as caught:
         backbone = AlbertBackbone.from_preset(tmp_path)
     assert len(caught) == 1
     dumped = TRANSFORMERS.dump(backbone)
@@ -191,9 +191,9 @@ def test_a_config_of_another_kind_is_refused(checkpoint, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_hidden_groups": 1}, "left over: .*albert_layer_groups.1"),
+        ({"num_hidden_groups": 1}, "unexpected: .*albert_layer_groups.1"),
         ({"num_hidden_groups": 4}, "missing: .*albert_layer_groups.2"),
-        ({"inner_group_num": 1}, "left over: .*albert_layers.1"),
+        ({"inner_group_num": 1}, "unexpected: .*albert_layers.1"),
         ({"vocab_size": 59}, r"word_embeddings.weight is \(60, 8\).*needs \(59, 8\)"),
         ({"type_vocab_size": 3}, r"token_type_embeddings.weight is \(2, 8\)"),
         ({"max_position_embeddings": 512}, r"position_embeddings.weight is \(24, 8\)"),
@@ -213,8 +213,8 @@ NAME = "albert.embeddings.LayerNorm.weight"
     ("change", "message"),
     [
         (lambda t: t.pop(NAME), f"missing: {NAME}"),
-        (lambda t: t.update({"albert.encoder.more": t[NAME]}), "left over: .*more"),
-        (lambda t: t.update({"lm_head.bias": t[NAME]}), "left over: lm_head.bias"),
+        (lambda t: t.update({"albert.encoder.more": t[NAME]}), "unexpected: .*more"),
+        (lambda t: t.update({"lm_head.bias": t[NAME]}), "unexpected: lm_head.bias"),
         (lambda t: t.update({NAME: t[NAME][:-1]}), f"wrong shape: {NAME}"),
         (lambda t: t.update({NAME: t[NAME] * np.nan}), f"not finite.*: {NAME}"),
     ],
@@ -253,7 +253,7 @@ def test_a_tensor_under_two_names_is_refused(checkpoint):
         tensors["pooler.bias"] = tensors["albert.pooler.bias"] + 1
 
     _change_tensors(checkpoint, add_bare_name)
-    message = r"hold `albert\.pooler\.bias` and `pooler\.bias`"
+    message = r"contain both `albert\.pooler\.bias` and `pooler\.bias`"
     with pytest.raises(ValueError, match=message):
         AlbertBackbone.from_preset(checkpoint)
 
@@ -290,7 +290,7 @@ def test_the_vocabulary_is_read_as_it_is(checkpoint, tiny_proto):
 
 
 def test_a_missing_vocabulary_is_refused(checkpoint):
-    with pytest.raises(ValueError, match=r"holds no `spiece\.model`"):
+    with pytest.raises(ValueError, match=r"has no `spiece\.model`"):
         find_format(checkpoint).read_vocabulary(checkpoint)
 
 

@@ -113,7 +113,7 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": {"type": "BPE", "vocab": {}}}, "its model is no Unigram"),
+        ({"model": {"type": "BPE", "vocab": {}}}, "its model is not a Unigram"),
         ({"normalizer": {"type": "BertNormalizer"}}, "no rule for its step"),
         (
             {
@@ -130,7 +130,7 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
             "table is damaged",
         ),
         ({"model": None}, r"tokenizer\.json .* is damaged"),
-        ({"model": {"type": "BPE"}}, "no Unigram"),
+        ({"model": {"type": "BPE"}}, "not a Unigram"),
         ({"model": {"vocab": [["a"]]}}, r"tokenizer\.json .* is damaged"),
         ({"model": {"vocab": {"a": 1}}}, r"tokenizer\.json .* is damaged"),
         ({"normalizer": {}}, "KeyError: 'type'"),

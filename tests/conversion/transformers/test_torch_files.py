@@ -164,7 +164,7 @@ def overlap(tensor):
 def test_a_tensor_larger_than_its_numbers_is_refused(tmp_path, lie, stream):
     tensor = torch.zeros(3, 4).half()
     save(tmp_path / "pytorch_model.bin", {"a": lie(tensor)}, stream)
-    with pytest.raises(ValueError, match=r"larger than what is stored|claim more"):
+    with pytest.raises(ValueError, match=r"larger than its storage|need more"):
         torch_tensors(tmp_path)
 
 
@@ -172,7 +172,7 @@ def test_views_of_one_storage_may_not_add_up(tmp_path):
     tensor = torch.zeros(3000, 4)
     state = {f"{shift}": tensor[shift:] for shift in range(100)}
     save(tmp_path / "pytorch_model.bin", state)
-    with pytest.raises(ValueError, match="claim more bytes than it has"):
+    with pytest.raises(ValueError, match="need more bytes than it has"):
         torch_tensors(tmp_path)
 
 
@@ -220,7 +220,7 @@ def test_a_storage_that_claims_more_than_there_is_is_refused(tmp_path):
         members[name] = members[name][:-4]
 
     rewrite(path, shorten)
-    with pytest.raises(ValueError, match="claims more bytes than there are"):
+    with pytest.raises(ValueError, match="needs more bytes than its storage has"):
         torch_tensors(tmp_path)
 
 

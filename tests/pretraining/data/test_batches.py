@@ -265,5 +265,5 @@ def test_a_directory_that_is_not_whole(tmp_path, prepared):
     with pytest.raises(ValueError, match="format 99"):
         PretrainingData(tmp_path)
     (tmp_path / "metadata.json").write_text("[]")
-    with pytest.raises(ValueError, match="no metadata"):
+    with pytest.raises(ValueError, match="contains no metadata"):
         PretrainingData(tmp_path)

@@ -133,7 +133,9 @@ def test_replicas_learn_what_one_learns(shared, tmp_path, name, devices, process
     "name", ["several", "data_parallel:2", "model_parallel", "model_parallel:many"]
 )
 def test_names_what_there_is(name):
-    with pytest.raises(ValueError, match=r"`distribution` is one of 'none'.*Received"):
+    with pytest.raises(
+        ValueError, match=r"`distribution` must be one of 'none'.*Received"
+    ):
         choose_devices(name)
 
 
@@ -145,5 +147,7 @@ def test_processes_are_started_by_torchrun():
 
 @pytest.mark.skipif(BACKEND != "jax", reason="the layout of keras.distribution")
 def test_parts_divide_the_devices():
-    with pytest.raises(ValueError, match="1 devices cannot hold copies of 3 parts"):
+    with pytest.raises(
+        ValueError, match="1 devices cannot be divided into groups of 3"
+    ):
         choose_devices("model_parallel:3")

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
+from benchmarks.lower_step import lower_training_step
 from keras_albert import AlbertBackbone, AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig
 from keras_albert.pretraining.devices.choose import choose_devices
-from keras_albert.pretraining.devices.lower_step import lower_training_step
 from keras_albert.pretraining.model.build import compile_pretrainer
 
 BACKEND = keras.config.backend()

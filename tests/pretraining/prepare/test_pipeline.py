@@ -255,7 +255,7 @@ def test_inputs_that_cannot_be(corpus, tmp_path, tiny_proto):
     with pytest.raises(ValueError, match="are empty"):
         prepare_examples(str(tmp_path / "empty.txt"), tmp_path / "out", tiny_proto)
     (tmp_path / "short.txt").write_text("Not today.")
-    with pytest.raises(ValueError, match="no example to train on"):
+    with pytest.raises(ValueError, match="no training examples"):
         prepare_examples(str(tmp_path / "short.txt"), tmp_path / "out", tiny_proto)
 
 
@@ -284,9 +284,9 @@ def test_data_with_the_column_of_earlier_versions_is_read(whole, tmp_path):
 def test_a_file_in_the_place_of_the_output_is_refused(corpus, tmp_path, tiny_proto):
     file = tmp_path / "file"
     file.write_text("mine")
-    with pytest.raises(NotADirectoryError, match="is a file, and a directory"):
+    with pytest.raises(NotADirectoryError, match="is a file, but a directory"):
         prepare_examples(str(corpus / "*"), file, tiny_proto)
-    with pytest.raises(NotADirectoryError, match="is a file, and a directory"):
+    with pytest.raises(NotADirectoryError, match="is a file, but a directory"):
         train_vocabulary_on(str(corpus / "*"), 60, output=file)
     with pytest.raises(OSError, match="Not a directory"):
         prepare_examples(str(corpus / "*"), file / "folder", tiny_proto)

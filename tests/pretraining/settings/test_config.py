@@ -57,16 +57,16 @@ def test_what_follows_from_settings():
     ("settings", "message"),
     [
         ({"data": ""}, "`data` is empty"),
-        ({"size": "giant"}, r"`size` is one of tiny, .*Received: size='giant'"),
-        ({"optimizer": "sgd"}, "`optimizer` is one of adamw, lamb"),
-        ({"second_task": "all"}, "`second_task` is one of"),
-        ({"precision": "int8"}, "`precision` is one of"),
+        ({"size": "giant"}, r"`size` must be one of tiny, .*Received: size='giant'"),
+        ({"optimizer": "sgd"}, "`optimizer` must be one of adamw, lamb"),
+        ({"second_task": "all"}, "`second_task` must be one of"),
+        ({"precision": "int8"}, "`precision` must be one of"),
         ({"steps": 0}, "`steps` is at least 1. Received: steps=0"),
         ({"batch_size": 10, "accumulation_steps": 4}, r"The nearest is batch_size=8"),
         ({"evaluate_every": 150}, r"multiple of `log_every`.*evaluate_every=200"),
         ({"learning_rate": 0.0}, "between 0 and 1"),
         ({"learning_rate": float("nan")}, "between 0 and 1"),
-        ({"warmup_steps": 11, "steps": 10}, "between 0 and steps=10"),
+        ({"warmup_steps": 11, "steps": 10}, "from 0 to steps=10"),
         ({"clip_norm": -1.0}, "clip_norm=-1.0"),
         ({"seed": -1}, "seed=-1"),
         ({"masked": 2.0}, "mask_selection_rate=2.0"),
@@ -102,11 +102,11 @@ def test_says_which_type_is_wrong(settings, message):
 @pytest.mark.parametrize(
     ("name", "contents", "message"),
     [
-        ("a.toml", b"steps =", "is no TOML"),
-        ("a.toml", b"\xff", "is no TOML"),
-        ("a.json", b"[1]", "holds list"),
+        ("a.toml", b"steps =", "is not valid TOML"),
+        ("a.toml", b"\xff", "is not valid TOML"),
+        ("a.json", b"[1]", "contains a list"),
         ("a.json", b'{"data": "a", "output": "b", "batch": 1}', "names batch. Known"),
-        ("a.json", b'{"data": "a"}', "Name a directory for: output"),
+        ("a.json", b'{"data": "a"}', "Missing directories: output"),
     ],
 )
 def test_says_what_is_wrong_with_a_file(tmp_path, name, contents, message):

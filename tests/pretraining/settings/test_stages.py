@@ -167,8 +167,8 @@ def test_bits_per_character_do_not_depend_on_the_vocabulary(prepared):
             {"stages": [{"steps": 10, "backbone": {"hidden_dim": 8}}, {}]},
             r"cannot set hidden_dim\. A stage sets .*num_layers",
         ),
-        ({"stages": [{}, {}]}, "every stage but the last says its `steps`"),
-        ({"stages": [{"steps": 10}, {"steps": 50}]}, "the last one takes what remains"),
+        ({"stages": [{}, {}]}, "every stage except the last needs `steps`"),
+        ({"stages": [{"steps": 10}, {"steps": 50}]}, "the last one gets the rest"),
         ({"stages": [{"steps": 60}, {}]}, "ends after steps=60"),
         ({"stages": [{"steps": 15}, {}]}, "multiple of log_every=10"),
         ({"stages": [{"steps": 1.5}, {}]}, r"between 0 and 1\. Received: steps=1\.5"),
@@ -176,8 +176,8 @@ def test_bits_per_character_do_not_depend_on_the_vocabulary(prepared):
             {"stages": [{"steps": 10, "batch_size": 0}, {}]},
             r"stages\[0\]`: `batch_size",
         ),
-        ({"stages": ["short", {}]}, "holds settings by name"),
-        ({"ema_momentum": 1.0}, "`ema_momentum` is at least 0 and below 1"),
+        ({"stages": ["short", {}]}, "must contain settings by name"),
+        ({"ema_momentum": 1.0}, "`ema_momentum` must be at least 0 and below 1"),
     ],
 )
 def test_errors(settings, changes, message):

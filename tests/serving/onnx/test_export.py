@@ -53,7 +53,7 @@ def test_a_file_that_is_there_stays(classifier, tmp_path):
     assert path.read_text() == "mine"
     classifier.export(path, format="onnx", overwrite=True)
     onnx.checker.check_model(onnx.load(path))
-    with pytest.raises(IsADirectoryError, match="Name another path"):
+    with pytest.raises(IsADirectoryError, match="Choose another path"):
         classifier.export(tmp_path, format="onnx", overwrite=True)
 
 

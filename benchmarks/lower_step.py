@@ -36,18 +36,6 @@ def lower_training_step(
 
     Raises:
         ValueError: If the backend is not JAX, or the devices cannot share the batch.
-
-    Example:
-        >>> import keras
-        >>> from keras_albert import AlbertBackbone, AlbertMaskedLM
-        >>> from keras_albert.pretraining.devices.lower_step import lower_training_step
-        >>> model = AlbertMaskedLM(AlbertBackbone(
-        ...     vocabulary_size=100, num_layers=2, num_heads=2, embedding_dim=4,
-        ...     hidden_dim=8, intermediate_dim=16))
-        >>> model.optimizer.build(model.trainable_variables)
-        >>> if keras.config.backend() == "jax":
-        ...     step = lower_training_step(model, 4, sequence_length=16, slots=3)
-        ...     assert "4x16x8" in step.as_text()
     """
     if keras.config.backend() != "jax":
         msg = (
@@ -55,7 +43,7 @@ def lower_training_step(
             f"Received: {keras.config.backend()!r}"
         )
         raise ValueError(msg)
-    import jax  # noqa: PLC0415  (it is the backend)
+    import jax
 
     places = np.array(jax.local_devices()[:1] if devices is None else devices)
     if batch_size % places.size:
