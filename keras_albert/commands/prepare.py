@@ -62,6 +62,9 @@ def progress_bar(console: Console, quiet: bool) -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        # What is printed would go to the bar's console, and hidden messages, too.
+        redirect_stdout=False,
+        redirect_stderr=False,
         disable=quiet or not console.is_terminal,
     )
 
