@@ -64,7 +64,7 @@ def test_a_whole_one_loads(preset, task):
 class TestMissing:
     @pytest.mark.parametrize(
         "name",
-        ["task.weights.h5", "model.weights.h5", VOCABULARY, *CONFIGS[2:]],
+        ["task.weights.h5", "model.weights.h5", VOCABULARY, *CONFIGS[1:]],
     )
     def test_it_is_named(self, preset, name):
         (preset / name).unlink()
@@ -176,6 +176,23 @@ def test_unknown_arguments_of_a_config_name_the_preset(preset):
     config["config"]["num_labels"] = 3
     path.write_text(json.dumps(config))
     with pytest.raises(ValueError, match=rf"{preset}.*num_labels"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+def test_unknown_arguments_of_a_backbone_s_config_are_named(preset):
+    for name in ("config.json", "task.json"):
+        config = json.loads((preset / name).read_text())
+        backbone = config if name == "config.json" else config["config"]["backbone"]
+        backbone["config"]["nope"] = 3
+        (preset / name).write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=rf"{preset} .*no argument `nope`"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize("key", ["layer_norm_epsilon", "dropout"])
+def test_nan_in_both_configs_is_named_as_it_is(preset, key):
+    change_all(preset, **{key: float("nan")})
+    with pytest.raises(ValueError, match=rf"{preset} .*Received: {key}=nan"):
         AlbertMaskedLM.from_preset(preset)
 
 
