@@ -201,5 +201,5 @@ def test_what_the_target_cannot_hold_is_refused(tmp_path):
 
 
 def test_only_classes_are_named_as_classes(source, tmp_path):
-    with pytest.raises(ValueError, match="no class 'squad_scores'.*AlbertClassifier"):
+    with pytest.raises(ValueError, match=r"no class 'squad_scores'.*AlbertClassifier"):
         convert_checkpoint(source, tmp_path / "new", "google", task="squad_scores")
