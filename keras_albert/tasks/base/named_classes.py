@@ -77,8 +77,8 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
         The number.
 
     Raises:
-        ValueError: If both are `None`, they disagree, two names are equal, or one is not a
-            string.
+        ValueError: If both are `None`, they disagree, two names are equal, or one is
+            not a string.
     """
     names = () if labels is None else labels
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
