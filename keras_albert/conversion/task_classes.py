@@ -24,7 +24,8 @@ def find_class(name: str) -> Any:
         ValueError: If there is no such class.
     """
     known = {AlbertBackbone.__name__: AlbertBackbone}
-    known |= {name: getattr(tasks, name) for name in tasks.__all__}
+    exported = ((each, getattr(tasks, each)) for each in tasks.__all__)
+    known |= {each: value for each, value in exported if isinstance(value, type)}
     if name not in known:
         msg = f"There is no class {name!r}. Choose one of: {', '.join(sorted(known))}."
         raise ValueError(msg)

@@ -50,6 +50,8 @@ def check_preset(
         if (directory / name).exists()
     }
     _check_backbone(directory, configs.get(CONFIG_FILE))
+    if TASK_FILE not in configs and (directory / TASK_WEIGHTS_FILE).exists():
+        _report_missing(directory / TASK_FILE, directory / TASK_WEIGHTS_FILE)
     read_optional_json(directory / METADATA_FILE)
     for key, outer, inner in _SAID_TWICE:
         again = configs.get(outer, {}).get("config", {}).get(key)
@@ -124,7 +126,8 @@ def _differences(
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield the differences of two configs, except the names of layers."""
     if not (isinstance(first, dict) and isinstance(second, dict)):
-        if first != second:
+        # NaN differs from itself.
+        if first != second and repr(first) != repr(second):
             yield where, first, second
         return
     for key in sorted({*first, *second} - {"name"}):

@@ -104,8 +104,8 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _NOT_BUILT in str(error) and isinstance(error.__context__, Exception):
-            # Keras wraps it in a page of advice and the whole config.
+        # Keras wraps it in a page of advice and the whole config, once for each level.
+        while _NOT_BUILT in str(error) and isinstance(error.__context__, Exception):
             error = error.__context__
         given = set(arguments) - {"load_weights"}
         if given and isinstance(error, TypeError | ValueError):

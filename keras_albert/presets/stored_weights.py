@@ -210,7 +210,9 @@ def _kind_of(entry: Any) -> str:
 
 def _floats(values: Any) -> Any:
     if values.dtype.kind == "f":
-        return values
+        # As they are computed with; a float64 may be too large for that.
+        with np.errstate(over="ignore"):
+            return values.astype("f4", copy=False)
     if values.dtype.itemsize != 2:
         raise TypeError(f"its floats of {values.dtype.itemsize} bytes are unknown")
     # bfloat16, the upper half of a float32.

@@ -24,7 +24,7 @@ from keras_albert.text.packing.length_buckets import (
 from keras_albert.text.packing.pack import SpecialIds
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths, Purpose
-from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.arguments import is_whole_number, refuse_unknown
 
 # Preprocessors of KerasHub whose constructors take the tokenizer.
 _TAKE_TOKENIZER = (
@@ -71,10 +71,13 @@ class AlbertPreprocessor(PresetMixin):
             ("sequence_length", sequence_length),
             ("max_sequence_length", max_sequence_length),
         ):
-            if length is not None and length < self.shortest_length:
+            if length is None:
+                continue
+            if not is_whole_number(length) or length < self.shortest_length:
                 msg = (
                     f"`{name}` must be at least {self.shortest_length}, so that each "
-                    f"text keeps a token. Received: {name}={length}"
+                    "text keeps a token, and a whole number. Received: "
+                    f"{name}={length!r}"
                 )
                 raise ValueError(msg)
         if isinstance(self, _TAKE_TOKENIZER):

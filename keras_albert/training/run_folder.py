@@ -56,7 +56,11 @@ class RunFolder:
 
         Raises:
             ValueError: If another process has the lock.
+            NotADirectoryError: If it is a file.
         """
+        if self.path.exists() and not self.path.is_dir():
+            msg = f"{self.path} is a file, and a directory is required. Name another."
+            raise NotADirectoryError(msg)
         with folders_above(self.path / "run"), _locked(self.path):
             yield
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from numbers import Integral, Real
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeGuard, get_args, get_origin, get_type_hints
 
 # What KerasHub's tokenizers and preprocessors accept without naming it.
 _UNNAMED = ("config_file",)
@@ -99,13 +99,17 @@ def check_at_least(minimum: int, /, **numbers: object) -> None:
         ValueError: If one is not; the message names it.
     """
     for name, number in numbers.items():
-        is_whole = isinstance(number, Integral) and not isinstance(number, bool)
-        if not is_whole or number < minimum:  # type: ignore[operator]
+        if not is_whole_number(number) or number < minimum:
             msg = (
                 f"`{name}` must be a whole number, at least {minimum}. Received: "
                 f"{name}={number!r}"
             )
             raise ValueError(msg)
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Return whether a value is an integer and not a bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_rates(**rates: object) -> None:

@@ -198,3 +198,8 @@ def test_what_the_target_cannot_hold_is_refused(tmp_path):
             tmp_path / "erf", tmp_path / "out", GOOGLE.key, with_vocabulary=False
         )
     assert [path.name for path in tmp_path.iterdir()] == ["erf"]
+
+
+def test_only_classes_are_named_as_classes(source, tmp_path):
+    with pytest.raises(ValueError, match=r"no class 'squad_scores'.*AlbertClassifier"):
+        convert_checkpoint(source, tmp_path / "new", "google", task="squad_scores")

@@ -18,6 +18,7 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.text import train_vocabulary
+from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 from tests.foreign_models import TINY
 
 VOCABULARY = "assets/tokenizer/vocabulary.spm"
@@ -64,7 +65,7 @@ def test_a_whole_one_loads(preset, task):
 class TestMissing:
     @pytest.mark.parametrize(
         "name",
-        ["task.weights.h5", "model.weights.h5", VOCABULARY, *CONFIGS[2:]],
+        ["task.weights.h5", "model.weights.h5", VOCABULARY, *CONFIGS[1:]],
     )
     def test_it_is_named(self, preset, name):
         (preset / name).unlink()
@@ -112,6 +113,16 @@ def test_a_preprocessor_that_is_given_keeps_its_vocabulary(preset):
     task = AlbertMaskedLM.from_preset(preset, preprocessor=given)
     assert task.preprocessor is given
     assert given.tokenizer.proto == kept
+
+
+def test_a_larger_vocabulary_than_the_embeddings_is_refused(preset):
+    proto = parse_vocabulary((preset / VOCABULARY).read_bytes())
+    for number in range(130):
+        proto.pieces.add(piece=f"more{number}", score=-9.0)
+    (preset / VOCABULARY).write_bytes(proto.SerializeToString())
+    message = rf"{preset} .*vocabulary has \d+ tokens, and the backbone embeds 130"
+    with pytest.raises(ValueError, match=message):
+        AlbertMaskedLM.from_preset(preset)
 
 
 DAMAGES = {
@@ -176,6 +187,23 @@ def test_unknown_arguments_of_a_config_name_the_preset(preset):
     config["config"]["num_labels"] = 3
     path.write_text(json.dumps(config))
     with pytest.raises(ValueError, match=rf"{preset}.*num_labels"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+def test_unknown_arguments_of_a_backbone_s_config_are_named(preset):
+    for name in ("config.json", "task.json"):
+        config = json.loads((preset / name).read_text())
+        backbone = config if name == "config.json" else config["config"]["backbone"]
+        backbone["config"]["nope"] = 3
+        (preset / name).write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=rf"{preset} .*no argument `nope`"):
+        AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize("key", ["layer_norm_epsilon", "dropout"])
+def test_nan_in_both_configs_is_named_as_it_is(preset, key):
+    change_all(preset, **{key: float("nan")})
+    with pytest.raises(ValueError, match=rf"{preset} .*Received: {key}=nan"):
         AlbertMaskedLM.from_preset(preset)
 
 
@@ -292,6 +320,18 @@ class TestWeights:
             opened.create_dataset(name, data=values).attrs["dtype"] = dtype
         message = rf"{file} has a weight that is NaN or infinite, in '{name}'"
         with pytest.raises(ValueError, match=message):
+            AlbertMaskedLM.from_preset(preset)
+
+    @pytest.mark.parametrize("file", ["model.weights.h5", "task.weights.h5"])
+    def test_too_large_for_float32(self, preset, file):
+        path = preset / file
+        name = arrays_of(path)[-1]
+        with h5py.File(path, "a") as opened:
+            values = opened[name][()].astype("float64")
+            values.flat[-1] = 1e300
+            del opened[name]
+            opened.create_dataset(name, data=values)
+        with pytest.raises(ValueError, match=rf"{file} has a weight that is NaN"):
             AlbertMaskedLM.from_preset(preset)
 
     def test_of_a_shard(self, task, tmp_path):

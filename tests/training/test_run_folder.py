@@ -32,6 +32,15 @@ def test_a_run_is_found_by_what_it_is(tmp_path):
         folder.check_unfinished()
 
 
+def test_a_file_in_its_place_is_named(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with (
+        pytest.raises(NotADirectoryError, match="run is a file, and a directory"),
+        RunFolder(tmp_path / "run").locked(),
+    ):
+        pass
+
+
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "run")
     module = "keras_albert.training.training_checkpoint"

@@ -278,6 +278,19 @@ def read_choices(row: Sequence[Any], where: str) -> list[Any]:
 
 
 def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
-    """Describe a table and the columns of its roles."""
+    """Describe a table and the columns of its roles.
+
+    Raises:
+        ValueError: If two roles have the same column.
+    """
+    names = [name for _, name in roles if name is not None]
+    for name in names:
+        if names.count(name) > 1:
+            both = " and ".join(role for role, taken in roles if taken == name)
+            msg = (
+                f"{table.path}: the column {name!r} would be the {both}. Name another "
+                "column for one of them."
+            )
+            raise ValueError(msg)
     taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
     return f"{table.path}: {len(table):,} rows; {taken}"

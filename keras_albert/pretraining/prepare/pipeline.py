@@ -96,7 +96,7 @@ def prepare_examples(
     Raises:
         ImportError: If Beam is not installed.
         ValueError: If an input matches nothing, there is no vocabulary, a number is
-            out of range, or the texts yield no example.
+            out of range, the texts yield no example, or `output` is a preset.
 
     Example:
         >>> import tempfile
@@ -223,6 +223,17 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
         for report, part in zip(reports, parts, strict=True)
     )
     metadata = path_in(settings.output, METADATA_FILE)
+    try:
+        stored = read_report(metadata)
+    except ValueError:
+        # Damaged; it is written anew.
+        stored = {}
+    if stored and "format_version" not in stored:
+        msg = (
+            f"{metadata} belongs to something else, for instance a preset, and would "
+            "be replaced. Name another output."
+        )
+        raise ValueError(msg)
     if not unchanged and filesystems.exists(metadata):
         filesystems.delete([metadata])
 

@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, Self
 
+from keras_albert.utils.arguments import is_whole_number
+
 
 class NamedClasses:
     """The names of a head's outputs, as a mixin before `AlbertTask`."""
@@ -75,13 +77,22 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
         The number.
 
     Raises:
-        ValueError: If both are `None`, they disagree, or two names are equal.
+        ValueError: If both are `None`, they disagree, two names are equal, or one is
+            not a string.
     """
+    names = () if labels is None else labels
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        msg = (
+            "`labels` are a list of strings. Received: "
+            f"labels={labels!r:.200}. Convert them, as in `[str(x) for x in labels]`."
+        )
+        raise ValueError(msg)
     if labels is not None and len(set(labels)) != len(labels):
         msg = f"Each class needs a name of its own. Received: labels={list(labels)}"
         raise ValueError(msg)
     count = len(labels) if num_classes is None and labels is not None else num_classes
-    if count is None or count < 1 or (labels is not None and len(labels) != count):
+    disagree = labels is not None and len(labels) != count
+    if count is None or not is_whole_number(count) or count < 1 or disagree:
         msg = (
             "Pass the number of classes (1 for a regression), their names, or as many "
             f"names as classes. Received: num_classes={num_classes}, labels={labels}"

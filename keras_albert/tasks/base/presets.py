@@ -132,6 +132,9 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         if given is not None:
             check_preprocessor(task.backbone, given)
             task.preprocessor = given
+        else:
+            # The constructor had the preprocessor without its vocabulary.
+            check_preprocessor(task.backbone, task.preprocessor)
         # Without the file of the head KerasHub leaves it random. With `num_classes` the
         # head is new.
         keeps_head = load_weights and not is_other and "num_classes" not in kwargs

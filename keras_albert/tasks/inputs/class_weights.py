@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 
 def encode_class_weights(
     class_weight: Any, num_classes: int, labels: Sequence[str] | None
@@ -40,8 +42,17 @@ def encode_class_weights(
         raise TypeError(msg)
     names = tuple(labels or ())
     weights = dict.fromkeys(range(num_classes), 1.0)
+    keys: dict[int, Any] = {}
     for key, weight in class_weight.items():
-        weights[_class_number(key, num_classes, names)] = _weight(key, weight)
+        number = _class_number(key, num_classes, names)
+        if number in keys:
+            msg = (
+                f"`class_weight` has {keys[number]!r} and {key!r}, which are the same "
+                "class. Leave out one of them."
+            )
+            raise ValueError(msg)
+        keys[number] = key
+        weights[number] = _weight(key, weight)
     return weights
 
 
@@ -70,7 +81,9 @@ def _weight(key: Any, weight: Any) -> float:
             f"{key!r}"
         )
         raise TypeError(msg)
-    number = float(weight)
+    # Losses are computed in float32, in which larger numbers are infinite.
+    with np.errstate(over="ignore"):
+        number = float(np.float32(weight))
     if not (math.isfinite(number) and number >= 0):
         msg = (
             "`class_weight` must hold finite numbers that are not negative. Received: "

@@ -12,9 +12,6 @@ from keras_albert.tasks.inputs.datasets import is_tf_dataset
 
 _Result = TypeVar("_Result")
 
-# Errors of Keras without a batch, depending on the backend and the method.
-_NO_BATCH = (StopIteration, TypeError, UnboundLocalError)
-
 
 def dataset_size(dataset: Any) -> float | None:
     """Return the number of batches of a data set without reading any.
@@ -112,7 +109,9 @@ def run_on(call: Callable[[], _Result], datasets: dict[str, Any]) -> _Result:
     }
     try:
         result = call()
-    except _NO_BATCH:
+    except Exception:
+        # Keras raises many errors without a batch, depending on the backend, the
+        # method, and whether the model has run before.
         _check_unsized(unsized)
         raise
     metrics = getattr(result, "history", result)

@@ -11,6 +11,7 @@ from keras_albert.text.masked_lm.word_starts import WordStarts
 from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
 from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 from keras_albert.types import FloatArray, Int64Array, IntArray
+from keras_albert.utils.arguments import check_positive, check_rates
 
 # Which words of a run are masked.
 _NOT, _FIRST_WORD, _WHOLE = 0, 1, 2
@@ -65,15 +66,13 @@ class MaskingRates:
     mask_selection_length: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.mask_selection_rate <= 1:
-            msg = (
-                "`mask_selection_rate` is a part of the tokens, from 0 to 1. "
-                f"Received: mask_selection_rate={self.mask_selection_rate}"
-            )
-            raise ValueError(msg)
-        rates = (self.mask_token_rate, self.random_token_rate)
+        check_rates(
+            mask_selection_rate=self.mask_selection_rate,
+            mask_token_rate=self.mask_token_rate,
+            random_token_rate=self.random_token_rate,
+        )
         # Allows for rounding, as in 0.7 + 0.2 + 0.1.
-        if not (min(rates) >= 0 and sum(rates) <= 1 + 1e-9):
+        if self.mask_token_rate + self.random_token_rate > 1 + 1e-9:
             msg = (
                 "`mask_token_rate` and `random_token_rate` are parts of the selected "
                 "tokens, together at most 1. Received: "
@@ -81,14 +80,9 @@ class MaskingRates:
                 f"random_token_rate={self.random_token_rate}"
             )
             raise ValueError(msg)
-        counts = (self.max_ngram, self.mask_selection_length)
-        if any(count is not None and count < 1 for count in counts):
-            msg = (
-                "`max_ngram` and `mask_selection_length` count from 1. Received: "
-                f"max_ngram={self.max_ngram}, "
-                f"mask_selection_length={self.mask_selection_length}"
-            )
-            raise ValueError(msg)
+        check_positive(max_ngram=self.max_ngram)
+        if self.mask_selection_length is not None:
+            check_positive(mask_selection_length=self.mask_selection_length)
 
     def slots(self, width: int) -> int:
         """Return the number of predictions in rows of `width`, including padding.

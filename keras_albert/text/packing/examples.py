@@ -8,6 +8,8 @@ import numpy as np
 
 from keras_albert.types import Batch, Int64Array, IntArray
 
+_WEIGHTS_ARE = "`sample_weight` must have a number for each example."
+
 
 class Examples(Protocol):
     """Tokenized input, from which batches are packed.
@@ -111,11 +113,19 @@ def read_weights(sample_weight: Any) -> Any:
         float32 array, or a dict of arrays.
 
     Raises:
-        ValueError: If a weight is NaN or infinite; the message names its row.
+        ValueError: If they are not one number for each example, or a weight is NaN or
+            infinite; the message names its row.
     """
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part) for name, part in sample_weight.items()}
-    weights = np.asarray(sample_weight, np.float32)
+    try:
+        weights = np.asarray(sample_weight, np.float32)
+    except (TypeError, ValueError) as error:
+        msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80} ({error})"
+        raise ValueError(msg) from error
+    if not weights.ndim:
+        msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80}"
+        raise ValueError(msg)
     finite = np.isfinite(weights).all(axis=tuple(range(1, weights.ndim)))
     if not finite.all():
         row = int(np.argmin(finite))

@@ -37,7 +37,7 @@ from keras_albert.text.tokenizer.vocabulary_file import (
     sentence_piece,
     write_vocabulary,
 )
-from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.arguments import check_positive, refuse_unknown
 from keras_albert.utils.keras_internals import add_special_token
 from keras_albert.utils.packages import check_packages
 
@@ -99,6 +99,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
                 f"add_eos={kwargs.get('add_eos')}. Leave both out; [CLS] and [SEP] "
                 "come from a preprocessor or `build_inputs_with_special_tokens`."
             )
+        if (length := kwargs.get("sequence_length")) is not None:
+            check_positive(sequence_length=length)
         self._text_rules = read_text_rules(text_rules)
         for name, token in {
             "cls_token": "[CLS]",

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from keras_albert.commands.files.table import read_table
+from keras_albert.commands.files.table import describe, read_table
 from keras_albert.commands.finetune.tasks import KINDS
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
@@ -160,3 +160,10 @@ def test_choices_stand_in_the_order_of_their_names(tmp_path):
 def test_quotes_of_csv_hold_what_they_may(tmp_path):
     path = write(tmp_path, "a.csv", 'text,label\r\n"a, ""b""\r\nc",x\r\n')
     assert read_table(path).columns == {"text": ['a, "b"\r\nc'], "label": ["x"]}
+
+
+def test_a_column_has_one_role(tmp_path):
+    table = read_table(write(tmp_path, "a.tsv", "text\tlabel\na\tb\n"))
+    with pytest.raises(ValueError, match=r"a\.tsv: .*'text' would be the text and lab"):
+        describe(table, [("text", "text"), ("pair", None), ("label", "text")])
+    assert "label = 'label'" in describe(table, [("text", "text"), ("label", "label")])

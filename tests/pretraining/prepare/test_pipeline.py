@@ -291,3 +291,11 @@ def test_a_file_in_the_place_of_the_output_is_refused(corpus, tmp_path, tiny_pro
     with pytest.raises(OSError, match="Not a directory"):
         prepare_examples(str(corpus / "*"), file / "folder", tiny_proto)
     assert file.read_text() == "mine"
+
+
+def test_a_preset_in_the_place_of_the_output_is_refused(corpus, tmp_path, tiny_proto):
+    metadata = tmp_path / "metadata.json"
+    metadata.write_text('{"keras_version": "3.15.0"}')
+    with pytest.raises(ValueError, match=r"metadata\.json belongs to something else"):
+        prepare_examples(str(corpus / "*"), tmp_path, tiny_proto)
+    assert metadata.read_text() == '{"keras_version": "3.15.0"}'

@@ -167,9 +167,14 @@ class TestLabels:
             {"num_classes": 3, "labels": ["x"]},
             {"num_classes": None},
             {"num_classes": 0},
+            {"num_classes": 2.5},
+            {"num_classes": "2"},
         ):
             with pytest.raises(ValueError, match="Pass the number of classes"):
                 make_classifier(**arguments)
+        for wrong in ("no", [0, 1], ["no", None]):
+            with pytest.raises(ValueError, match="`labels` are a list of strings"):
+                make_classifier(None, labels=wrong)
         with pytest.raises(ValueError, match="Each class needs a name of its own"):
             make_classifier(None, labels=["x", "x"])
 

@@ -35,6 +35,8 @@ def test_each_class_has_a_weight(given, expected):
         ({(0, 1): 2.0}, ValueError, "is no class"),
         ({0: np.nan}, ValueError, "finite.*Received: nan for the class 0"),
         ({"a": np.inf}, ValueError, "Received: inf for the class 'a'"),
+        ({0: 1e39}, ValueError, r"finite.*Received: 1e\+39 for the class 0"),
+        ({0: 2.0, "a": 3.0}, ValueError, "has 0 and 'a', which are the same class"),
         ({0: -1.0}, ValueError, "not negative. Received: -1.0"),
         ({0: None}, TypeError, "must hold numbers. Received: None"),
         ({0: "2"}, TypeError, "must hold numbers. Received: '2'"),

@@ -286,6 +286,11 @@ class TestNoBatches:
             getattr(learner, method)(empty(*data), verbose=0)
         np.testing.assert_array_equal(learner.predict(data[0], verbose=0), before)
 
+    @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+    def test_is_refused_by_a_model_that_never_ran(self, make_classifier, data, method):
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            getattr(make_classifier(), method)(unsized(as_tf_data(*data)), verbose=0)
+
     @pytest.mark.parametrize("form", ["take", "filter", "py_dataset"])
     def test_nothing_is_held_out(self, learner, data, form):
         message = self.MESSAGE.replace("`x`", "`validation_data`")

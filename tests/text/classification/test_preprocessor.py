@@ -235,6 +235,8 @@ class TestLengths:
         ("arguments", "message"),
         [
             ({"sequence_length": 4}, "`sequence_length` must be at least 5.*=4"),
+            ({"sequence_length": "8"}, "a whole number. Received: sequence_length='8'"),
+            ({"sequence_length": 8.5}, "a whole number. Received: sequence_length=8.5"),
             ({"max_sequence_length": 0}, "`max_sequence_length` must be at least 5"),
             ({"truncate": "middle"}, "Received: truncate='middle'"),
             ({"length_buckets": [0, 8]}, r"Received: length_buckets=\[0, 8\]"),

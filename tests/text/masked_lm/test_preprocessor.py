@@ -171,6 +171,9 @@ def test_config_round_trip(preprocessor):
     ("arguments", "message"),
     [
         ({"mask_selection_rate": 1.2}, "mask_selection_rate=1.2"),
+        ({"mask_selection_rate": None}, "mask_selection_rate=None"),
+        ({"random_token_rate": "0.1"}, "random_token_rate='0.1'"),
+        ({"mask_selection_length": 2.5}, "mask_selection_length=2.5"),
         ({"max_ngram": 0}, "max_ngram=0"),
         ({"seed": -1}, "seed=-1"),
         ({"truncate": "middle"}, "'middle'"),

@@ -220,3 +220,9 @@ def test_save_vocabulary(tokenizer, tmp_path):
     assert AlbertTokenizer(path).proto == tokenizer.proto
     (prefixed,) = tokenizer.save_vocabulary(str(tmp_path), "tiny")
     assert prefixed == str(tmp_path / "tiny-spiece.model")
+
+
+@pytest.mark.parametrize("length", [0, -1, 2.5, "5"])
+def test_a_wrong_sequence_length_is_refused(tiny_proto, length):
+    with pytest.raises(ValueError, match="`sequence_length` must be a whole number"):
+        AlbertTokenizer(tiny_proto, sequence_length=length)
