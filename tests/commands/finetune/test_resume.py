@@ -214,8 +214,8 @@ def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
     program = (
         "import sys\n"
         "from keras_albert.cli import main\n"
-        "from keras_albert.commands import finetune_training\n"
-        "finetune_training._SECONDS_PER_CHECKPOINT = 0.0\n"
+        "from keras_albert.commands.finetune import training\n"
+        "training._SECONDS_PER_CHECKPOINT = 0.0\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     arguments = flags(files, output, preset=files / "start")
