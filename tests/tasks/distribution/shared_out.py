@@ -210,6 +210,16 @@ def as_lists(tree):
     return [np.asarray(leaf).tolist() for leaf in keras.tree.flatten(tree)]
 
 
+def kept(logs):
+    """Leave out what Keras averages over batches on one device, not over rows."""
+    is_tensorflow = keras.config.backend() == "tensorflow"
+    return (
+        (key, value)
+        for key, value in logs.items()
+        if not (is_tensorflow and key.endswith("_loss"))
+    )
+
+
 def run(case, scope=contextlib.nullcontext, jit=False):
     """Make a task in a scope, and train, judge and ask it outside, as users do."""
     make, x, y = case[:3]
@@ -228,8 +238,8 @@ def run(case, scope=contextlib.nullcontext, jit=False):
         scores = task.evaluate(x, y, batch_size=SIZE, verbose=0, return_dict=True)
         outputs = task.predict(x, batch_size=SIZE, verbose=0)
     return {
-        "history": {key: as_lists(value) for key, value in sorted(history.items())},
-        "scores": {key: as_lists(value) for key, value in sorted(scores.items())},
+        "history": {key: as_lists(value) for key, value in sorted(kept(history))},
+        "scores": {key: as_lists(value) for key, value in sorted(kept(scores))},
         "outputs": as_lists(outputs),
     }
 
