@@ -22,7 +22,7 @@ def assert_differs(first, second):
 
 
 def check_task(task, x, y, directory):
-    """Check what a user does with any task; it is trained on the way.
+    """Check what a user does with any task; it is trained once on the way.
 
     Args:
         task: A small task with a preprocessor.
@@ -65,31 +65,25 @@ def check_task(task, x, y, directory):
         ids, targets, sample_weight=weights, verbose=0, return_dict=True
     )
     assert np.isfinite(by_ids["loss"])
-    # One batch at a time.
-    for loss in (
-        bare.test_on_batch(ids, targets, weights),
-        bare.train_on_batch(ids, targets, weights),
-        loaded.train_on_batch(x, y),
-    ):
-        assert np.isfinite(loss).all()
     if not task.is_self_supervised:
         np.testing.assert_allclose(by_ids["loss"], scores["loss"], rtol=1e-3)
 
-    # LoRA trains few weights, and survives.
+    # LoRA trains few weights, and survives; a batch at a time.
     loaded.backbone.enable_lora(2)
     loaded.compile()
     frozen = [as_numpy(v) for v in loaded.backbone.non_trainable_variables]
-    loaded.fit(x, y, batch_size=4, verbose=0)
+    assert np.isfinite(loaded.train_on_batch(x, y)).all()
     for before, variable in zip(
         frozen, loaded.backbone.non_trainable_variables, strict=True
     ):
         np.testing.assert_array_equal(before, as_numpy(variable))
+    adapted = loaded.predict(x, verbose=0)
+    assert_differs(adapted, trained)
     loaded.save_to_preset(directory / "lora")
     reloaded = cls.from_preset(directory / "lora")
-    assert_same(reloaded.predict(x, verbose=0), loaded.predict(x, verbose=0))
+    assert_same(reloaded.predict(x, verbose=0), adapted)
 
     # Mixed precision.
     half = cls.from_preset(directory / "preset", dtype="mixed_bfloat16")
     assert half.backbone.compute_dtype == "bfloat16"
-    history = half.fit(x, y, batch_size=4, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
+    assert np.isfinite(half.train_on_batch(x, y)).all()

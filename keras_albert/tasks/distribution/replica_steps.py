@@ -78,8 +78,9 @@ class ReplicaSteps:
         def step(batch: Any, applies: bool) -> Any:
             def replica(batch: Any) -> None:
                 rows = self._rows(batch)
-                gradients, loss, outputs = learn(rows)
-                self._update_metrics(rows, loss, outputs)
+                with self._counted_once(rows):
+                    gradients, loss, outputs = learn(rows)
+                    self._update_metrics(rows, loss, outputs)
                 update(gradients, applies)
 
             with update.scope(), self._summed_losses(batch):
@@ -108,7 +109,8 @@ class ReplicaSteps:
 
         def replica(batch: Any) -> None:
             rows = self._rows(batch)
-            self._update_metrics(rows, *judge(rows))
+            with self._counted_once(rows):
+                self._update_metrics(rows, *judge(rows))
 
         @self._function()
         def step(batch: Any) -> Any:
@@ -251,22 +253,30 @@ class ReplicaSteps:
         loss = self.model.compute_loss(x, y, outputs, scaled, training=training)
         return loss, outputs
 
-    def _update_metrics(self, rows: Any, loss: Any, outputs: Any) -> None:
-        """Count a replica's rows outside of XLA, which sees one device only."""
+    @contextmanager
+    def _counted_once(self, rows: Any) -> Iterator[None]:
+        """Undo updates of metrics on all but one replica, if each has the whole batch.
+
+        `compute_loss` updates the losses of single outputs, so it is in this scope.
+        """
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-        model = self.model
-        x, y, weights, _, counts = rows
-        variables = [] if counts is None else model.metrics_variables
+        counts = rows[-1]
+        variables = [] if counts is None else self.model.metrics_variables
         before = [tf.convert_to_tensor(variable.value) for variable in variables]
-        # Keras divides by the number of replicas, so that their losses add up.
-        whole = loss * self.strategy.num_replicas_in_sync
-        for metric in model.metrics:
-            if metric.name == "loss":
-                metric.update_state(whole, sample_weight=_count(x))
-        model.compute_metrics(x, y, outputs, weights)
+        yield
         for variable, value in zip(variables, before, strict=True):
             variable.assign(tf.where(counts, variable.value, value))
+
+    def _update_metrics(self, rows: Any, loss: Any, outputs: Any) -> None:
+        """Count a replica's rows outside of XLA, which sees one device only."""
+        x, y, weights, _, _ = rows
+        # Keras divides by the number of replicas, so that their losses add up.
+        whole = loss * self.strategy.num_replicas_in_sync
+        for metric in self.model.metrics:
+            if metric.name == "loss":
+                metric.update_state(whole, sample_weight=_count(x))
+        self.model.compute_metrics(x, y, outputs, weights)
 
     def _weighted_losses(self, weights: Any) -> list[Any]:
         """Return the losses that divide by the sum of weights."""

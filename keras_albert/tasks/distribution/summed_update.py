@@ -94,12 +94,16 @@ class SummedUpdate:
 
         It surrounds all replicas, which are traced by threads that take turns.
         """
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
         optimizer = self.model.optimizer
         names = ("gradient_accumulation_steps", *_LIMITS)
         kept = {name: getattr(optimizer, name) for name in names}
         schedule = None
         if self.num_batches > 1:
-            schedule = optimizer.get_config()["learning_rate"]
+            # Keras reads a plain rate from its variable, which a graph cannot.
+            with tf.init_scope():
+                schedule = optimizer.get_config()["learning_rate"]
         if isinstance(schedule, dict):
             schedule = keras.optimizers.schedules.deserialize(schedule)
             kept["learning_rate"] = schedule

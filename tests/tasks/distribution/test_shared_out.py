@@ -51,6 +51,8 @@ def flat(run):
 def test_it_learns_what_one_device_learns(found, name, way):
     one, several = flat(found[name]["one"]), flat(found[name][way])
     assert set(one) == set(several)
+    # It learned something, or the rest says nothing.
+    assert abs(one["history loss"][0] - one["scores loss"]) > 1e-4
     outputs = found[name]["one"]["outputs"], found[name][way]["outputs"]
     for key, value in one.items():
         np.testing.assert_allclose(several[key], value, 1e-4, 1e-5, err_msg=key)
