@@ -36,6 +36,7 @@ with stopped_in_one_line("serve.py"):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (its operations)
     import uvicorn
+    from rest_json import read_rest_request, write_rest_response
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
@@ -57,10 +58,6 @@ with stopped_in_one_line("serve.py"):
     from keras_albert.serving.tensorflow_files.saved_model_file import (
         SavedModelFile,
         TensorSpec,
-    )
-    from keras_albert.serving.verification.rest_json import (
-        read_rest_request,
-        write_rest_response,
     )
     from keras_albert.text import train_vocabulary
 

@@ -67,7 +67,7 @@ def paths(tasks, tmp_path_factory):
             float_task(tasks[task]).save_to_preset(folder / task)
         target = folder / f"{name}.tflite"
         arguments += [folder / task, target, json.dumps(options)]
-    write("litert.write", *arguments)
+    write("litert", *arguments)
     return {name: folder / f"{name}.tflite" for name in files}
 
 
