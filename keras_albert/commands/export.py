@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_albert.commands.number_types import whole_number
 from keras_albert.conversion.task_classes import load_task
-from keras_albert.tasks.base.export_formats import export_writer
+from keras_albert.tasks.base.export_formats import export_formats, export_writer
 
 _HELP = """Export a model for a server or a device.
 
@@ -15,7 +15,6 @@ _HELP = """Export a model for a server or a device.
   onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
   litert          a file for LiteRT (TensorFlow Lite); takes token ids
 """
-_FORMATS = ("tf_saved_model", "onnx", "litert")
 
 
 def add_parser(commands: Any) -> None:
@@ -28,7 +27,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("preset", help="a fine-tuned model: a directory or a handle")
     parser.add_argument("path", type=Path, help="the file or directory to write")
-    parser.add_argument("--format", choices=_FORMATS, default=_FORMATS[0])
+    parser.add_argument("--format", choices=export_formats(), default="tf_saved_model")
     parser.add_argument(
         "--task", metavar="NAME", help="the class to load it as; by default its own"
     )

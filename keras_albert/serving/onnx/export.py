@@ -5,9 +5,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.serving.explain_os_errors import explained_errors
-from keras_albert.serving.exportable_tasks import check_is_served, check_tokenizer
-from keras_albert.serving.model_description import describe_model
+from keras_albert.serving.base import (
+    check_is_served,
+    check_tokenizer,
+    describe_model,
+    explained_errors,
+)
 from keras_albert.tasks.classification.model import AlbertClassifier
 from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
 from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder

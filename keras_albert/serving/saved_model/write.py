@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_albert.serving.exportable_tasks import graph_class
+from keras_albert.serving.base import graph_class
 from keras_albert.serving.tensorflow_files.messages import PredictionLog
 from keras_albert.serving.tensorflow_files.tensors import write_tensor
 from keras_albert.serving.tensorflow_files.warm_up_file import WARM_UP_FILE
@@ -47,7 +47,7 @@ def write_saved_model(
     if max_length is not None:
         task.preprocessor.sequence_length = None
         task.preprocessor.max_sequence_length = max_length
-    graph = graph_class(task, "tf_saved_model")(task, top_k)
+    graph = graph_class(task, "saved_model")(task, top_k)
     signatures = graph.signatures()
     tf.saved_model.save(graph.module, target, signatures=signatures)
     folder = Path(target, "assets.extra")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_albert.serving.saved_model.versions import served_versions
+from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.serving.tensorflow_files.saved_model_file import (
     SavedModelFile,
     Signature,

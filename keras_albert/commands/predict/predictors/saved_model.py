@@ -11,7 +11,7 @@ from keras_albert.commands.predict.predictors.base import (
     fill_up,
     rows_of_outputs,
 )
-from keras_albert.serving.saved_model.versions import served_versions
+from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.utils.packages import check_packages
 
 _NAMES = {"text", "text_pair", "context", "question", "choices"}

@@ -112,7 +112,9 @@ def tokenizers(tiny_proto):
     )
 )
 def test_masks(texts, tokenizers):
-    from keras_albert.serving.saved_model.graphs.masks import tokenize_masks_in_graph
+    from keras_albert.serving.saved_model.graphs.masked_lm import (
+        tokenize_masks_in_graph,
+    )
 
     texts = ["".join(parts) for parts in texts]
     found = tokenize_masks_in_graph(*tokenizers, tf.constant(texts, tf.string))
