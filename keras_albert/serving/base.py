@@ -40,8 +40,8 @@ def check_is_served(task: Any) -> None:
     if type(task) not in _GRAPHS:
         known = ", ".join(sorted(each.__name__ for each in _GRAPHS))
         msg = (
-            f"What {type(task).__name__} should answer in a server is not known. These "
-            f"tasks export: {known}. Build one of them with the same weights."
+            f"{type(task).__name__} cannot be exported. These tasks can, without their "
+            f"subclasses: {known}. Build one of them with the same weights."
         )
         raise ValueError(msg)
 
@@ -58,9 +58,9 @@ def check_tokenizer(task: Any) -> None:
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
         msg = (
-            "An exported model tokenizes whole texts, and this tokenizer cuts them to "
-            f"{length} tokens. Build it without `sequence_length`; that of the "
-            "preprocessor limits the row."
+            "An exported model tokenizes whole texts, but this tokenizer truncates "
+            f"them to {length} tokens. Build it without `sequence_length`; the "
+            "preprocessor truncates rows."
         )
         raise ValueError(msg)
 

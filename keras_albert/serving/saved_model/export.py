@@ -69,8 +69,8 @@ def export_saved_model(
     check_is_served(task)
     if task.preprocessor is None:
         msg = (
-            "A served model takes strings, and this one has no preprocessor. Build it "
-            "with one before you export it."
+            "A SavedModel takes strings, but this task has no preprocessor. Build it "
+            "with one before the export."
         )
         raise ValueError(msg)
     check_tokenizer(task)
@@ -113,15 +113,15 @@ def _describe_training(task: Any) -> dict[str, Any]:
 
 def _choose_version(path: Path, version: int | None) -> int:
     if path.exists() and not path.is_dir():
-        msg = f"{path} is a file, and a directory is to be written. Name another path."
+        msg = f"{path} is a file, and the export is a directory. Name another path."
         raise NotADirectoryError(msg)
     versions = served_versions(path)
     if version is None:
         return max(versions, default=0) + 1
     if type(version) is not int or not 0 <= version < 2**63:
         msg = (
-            "`version` is a whole number, at least 0, that 64 bits hold, as a server "
-            f"reads it. Received: version={version!r}"
+            "`version` must be a whole number from 0 to 2**63 - 1. Received: "
+            f"version={version!r}"
         )
         raise ValueError(msg)
     _check_new_version(versions.get(version, path / str(version)))
@@ -131,7 +131,7 @@ def _choose_version(path: Path, version: int | None) -> int:
 def _check_new_version(target: Path) -> None:
     if target.exists():
         msg = (
-            f"{target} is there, and a server may be using it. Leave out `version` to "
+            f"{target} exists, and a server may be using it. Leave out `version` to "
             "write the next one."
         )
         raise FileExistsError(msg)
@@ -198,7 +198,7 @@ def _most_answers(task: Any) -> int:
         return len(task.class_names)
     what = "A regression" if isinstance(task, AlbertClassifier) else type(task).__name__
     msg = (
-        f"{what} has no list of likeliest answers. Leave out `top_k`, which is for "
+        f"{what} does not rank its predictions. Leave out `top_k`, which is for "
         "classifiers and masked language models."
     )
     raise ValueError(msg)

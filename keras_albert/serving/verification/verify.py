@@ -92,21 +92,21 @@ def verify(
     unknown = unknown_operations(model.operations, served.operations)
     if unknown:
         msg = (
-            f"{version} has operations that a stock TensorFlow Serving has not: "
+            f"{version} has operations that a stock TensorFlow Serving lacks: "
             f"{', '.join(unknown)}. Export it with this package from the task."
         )
         raise ValueError(msg)
     differences = [0.0]
     for request, answer in zip(requests, served.answers, strict=True):
         if isinstance(answer, str):
-            msg = f"{version} cannot answer {request.signature}: {answer}"
+            msg = f"{version} cannot run {request.signature}: {answer}"
             raise ValueError(msg)
         differences += _differences(request.outputs, answer)
     largest = max(differences)
     if not largest <= _TOLERANCE:
         msg = (
-            f"{version} answers otherwise than when it was written, by {largest:.3g}. "
-            "Its files do not belong together; copy or export it again."
+            f"{version} returns other results than when it was written: they differ by "
+            f"{largest:.3g}. Its files do not belong together; copy or export it again."
         )
         raise ValueError(msg)
     name = version.parent.name
@@ -127,7 +127,7 @@ def verify(
 
 def _find_version(path: Path) -> Path:
     if not path.is_dir():
-        msg = f"There is no directory {path}. Pass what `export` returned."
+        msg = f"There is no directory {path}. Pass the path that `export` returned."
         raise ValueError(msg)
     path = path.absolute()
     if (path / "saved_model.pb").exists():

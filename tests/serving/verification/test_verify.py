@@ -138,7 +138,7 @@ def test_a_truncated_file_is_named(copy, file, size, message):
 def test_what_is_no_export_is_refused(copy, tmp_path):
     with pytest.raises(ValueError, match=r"There is no directory .*none"):
         verify(tmp_path / "none")
-    with pytest.raises(ValueError, match=r"holds no `saved_model.pb`"):
+    with pytest.raises(ValueError, match=r"contains no `saved_model.pb`"):
         verify(copy / "variables")
 
 
@@ -161,7 +161,7 @@ def test_requests_and_graph_belong_together(copy):
     write_records(
         path, [r.replace(first.tobytes(), (first + 1).tobytes()) for r in records]
     )
-    with pytest.raises(ValueError, match=r"answers otherwise .*by 1\. "):
+    with pytest.raises(ValueError, match=r"returns other results .*by 1\. "):
         verify(copy)
     path.unlink()
     assert verify(copy).requests == 0
