@@ -36,7 +36,6 @@ ON_PYTORCH = (
     "tests/serving/onnx/test_export.py",
     "tests/serving/onnx/test_int8.py",
     "tests/serving/onnx/test_text.py",
-    "tests/serving/verification/test_rest_json.py",
     "tests/serving/tensorflow_files/test_messages.py",
     "tests/serving/verification/test_verify.py",
     "tests/test_architecture.py",

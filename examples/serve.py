@@ -36,6 +36,7 @@ with loading("serve.py"):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (its operations)
     import uvicorn
+    from rest_json import read_rest_request, write_rest_response
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
@@ -55,10 +56,6 @@ with loading("serve.py"):
     from keras_albert.serving.tensorflow_files.saved_model_file import (
         SavedModelFile,
         TensorSpec,
-    )
-    from keras_albert.serving.verification.rest_json import (
-        read_rest_request,
-        write_rest_response,
     )
     from keras_albert.text import train_vocabulary
     from keras_albert_cli.number_types import whole_number

@@ -33,7 +33,6 @@ NEEDS_TENSORFLOW = {
     for pattern in (
         "serving/saved_model/graphs/[!_]*.py",
         "serving/*/write.py",
-        "serving/litert/graph.py",
     )
     for path in PACKAGE.glob(pattern)
 }

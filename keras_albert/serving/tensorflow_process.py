@@ -43,7 +43,7 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
                 raise OSError(code, os.strerror(code))
         msg = (
             f"The process that writes the {what} {describe_end(finished.returncode)}. "
-            f"Nothing was written. It said:\n{finished.stderr[-2000:]}"
+            f"Nothing was written. Its error output:\n{finished.stderr[-2000:]}"
         )
         raise RuntimeError(msg)
 

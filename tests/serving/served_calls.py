@@ -4,7 +4,11 @@ import keras
 import numpy as np
 
 from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
-from keras_albert.serving.verification.c_api import run_saved_model
+from keras_albert.serving.verification import session_program
+from keras_albert.serving.verification.run_saved_model import (
+    read_answer,
+    write_request,
+)
 from keras_albert.text.packing.examples import pack_all
 from tests.serving.served_models import HARD, MASKED
 
@@ -84,13 +88,17 @@ def ask(path, calls):
         (signatures[name], as_arrays(signatures[name], inputs))
         for name, inputs in calls.values()
     ]
-    answers = run_saved_model(path, requests).answers
-    found = {}
-    for call, outputs in zip(calls, answers, strict=True):
-        if isinstance(outputs, str):
-            found[call] = outputs
+    # In this process, because TensorFlow's import takes seconds.
+    session, found = session_program.load(str(path)), {}
+    for call, request in zip(calls, requests, strict=True):
+        try:
+            tensors = session_program.run(session, **write_request(request))
+        except RuntimeError as error:
+            found[call] = str(error)
         else:
+            outputs = read_answer(request, tensors)
             found |= {f"{call}/{name}": array for name, array in outputs.items()}
+    session.close()
     return found
 
 

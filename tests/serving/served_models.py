@@ -102,10 +102,23 @@ def make_tasks(proto):
     return tasks
 
 
+_PROGRAM = """
+import json, sys
+from keras_albert.serving.{0}.write import write_{0} as write
+for source, target, options in zip(*[iter(sys.argv[1:])] * 3):
+    write(source, target, **json.loads(options))
+"""
+
+
 def write(program, *arguments):
-    """Run a program that writes exports, as in `export`, but many at once."""
+    """Write exports as `export` does, but many in one process.
+
+    Args:
+        program: `"saved_model"` or `"litert"`.
+        *arguments: For each export the preset, its path and options in JSON.
+    """
     finished = subprocess.run(
-        [sys.executable, "-m", f"keras_albert.serving.{program}", *arguments],
+        [sys.executable, "-c", _PROGRAM.format(program), *arguments],
         env=os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
         capture_output=True,
         text=True,

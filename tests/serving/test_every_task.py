@@ -41,7 +41,7 @@ def paths(tasks, tmp_path_factory):
     for name, task in tasks.items():
         task.save_to_preset(folder / "presets" / name)
         arguments += [folder / "presets" / name, folder / name, "{}"]
-    write("saved_model.write", *arguments)
+    write("saved_model", *arguments)
     return {name: folder / name for name in tasks}
 
 

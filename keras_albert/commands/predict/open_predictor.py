@@ -19,7 +19,7 @@ from keras_albert.commands.predict.predictor import (
 )
 from keras_albert.commands.predict.task_predictor import task_predictor
 from keras_albert.conversion.task_classes import load_task
-from keras_albert.serving.saved_model.versions import served_versions
+from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.text.packing.examples import pack_all
 from keras_albert.utils.packages import check_packages

@@ -5,10 +5,12 @@ import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.serving.explain_os_errors import explained_errors
-from keras_albert.serving.exportable_tasks import check_is_served
-from keras_albert.serving.float_task import float_task
-from keras_albert.serving.model_description import describe_model
+from keras_albert.serving.base import (
+    check_is_served,
+    describe_model,
+    explained_errors,
+)
+from keras_albert.serving.layer_weights import float_task
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.atomic_file import atomic_file, check_new_file

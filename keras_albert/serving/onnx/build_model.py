@@ -5,7 +5,7 @@ from typing import Any
 import onnx
 import onnx_ir
 
-from keras_albert.serving.exportable_tasks import graph_class
+from keras_albert.serving.base import graph_class
 from keras_albert.serving.onnx.builder import (
     IR_VERSION,
     TEXT_DOMAIN,

@@ -5,9 +5,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.serving.explain_os_errors import explained_errors
-from keras_albert.serving.exportable_tasks import check_is_served, check_tokenizer
-from keras_albert.serving.model_description import describe_model
+from keras_albert.serving.base import (
+    check_is_served,
+    check_tokenizer,
+    describe_model,
+    explained_errors,
+)
 from keras_albert.tasks.classification.model import AlbertClassifier
 from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
 from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
@@ -80,17 +83,20 @@ def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) 
         msg = f"`quantize` is None or 'int8'. Received: quantize={quantize!r}"
         raise ValueError(msg)
     if pairs and inputs != "text":
-        msg = 'Ids hold pairs as they are. Leave out `pairs`, or pass inputs="text".'
+        msg = (
+            "`pairs` applies to inputs of texts; ids contain pairs already. Leave out "
+            '`pairs`, or pass inputs="text".'
+        )
         raise ValueError(msg)
     if pairs and not isinstance(task, _KNOWS_PAIRS):
         msg = (
-            f"{type(task).__name__} has its texts by other names, and no choice of "
-            "pairs. Leave out `pairs`."
+            f"{type(task).__name__} has fixed inputs of texts, and no choice of pairs. "
+            "Leave out `pairs`."
         )
         raise ValueError(msg)
     if inputs == "text" and task.preprocessor is None:
         msg = (
-            "A model that takes texts has its preprocessor inside, and this one has "
+            "A model that takes texts contains its preprocessor, but this task has "
             'none. Build it with one, or export it with inputs="tokens".'
         )
         raise ValueError(msg)

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_albert.serving.graph_tables import SPACES
 from keras_albert.serving.onnx.text import OnnxText, Pieces
 from keras_albert.text.token_classification.words import JOINER, character_kinds
 from keras_albert.text.tokenizer.characters import BLANKS
-
-_SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 
 
 class OnnxCharacters:
@@ -118,7 +117,7 @@ def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
         The words, their first bytes, the bytes after their last, and the text of each.
     """
     parts, *places, _ = split(texts, column, _word_pattern())
-    is_space = texts.op.RegexFullMatch(parts, pattern=f"[{_SPACES}]+")
+    is_space = texts.op.RegexFullMatch(parts, pattern=f"[{SPACES}]+")
     is_word = texts.op.Not(is_space)
     return tuple(texts.op.Compress(x, is_word, axis=0) for x in (parts, *places))
 

@@ -6,12 +6,17 @@ from typing import Any
 
 import keras
 
-from keras_albert.serving.explain_os_errors import explained_errors
-from keras_albert.serving.exportable_tasks import check_is_served, check_tokenizer
-from keras_albert.serving.model_description import describe_model
-from keras_albert.serving.saved_model.options import saved_model_options
-from keras_albert.serving.saved_model.versions import served_versions
+from keras_albert.serving.base import (
+    check_is_served,
+    check_tokenizer,
+    describe_model,
+    explained_errors,
+)
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
+from keras_albert.tasks.classification.model import AlbertClassifier
+from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
+from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
+from keras_albert.text.packing.windows import window_stride
 from keras_albert.utils.atomic_directory import atomic_directory
 from keras_albert.utils.packages import check_packages
 from keras_albert.utils.temporary import temporary_directory
@@ -64,12 +69,12 @@ def export_saved_model(
     check_is_served(task)
     if task.preprocessor is None:
         msg = (
-            "A served model takes strings, and this one has no preprocessor. Build it "
-            "with one before you export it."
+            "A SavedModel takes strings, but this task has no preprocessor. Build it "
+            "with one before the export."
         )
         raise ValueError(msg)
     check_tokenizer(task)
-    options: dict[str, Any] = saved_model_options(task, max_length, top_k)
+    options: dict[str, Any] = _check_options(task, max_length, top_k)
     check_packages(
         "The SavedModel export", "tensorflow-text", "tensorflow", "tensorflow_text"
     )
@@ -108,15 +113,15 @@ def _describe_training(task: Any) -> dict[str, Any]:
 
 def _choose_version(path: Path, version: int | None) -> int:
     if path.exists() and not path.is_dir():
-        msg = f"{path} is a file, and a directory is to be written. Name another path."
+        msg = f"{path} is a file, and the export is a directory. Name another path."
         raise NotADirectoryError(msg)
     versions = served_versions(path)
     if version is None:
         return max(versions, default=0) + 1
     if type(version) is not int or not 0 <= version < 2**63:
         msg = (
-            "`version` is a whole number, at least 0, that 64 bits hold, as a server "
-            f"reads it. Received: version={version!r}"
+            "`version` must be a whole number from 0 to 2**63 - 1. Received: "
+            f"version={version!r}"
         )
         raise ValueError(msg)
     _check_new_version(versions.get(version, path / str(version)))
@@ -126,7 +131,74 @@ def _choose_version(path: Path, version: int | None) -> int:
 def _check_new_version(target: Path) -> None:
     if target.exists():
         msg = (
-            f"{target} is there, and a server may be using it. Leave out `version` to "
+            f"{target} exists, and a server may be using it. Leave out `version` to "
             "write the next one."
         )
         raise FileExistsError(msg)
+
+
+def served_versions(path: Path) -> dict[int, Path]:
+    """Find the versions in a directory.
+
+    Args:
+        path: Path. The directory of the model; it need not exist.
+
+    Returns:
+        The entries whose names are numbers, by number in ascending order.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("10", "9", "notes"):
+        ...         Path(folder, name).mkdir()
+        ...     list(served_versions(Path(folder)))
+        [9, 10]
+    """
+    entries = path.iterdir() if path.exists() else ()
+    versions = [p for p in entries if p.name.isascii() and p.name.isdigit()]
+    return {int(p.name): p for p in sorted(versions, key=lambda p: int(p.name))}
+
+
+def _check_options(
+    task: Any, max_length: int | None, top_k: int | None
+) -> dict[str, int | None]:
+    """Check options and fill in defaults that depend on the task."""
+    preprocessor = task.preprocessor
+    if max_length is None:
+        max_length = preprocessor.max_length
+    shortest = preprocessor.shortest_length
+    longest = task.backbone.max_sequence_length
+    if not _is_between(max_length, shortest, longest):
+        msg = (
+            f"`max_length` is a whole number from {shortest} to {longest}, the longest "
+            f"row that the model reads. Received: max_length={max_length!r}"
+        )
+        raise ValueError(msg)
+    # The token classifier's stride must fit its windows, which may now be shorter.
+    window_stride(getattr(preprocessor, "stride", None), max_length - 2)
+    if top_k is not None:
+        most = _most_answers(task)
+        if not _is_between(top_k, 1, most):
+            msg = (
+                f"`top_k` is a whole number from 1 to {most}: the model has no more to "
+                f"choose from. Received: top_k={top_k!r}"
+            )
+            raise ValueError(msg)
+    return {"max_length": max_length, "top_k": top_k}
+
+
+def _is_between(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def _most_answers(task: Any) -> int:
+    if isinstance(task, AlbertMaskedLM | AlbertPretrainer):
+        return int(task.backbone.vocabulary_size)
+    if isinstance(task, AlbertClassifier) and not task.is_regression:
+        return len(task.class_names)
+    what = "A regression" if isinstance(task, AlbertClassifier) else type(task).__name__
+    msg = (
+        f"{what} does not rank its predictions. Leave out `top_k`, which is for "
+        "classifiers and masked language models."
+    )
+    raise ValueError(msg)

@@ -1,20 +1,28 @@
-"""A program that writes the SavedModels of presets.
+"""A program that writes the SavedModel of a preset.
 
 KERAS_BACKEND=tensorflow python -m keras_albert.serving.saved_model.write \
-    FROM TO OPTIONS ...
+    FROM TO OPTIONS
 """
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from keras_albert.serving.exportable_tasks import graph_class
-from keras_albert.serving.saved_model.warm_up import WARM_UP_FILE, write_warm_up
+from keras_albert.serving.base import graph_class
+from keras_albert.serving.tensorflow_files.messages import PredictionLog
+from keras_albert.serving.tensorflow_files.tensors import write_tensor
+from keras_albert.serving.tensorflow_files.warm_up_file import WARM_UP_FILE
 from keras_albert.tasks.base.presets import load_saved_task
+from keras_albert.text.packing.pack import SpecialIds
 from keras_albert.utils.packages import versions
+
+_SHORT = b"A short text, with a [MASK] in it."
+_WORDS = len(_SHORT.split())
 
 
 def write_saved_model(
@@ -39,7 +47,7 @@ def write_saved_model(
     if max_length is not None:
         task.preprocessor.sequence_length = None
         task.preprocessor.max_sequence_length = max_length
-    graph = graph_class(task, "tf_saved_model")(task, top_k)
+    graph = graph_class(task, "saved_model")(task, top_k)
     signatures = graph.signatures()
     tf.saved_model.save(graph.module, target, signatures=signatures)
     folder = Path(target, "assets.extra")
@@ -56,7 +64,7 @@ def write_saved_model(
         lines = "".join(f"{name}\n" for name in task.class_names)
         (folder / "labels.txt").write_text(lines, encoding="utf-8")
     longest = task.preprocessor.max_length
-    write_warm_up(folder / WARM_UP_FILE, signatures, longest, graph.special)
+    _write_warm_up(folder / WARM_UP_FILE, signatures, longest, graph.special)
 
 
 def _describe(function: Any) -> dict[str, Any]:
@@ -74,7 +82,45 @@ def _shape_of(spec: Any) -> dict[str, Any]:
     return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
 
 
+def _write_warm_up(
+    path: Path, signatures: Mapping[str, Any], max_length: int, special: SpecialIds
+) -> None:
+    """Run each signature on two short texts and a long one, and write the requests.
+
+    Source: [SavedModel warm-up](https://www.tensorflow.org/tfx/serving/saved_model_warmup).
+    """
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for name, function in signatures.items():
+            for rows, length in ((2, 8), (1, max_length)):
+                inputs = {
+                    spec.name: _make_input(spec, rows, min(length, max_length), special)
+                    for spec in function.input_signature
+                }
+                log = PredictionLog()
+                request, response = log.predict_log.request, log.predict_log.response
+                request.model_spec.signature_name = name
+                for key, array in inputs.items():
+                    request.inputs.add(key=key, value=write_tensor(array))
+                for key, tensor in function(**inputs).items():
+                    response.outputs.add(key=key, value=write_tensor(tensor))
+                writer.write(log.SerializeToString())
+
+
+def _make_input(spec: Any, rows: int, length: int, special: SpecialIds) -> Any:
+    """Fill an input tensor; an axis of choices has size two."""
+    rank = spec.shape.rank
+    if spec.dtype.name == "string":
+        # A word has at least one token, so that the long text fills a row.
+        text = _SHORT if rows > 1 else b" ".join([_SHORT] * (1 + length // _WORDS))
+        return np.full((rows, 2)[:rank], text, object)
+    row = np.ones(length, np.int32)
+    if spec.name == "token_ids":
+        row[0], row[-1] = special.cls, special.sep
+    elif spec.name == "segment_ids":
+        row[:] = 0
+    return np.tile(row, (rows, *[2] * (rank - 2), 1))
+
+
 if __name__ == "__main__":
-    rows = zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3], strict=True)
-    for source, destination, options in rows:
-        write_saved_model(source, destination, **json.loads(options))
+    source, destination, options = sys.argv[1:]
+    write_saved_model(source, destination, **json.loads(options))

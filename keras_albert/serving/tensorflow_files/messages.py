@@ -5,7 +5,7 @@ require one particular version of it. A map is declared as it is stored: a repea
 message of `key` and `value`.
 
 Source: `saved_model.proto`, `meta_graph.proto`, `graph.proto`, `function.proto`,
-`op_def.proto` and `tensor.proto` of [TensorFlow](https://github.com/tensorflow/tensorflow);
+and `tensor.proto` of [TensorFlow](https://github.com/tensorflow/tensorflow);
 `prediction_log.proto`, `predict.proto` and `model.proto` of
 [TensorFlow Serving](https://github.com/tensorflow/serving).
 """
@@ -47,8 +47,6 @@ _MESSAGES = message_classes(
             "producer": Field(1, "int32"),
             "min_consumer": Field(2, "int32"),
         },
-        "OpList": {"op": _many(1, "OpDef")},
-        "OpDef": {"name": Field(1, "string")},
         "NodeDef": {"name": Field(1, "string"), "op": Field(2, "string")},
         "FunctionDefLibrary": {"function": _many(1, "FunctionDef")},
         "FunctionDef": {"node_def": _many(3, "NodeDef")},
@@ -89,7 +87,6 @@ _MESSAGES = message_classes(
         "ModelSpec": {"name": Field(1, "string"), "signature_name": Field(3, "string")},
     },
 )
-OpList: Any = _MESSAGES["OpList"]
 SavedModel: Any = _MESSAGES["SavedModel"]
 TensorProto: Any = _MESSAGES["TensorProto"]
 PredictionLog: Any = _MESSAGES["PredictionLog"]

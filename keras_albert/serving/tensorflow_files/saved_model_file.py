@@ -55,8 +55,8 @@ class SavedModelFile:
         path = directory / "saved_model.pb"
         if not path.is_file():
             msg = (
-                f"{directory} holds no `saved_model.pb`, so it is not a SavedModel. "
-                "Pass what `export` returned, or the directory above it."
+                f"{directory} contains no `saved_model.pb`, so it is not a SavedModel. "
+                "Pass the path that `export` returned, or the directory above it."
             )
             raise ValueError(msg)
         contents = path.read_bytes()

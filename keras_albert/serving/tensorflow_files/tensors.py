@@ -52,7 +52,7 @@ def read_tensor(message: Any) -> npt.NDArray[Any]:
     if dtype is None:
         msg = (
             f"A tensor has TensorFlow's dtype number {message.dtype}. Served models "
-            f"have {DTYPES} alone."
+            f"have only {DTYPES}."
         )
         raise ValueError(msg)
     kind: Any = object if dtype == "string" else dtype

@@ -1,27 +1,30 @@
 """Checking that a server can load an export and reproduces its predictions."""
 
+import base64
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_albert.serving.saved_model.versions import served_versions
-from keras_albert.serving.saved_model.warm_up import (
-    WARM_UP_FILE,
-    WarmUpRequest,
-    read_warm_up,
-)
+from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.serving.tensorflow_files.saved_model_file import (
     SavedModelFile,
     Signature,
 )
-from keras_albert.serving.verification.c_api import Arrays, run_saved_model
-from keras_albert.serving.verification.request_examples import (
-    grpc_example,
-    rest_example,
+from keras_albert.serving.tensorflow_files.warm_up_file import (
+    WARM_UP_FILE,
+    Arrays,
+    WarmUpRequest,
+    read_warm_up,
 )
+from keras_albert.serving.verification.run_saved_model import run_saved_model
 from keras_albert.serving.verification.stock_operations import unknown_operations
+
+# The names of dtypes and of value fields in the JSON form of protocol buffers.
+_FIELDS = {"object": ("DT_STRING", "string_val"), "int32": ("DT_INT32", "int_val")}
 
 # Between two versions of TensorFlow, float32 results differ by 1e-6, and int8 results
 # by 0.02 where a number is rounded differently.
@@ -57,9 +60,15 @@ def verify(
 ) -> VerifiedModel:
     """Load an export as TensorFlow Serving does, and replay its warm-up requests.
 
-    TensorFlow's C++ library loads it in a separate process, without TensorFlow's Python
-    code. A stock server must have all operations of the graph, and the requests of the
-    warm-up file must return the same predictions as when it was written.
+    This proves three things:
+
+    - TensorFlow's session, which a server runs, too, loads the graph and its weights
+      without Python code of the exporting packages: in a new process, which imports
+      TensorFlow but neither this package nor tensorflow-text; of the latter it loads
+      the libraries of operations.
+    - All operations of the graph are in a stock server: TensorFlow's own and those of
+      tensorflow-text, except calls into Python and of XLA.
+    - The requests of the warm-up file have the same results as when it was written.
 
     Args:
         directory: string or path. The path that `export` returned, or the directory of
@@ -83,21 +92,21 @@ def verify(
     unknown = unknown_operations(model.operations, served.operations)
     if unknown:
         msg = (
-            f"{version} has operations that a stock TensorFlow Serving has not: "
+            f"{version} has operations that a stock TensorFlow Serving lacks: "
             f"{', '.join(unknown)}. Export it with this package from the task."
         )
         raise ValueError(msg)
     differences = [0.0]
     for request, answer in zip(requests, served.answers, strict=True):
         if isinstance(answer, str):
-            msg = f"{version} cannot answer {request.signature}: {answer}"
+            msg = f"{version} cannot run {request.signature}: {answer}"
             raise ValueError(msg)
         differences += _differences(request.outputs, answer)
     largest = max(differences)
     if not largest <= _TOLERANCE:
         msg = (
-            f"{version} answers otherwise than when it was written, by {largest:.3g}. "
-            "Its files do not belong together; copy or export it again."
+            f"{version} returns other results than when it was written: they differ by "
+            f"{largest:.3g}. Its files do not belong together; copy or export it again."
         )
         raise ValueError(msg)
     name = version.parent.name
@@ -111,14 +120,14 @@ def verify(
         operations=model.operations,
         requests=len(requests),
         largest_difference=largest,
-        rest={key: rest_example(key, r.inputs) for key, r in short.items()},
-        grpc={key: grpc_example(key, r.inputs, name) for key, r in short.items()},
+        rest={key: _rest_example(key, r.inputs) for key, r in short.items()},
+        grpc={key: _grpc_example(key, r.inputs, name) for key, r in short.items()},
     )
 
 
 def _find_version(path: Path) -> Path:
     if not path.is_dir():
-        msg = f"There is no directory {path}. Pass what `export` returned."
+        msg = f"There is no directory {path}. Pass the path that `export` returned."
         raise ValueError(msg)
     path = path.absolute()
     if (path / "saved_model.pb").exists():
@@ -148,3 +157,35 @@ def _differences(expected: Arrays, found: Arrays) -> list[float]:
         for name, array in expected.items()
         if array.dtype.kind == "f" and array.shape == found[name].shape
     ]
+
+
+def _rest_example(signature: str, inputs: Mapping[str, Any]) -> str:
+    """Return the JSON for `POST /v1/models/NAME:predict`, with one row."""
+    row = {name: _to_text(array[0]) for name, array in inputs.items()}
+    return json.dumps({"signature_name": signature, "instances": [row]})
+
+
+def _grpc_example(signature: str, inputs: Mapping[str, Any], model: str) -> str:
+    """Return a `PredictRequest` in JSON, with one row and strings in base64."""
+    tensors = {}
+    for name, array in inputs.items():
+        dtype, field = _FIELDS[array.dtype.name]
+        shape = (1, *array.shape[1:])
+        values = np.ravel(array[:1]).tolist()
+        tensors[name] = {
+            "dtype": dtype,
+            "tensor_shape": {"dim": [{"size": size} for size in shape]},
+            field: [
+                base64.b64encode(value).decode() if isinstance(value, bytes) else value
+                for value in values
+            ],
+        }
+    spec = {"name": model, "signature_name": signature}
+    return json.dumps({"model_spec": spec, "inputs": tensors})
+
+
+def _to_text(values: Any) -> Any:
+    if isinstance(values, bytes):
+        return values.decode()
+    values = values.tolist()
+    return [x.decode() if isinstance(x, bytes) else x for x in values]

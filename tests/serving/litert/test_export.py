@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.serving.float_task import float_task
+from keras_albert.serving.layer_weights import float_task
 from tests.serving.served_models import make_task, write
 from tests.serving.token_cases import (
     CASES,
@@ -67,7 +67,7 @@ def paths(tasks, tmp_path_factory):
             float_task(tasks[task]).save_to_preset(folder / task)
         target = folder / f"{name}.tflite"
         arguments += [folder / task, target, json.dumps(options)]
-    write("litert.write", *arguments)
+    write("litert", *arguments)
     return {name: folder / f"{name}.tflite" for name in files}
 
 

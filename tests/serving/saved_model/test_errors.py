@@ -59,7 +59,7 @@ def test_a_version_that_another_process_wrote_meanwhile_stays(
         (versions / "2").mkdir()
 
     monkeypatch.setattr(export, "run_in_tensorflow", write)
-    with pytest.raises(FileExistsError, match="model/2 is there, and a server"):
+    with pytest.raises(FileExistsError, match="model/2 exists, and a server"):
         classifier.export(versions)
     assert sorted(path.name for path in versions.iterdir()) == ["1", "2"]
     assert not list((versions / "2").iterdir())
@@ -107,8 +107,8 @@ def test_options_that_do_not_fit_are_refused(classifier, tiny_proto, tmp_path):
     for task, arguments, message in (
         (classifier, {"top_k": 4}, "from 1 to 3: the model has no more.*top_k=4"),
         (classifier, {"top_k": True}, "Received: top_k=True"),
-        (regression, {"top_k": 1}, "A regression has no list of likeliest answers"),
-        (reader, {"top_k": 2}, "AlbertQuestionAnswerer has no list .*Leave out"),
+        (regression, {"top_k": 1}, "A regression does not rank its predictions"),
+        (reader, {"top_k": 2}, "AlbertQuestionAnswerer does not rank .*Leave out"),
         (classifier, {"max_length": 41}, "from 5 to 40, .*Received: max_length=41"),
         (classifier, {"max_length": 4}, "Received: max_length=4"),
         (classifier, {"max_length": "9"}, "Received: max_length='9'"),

@@ -10,15 +10,16 @@ import keras
 import numpy as np
 import pytest
 
+from examples.rest_json import read_rest_request, write_rest_response
 from keras_albert.serving import verify
-from keras_albert.serving.saved_model.warm_up import WARM_UP_FILE, read_warm_up
+from keras_albert.serving.tensorflow_files.messages import PredictionLog
 from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
-from keras_albert.serving.tensorflow_files.tfrecord import read_records, write_records
-from keras_albert.serving.verification.c_api import run_saved_model
-from keras_albert.serving.verification.rest_json import (
-    read_rest_request,
-    write_rest_response,
+from keras_albert.serving.tensorflow_files.warm_up_file import (
+    WARM_UP_FILE,
+    read_warm_up,
 )
+from keras_albert.serving.verification import session_program
+from keras_albert.serving.verification.run_saved_model import run_saved_model
 from keras_albert_cli.run_command import run_command as main
 from tests.serving.served_models import make_task
 
@@ -40,14 +41,35 @@ def export(classifier, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def verified(export):
-    return verify(export.parent)
+def imports(tmp_path_factory):
+    """A Python that writes what it imports to a file, and the file."""
+    folder = tmp_path_factory.mktemp("imports")
+    python, imported = folder / "python", folder / "imported"
+    options = f'-X importtime "$@" 2> "{imported}"'
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" {options}\n')
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    return python, imported
+
+
+@pytest.fixture(scope="module")
+def verified(export, imports):
+    return verify(export.parent, imports[0])
 
 
 @pytest.fixture
 def copy(export, tmp_path):
     """A copy of the export that may be damaged."""
     return shutil.copytree(export, tmp_path / "films" / "1")
+
+
+def read_records(path):
+    return [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+
+
+def write_records(path, records):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +116,7 @@ def test_a_damaged_export_is_refused(copy, capsys):
     os.truncate(variables, variables.stat().st_size // 2)
     assert main(["verify", str(copy.parent)]) == 1
     error = capsys.readouterr().err
-    assert "TensorFlow's library cannot load" in error
+    assert "TensorFlow cannot load" in error
     assert "copy or export it again" in error
 
 
@@ -103,8 +125,8 @@ def test_a_damaged_export_is_refused(copy, capsys):
     [
         ("saved_model.pb", 100_000, r"saved_model.pb \(100,000 bytes\) is damaged or"),
         ("saved_model.pb", 0, r"\(0 bytes\) is damaged or truncated"),
-        (f"assets.extra/{WARM_UP_FILE}", 100, r"truncated behind 0 records"),
-        (f"assets.extra/{WARM_UP_FILE}", 2000, r"truncated behind [1-9] records"),
+        (f"assets.extra/{WARM_UP_FILE}", 100, r"truncated after 0 records"),
+        (f"assets.extra/{WARM_UP_FILE}", 2000, r"truncated after [1-9] records"),
     ],
 )
 def test_a_truncated_file_is_named(copy, file, size, message):
@@ -116,7 +138,7 @@ def test_a_truncated_file_is_named(copy, file, size, message):
 def test_what_is_no_export_is_refused(copy, tmp_path):
     with pytest.raises(ValueError, match=r"There is no directory .*none"):
         verify(tmp_path / "none")
-    with pytest.raises(ValueError, match=r"holds no `saved_model.pb`"):
+    with pytest.raises(ValueError, match=r"contains no `saved_model.pb`"):
         verify(copy / "variables")
 
 
@@ -125,8 +147,8 @@ def test_an_operation_that_no_server_has_is_named(copy):
     contents = path.read_bytes()
     assert contents.count(b"\x12\x04Tanh") > 0
     path.write_bytes(contents.replace(b"\x12\x04Tanh", b"\x12\x04Tenh"))
-    with pytest.raises(ValueError, match=r"cannot load .*Tenh"):
-        verify(copy)
+    with pytest.raises(RuntimeError, match="Tenh"):
+        session_program.load(str(copy))
 
 
 def test_requests_and_graph_belong_together(copy):
@@ -135,11 +157,11 @@ def test_requests_and_graph_belong_together(copy):
     write_records(path, [r.replace(b"serve_pair", b"serve_peer") for r in records])
     with pytest.raises(ValueError, match=r"asks for 'serve_peer' .*two exports"):
         verify(copy)
-    first = read_warm_up(copy / "assets.extra" / WARM_UP_FILE)[0].outputs["logits"]
+    first = read_warm_up(path)[0].outputs["logits"]
     write_records(
         path, [r.replace(first.tobytes(), (first + 1).tobytes()) for r in records]
     )
-    with pytest.raises(ValueError, match=r"answers otherwise .*by 1\. "):
+    with pytest.raises(ValueError, match=r"returns other results .*by 1\. "):
         verify(copy)
     path.unlink()
     assert verify(copy).requests == 0
@@ -149,9 +171,17 @@ def test_a_process_that_dies_does_not_end_this_one(export, tmp_path):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho 'out of luck' >&2\nkill -SEGV $$\n")
     broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
-    message = r"(?s)was killed by SIGSEGV, in step 0 of 10\. .*out of luck"
+    message = r"(?s)was killed by SIGSEGV in step 0 of 10; .*out of luck"
     with pytest.raises(ValueError, match=message):
         verify(export, broken)
+
+
+def test_only_tensorflow_is_imported(verified, imports):
+    assert verified.requests == 8
+    lines = imports[1].read_text().splitlines()
+    names = {line.rpartition("|")[2].split(".")[0].strip() for line in lines}
+    assert "tensorflow" in names
+    assert not {"keras_albert", "keras_hub", "tensorflow_text"} & names
 
 
 def test_without_tensorflow_it_says_what_to_install(export, tmp_path):
@@ -178,8 +208,8 @@ def test_bad_requests_get_an_error_and_the_next_an_answer(classifier, ask):
         ("serving_default", {"text": np.array([b"\xff caf\xe9 \xf0\x9f"], object)}),
         ("serving_default", good),
     )
-    assert "Expects arg[0] to be string but int32 is provided" in number
-    assert "not compatible with expected shape [?]" in matrix
+    assert "Type mismatch between parsed tensor (int32) and dtype (string)" in number
+    assert "Cannot feed value of shape (1, 2)" in matrix
     assert "`text`, `text_pair` have as many rows as each other" in ragged
     assert "`token_ids` has more tokens than the model reads" in long
     assert none["logits"].shape == (0, 2)
@@ -231,11 +261,27 @@ def test_the_examples_are_requests(verified):
 
 
 def test_warm_up_requests_are_records(export):
-    """TensorFlow and `read_records` read the same records."""
+    """TensorFlow and `read_warm_up` read the same records."""
     path = export / "assets.extra" / WARM_UP_FILE
-    records = [r.numpy() for r in tf.data.TFRecordDataset(str(path))]
-    assert records == read_records(path)
-    assert len(records) == 8
+    requests = read_warm_up(path)
+    logs = [
+        PredictionLog.FromString(record).predict_log for record in read_records(path)
+    ]
+    assert [r.signature for r in requests] == [
+        log.request.model_spec.signature_name for log in logs
+    ]
+    assert len(logs) == 8
+
+
+def test_a_changed_bit_is_found(copy):
+    """Most bits are checked by TensorFlow's checksums alone."""
+    path = copy / "assets.extra" / WARM_UP_FILE
+    contents = bytearray(path.read_bytes())
+    contents[contents.index(b"A short text") + 3] ^= 1
+    path.write_bytes(contents)
+    assert len(read_warm_up(path)) == 8
+    with pytest.raises(RuntimeError, match="corrupted record"):
+        session_program.load(str(copy))
 
 
 def test_warm_up_requests_are_a_servers(classifier, export, verified):
@@ -244,10 +290,7 @@ def test_warm_up_requests_are_a_servers(classifier, export, verified):
     from tensorflow_serving.apis import predict_pb2
 
     path = export / "assets.extra" / WARM_UP_FILE
-    logs = [
-        api.PredictionLog.FromString(record.numpy())
-        for record in tf.data.TFRecordDataset(str(path))
-    ]
+    logs = [api.PredictionLog.FromString(record) for record in read_records(path)]
     assert {log.WhichOneof("log_type") for log in logs} == {"predict_log"}
     asked = [log.predict_log.request for log in logs]
     names = ["serving_default", "serve_pair", "serve_document", "serve_tokens"]

@@ -5,7 +5,7 @@ from typing import Any
 from keras_albert.serving.onnx.graphs.base import OnnxTask
 
 
-class OnnxClassifier(OnnxTask):
+class ClassifierGraph(OnnxTask):
     """The graph of an `AlbertClassifier`.
 
     Outputs: `probabilities` and `logits`, `(batch, classes)`, `score`, the probability

@@ -2,15 +2,19 @@
 
 from typing import Any
 
+import numpy as np
+
+from keras_albert.serving.graph_tables import (
+    SPACES,
+    TOP_K,
+    inner_pieces,
+    token_names,
+)
 from keras_albert.serving.onnx.graphs.base import OnnxTask
-from keras_albert.serving.onnx.masks import tokenize_masks
-from keras_albert.text.masked_lm.word_starts import SPACE
-
-# The default of `fill_mask`.
-_TOP_K = 5
+from keras_albert.serving.onnx.text import OnnxText, Pieces
 
 
-class OnnxMaskedLM(OnnxTask):
+class MaskedLMGraph(OnnxTask):
     """The graph of an `AlbertMaskedLM`.
 
     With ids and `mask_positions`, `(batch, slots)`, the output is `logits`,
@@ -63,15 +67,11 @@ class OnnxMaskedLM(OnnxTask):
         )
         logits = self.run({**ids, "mask_positions": positions})
         logits = op.Slice(logits, [0], [-1], [1])
-        count = min(_TOP_K, self.task.backbone.vocabulary_size)
+        count = min(TOP_K, self.task.backbone.vocabulary_size)
         scores, tokens = op.TopK(op.Softmax(logits, axis=-1), [count], _outputs=2)
         number = op.Range(0, op.Squeeze(slots), 1)
         is_one = op.Unsqueeze(op.Less(number, op.Unsqueeze(counts, [1])), [2])
-        names = [
-            tokenizer.id_to_token(token).replace(SPACE, " ").removeprefix(" ")
-            for token in range(tokenizer.vocabulary_size())
-        ]
-        strings = op.Gather(builder.constant(names, "tokens"), tokens)
+        strings = op.Gather(builder.constant(token_names(tokenizer), "tokens"), tokens)
         axes = ("batch", "masks", count)
         tokens = builder.cast(op.Where(is_one, tokens, 0), "int32")
         builder.output("token", tokens, *axes)
@@ -80,3 +80,58 @@ class OnnxMaskedLM(OnnxTask):
         )
         builder.output("score", op.Where(is_one, scores, 0.0), *axes)
         builder.output("count", builder.cast(counts, "int32"), "batch")
+
+
+def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
+    """Implement the function of this name in `keras_albert.text`.
+
+    Args:
+        texts: The graph's tokenization.
+        *columns: string `(texts,)` each.
+
+    Returns:
+        `Pieces` of each column.
+    """
+    op, builder = texts.op, texts.builder
+    tokenizer = texts.preprocessor.tokenizer
+    mask = tokenizer.mask_token
+    rows = builder.join(columns, 0) if len(columns) > 1 else columns[0]
+    # An extra mask, removed below, because an empty string splits into no parts.
+    parts, counts = op.StringSplit(
+        op.StringConcat(rows, builder.string(mask)), delimiter=mask, _outputs=2
+    )
+    number = op.Range(0, op.Squeeze(builder.size(parts, 1)), 1)
+    is_part = op.Less(number, op.Sub(op.Unsqueeze(counts, [1]), 1))
+    is_behind = op.Reshape(op.And(is_part, op.Greater(number, 0)), [-1])
+    masks = builder.cast(is_behind, "int64")
+    flat = op.Reshape(op.Where(is_part, parts, builder.string("")), [-1])
+    (pieces,) = texts.tokenize(flat)
+    owner = texts.owners(pieces)
+
+    # A part that begins without a space continues the word of the mask.
+    goes_on = op.And(
+        is_behind, op.Not(op.RegexFullMatch(flat, pattern=f"(?s)[{SPACES}].*"))
+    )
+    place = texts.positions(pieces.ids)
+    is_inner = op.And(
+        op.Equal(place, op.Gather(pieces.begins, owner)), op.Gather(goes_on, owner)
+    )
+    inner = inner_pieces(tokenizer).astype(np.int64)
+    inner = op.Gather(builder.constant(inner, "inner_pieces"), pieces.ids)
+    ids = op.Where(is_inner, inner, pieces.ids)
+    is_kept = op.GreaterOrEqual(ids, 0)
+    ids, owner = (op.Compress(x, is_kept, axis=0) for x in (ids, owner))
+
+    # Put the mask before each part, and join parts to texts.
+    lengths = op.ScatterElements(
+        masks, owner, op.Add(op.Mul(owner, 0), 1), reduction="add"
+    )
+    before = op.CumSum(masks, 0)
+    place = texts.positions(ids)
+    total = op.ReduceSum(lengths, keepdims=1)
+    filled = op.Expand([tokenizer.mask_token_id], total)
+    filled = op.ScatterElements(filled, op.Add(place, op.Gather(before, owner)), ids)
+    lengths = op.Reshape(lengths, op.Shape(parts), allowzero=1)
+    lengths = op.ReduceSum(lengths, [1], keepdims=0)
+    begins = op.CumSum(lengths, 0, exclusive=1)
+    return texts.split(Pieces(filled, begins, lengths), *columns)

@@ -9,7 +9,7 @@ from keras_albert.serving.onnx.graphs.base import OnnxTask
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 
-class OnnxMultipleChoice(OnnxTask):
+class MultipleChoiceGraph(OnnxTask):
     """The graph of an `AlbertMultipleChoice`.
 
     Ids are `(batch, choices, length)`. Texts are `context`, `question` and `choices`,

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar
 
 from keras_albert.serving.onnx.encoder import pool
-from keras_albert.serving.onnx.graphs.masked_lm import OnnxMaskedLM
+from keras_albert.serving.onnx.graphs.masked_lm import MaskedLMGraph
 
 
-class OnnxPretrainer(OnnxMaskedLM):
+class PretrainerGraph(MaskedLMGraph):
     """The graph of an `AlbertPretrainer`.
 
     With ids and `mask_positions`, the outputs are the logits `masked_lm` and

@@ -7,7 +7,7 @@ import keras
 from keras_albert.serving.onnx.graphs.base import OnnxTask
 
 
-class OnnxTextEmbedder(OnnxTask):
+class TextEmbedderGraph(OnnxTask):
     """The graph of an `AlbertTextEmbedder`: `embedding`, `(batch, width)`.
 
     With `text` and `text_pair`, the output is `similarity`, `(batch,)`, the cosine.

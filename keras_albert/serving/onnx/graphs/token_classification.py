@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from keras_albert.serving.graph_tables import entity_tables
 from keras_albert.serving.onnx.graphs.base import OnnxTask
-from keras_albert.serving.onnx.run_in_batches import run_in_parts
 from keras_albert.serving.onnx.text import Pieces
-from keras_albert.serving.onnx.windows import OnnxWindows
+from keras_albert.serving.onnx.windows import OnnxWindows, run_windows
 from keras_albert.serving.onnx.words import OnnxCharacters, split_words
 from keras_albert.text.packing.windows import window_stride
-from keras_albert.text.token_classification.tag_schemes import OUTSIDE, tags_to_spans
+from keras_albert.text.token_classification.tag_schemes import OUTSIDE
 
 
-class OnnxTokenClassifier(OnnxTask):
+class TokenClassifierGraph(OnnxTask):
     """The graph of an `AlbertTokenClassifier`.
 
     With ids, the outputs are `logits` and `probabilities`, `(batch, length, tags)`, and
@@ -50,13 +50,8 @@ class OnnxTokenClassifier(OnnxTask):
         )
         score, tags = self.largest(op.Compress(scores, is_seen, axis=0))
 
-        # `tags_to_spans` defines which two tags form one entity, and the label of each.
         names = self.task.class_names
-        labels = ["".join(s.label for s in tags_to_spans([name])) for name in names]
-        joins = [
-            [[s.end - s.start for s in tags_to_spans([a, b])] == [2] for b in names]
-            for a in names
-        ]
+        labels, joins = entity_tables(names)
         tags = builder.cast(tags, "int64")
         inside = builder.constant([name != OUTSIDE for name in names], "is_inside")
         is_inside = op.Gather(inside, tags)
@@ -124,7 +119,7 @@ class OnnxTokenClassifier(OnnxTask):
         stride = window_stride(preprocessor.stride, room)
         size, stride = (op.Expand([x], op.Shape(lengths)) for x in (room, stride))
         windows = OnnxWindows(self.texts, documents, size, stride)
-        logits = run_in_parts(self, self.texts.pack([windows.pieces]))
+        logits = run_windows(self, self.texts.pack([windows.pieces]))
         # Windows begin after `[CLS]`. Each piece is predicted by one window.
         length = op.Squeeze(builder.size(logits, 1))
         _, is_owned = windows.places(1, length)

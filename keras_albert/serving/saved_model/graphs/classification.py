@@ -4,11 +4,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graphs.base import text_signature
-from keras_albert.serving.saved_model.graphs.documents import DocumentGraph
+from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
+from keras_albert.serving.saved_model.graphs.windows import run_documents
 
 
-class ClassifierGraph(DocumentGraph):
+class ClassifierGraph(TaskGraph):
     """Serves an `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes.
 
     Outputs: `probabilities`, `logits` and `classes`, each `(batch, classes)`, and
@@ -27,7 +27,7 @@ class ClassifierGraph(DocumentGraph):
             return self._run(self.pack(text, text_pair))
 
         def serve_document(text: Any) -> dict[str, Any]:
-            return self._classify(self.run_documents(text))
+            return self._classify(run_documents(self, text))
 
         return {
             "serving_default": text_signature(serve_text, text=1),

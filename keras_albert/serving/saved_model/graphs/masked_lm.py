@@ -4,17 +4,18 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_albert.serving.graph_tables import (
+    SPACES,
+    TOP_K,
+    inner_pieces,
+    token_names,
+)
 from keras_albert.serving.saved_model.graphs.base import (
     TaskGraph,
     counts_of,
     text_signature,
 )
-from keras_albert.serving.saved_model.graphs.masks import tokenize_masks_in_graph
-from keras_albert.text.masked_lm.word_starts import SPACE
 from keras_albert.text.packing.pack_in_graph import pack_in_graph
-
-# The default of `fill_mask`.
-_TOP_K = 5
 
 
 class MaskedLMGraph(TaskGraph):
@@ -65,18 +66,50 @@ class MaskedLMGraph(TaskGraph):
         positions = tf.pad(positions.to_tensor(0), [[0, 0], [0, 1]])
         outputs = self.run(inputs | {"mask_positions": positions})
         logits = self.task.token_scores(outputs)[:, :-1]
-        count = min(self.top_k or _TOP_K, self.task.backbone.vocabulary_size)
+        count = min(self.top_k or TOP_K, self.task.backbone.vocabulary_size)
         scores, tokens = tf.math.top_k(tf.nn.softmax(logits), count)
         counts = counts_of(at[:, 0], tf.shape(ids)[0])
         is_one = tf.sequence_mask(counts, tf.shape(tokens)[1])[..., None]
-        tokenizer = self.preprocessor.tokenizer
-        names = [
-            tokenizer.id_to_token(token).replace(SPACE, " ").removeprefix(" ")
-            for token in range(tokenizer.vocabulary_size())
-        ]
+        names = token_names(self.preprocessor.tokenizer)
         return {
             "token": tf.where(is_one, tokens, 0),
             "token_str": tf.where(is_one, tf.gather(tf.constant(names), tokens), ""),
             "score": tf.where(is_one, scores, 0.0),
             "count": counts,
         }
+
+
+def tokenize_masks_in_graph(sentence_piece: Any, tokenizer: Any, texts: Any) -> Any:
+    """Implement `tokenize_masks` with TensorFlow operations.
+
+    Args:
+        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
+        tokenizer: The `AlbertTokenizer` of the same vocabulary.
+        texts: string tensor `(texts,)`.
+
+    Returns:
+        Ragged int32 tensor `(texts, tokens)`.
+    """
+    mask = tokenizer.mask_token
+    # An extra mask, removed below, because an empty string splits into no parts.
+    parts = tf.strings.split(tf.strings.join([texts, mask]), mask)[:, :-1]
+    counts, rows = parts.row_lengths(), parts.value_rowids()
+    is_behind = tf.range(tf.size(rows, tf.int64)) != tf.gather(parts.row_starts(), rows)
+    parts = parts.values
+    ids = sentence_piece.tokenize(parts)
+    # A part that begins without a space continues the word of the mask.
+    goes_on = is_behind & ~tf.strings.regex_full_match(parts, f"(?s)[{SPACES}].*")
+    is_first = tf.range(tf.size(ids.values, tf.int64)) == tf.gather(
+        ids.row_starts(), ids.value_rowids()
+    )
+    inner = tf.gather(tf.constant(inner_pieces(tokenizer)), ids.values)
+    is_inner = is_first & tf.gather(goes_on, ids.value_rowids())
+    ids = ids.with_values(tf.where(is_inner, inner, ids.values))
+    ids = tf.ragged.boolean_mask(ids, ids >= 0)
+    masks = tf.RaggedTensor.from_row_lengths(
+        tf.fill([tf.math.count_nonzero(is_behind)], tokenizer.mask_token_id),
+        tf.cast(is_behind, tf.int64),
+    )
+    ids = tf.concat([masks, ids], axis=1)
+    # From parts to texts.
+    return tf.RaggedTensor.from_row_lengths(ids, counts).merge_dims(1, 2)

@@ -4,16 +4,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
 from keras_albert.serving.saved_model.graphs.windows import WindowGraph, run_windows
 from keras_albert.text.packing.pack_in_graph import join_in_graph
 from keras_albert.text.tokenizer.characters import graph_tokens_with_offsets
-
-# The default of `answer`.
-_MAX_ANSWER_LENGTH = 30
-
-# Only positions that the model masks have log-probabilities as low as this.
-_IMPOSSIBLE = -1e20
 
 
 class QuestionAnswererGraph(TaskGraph):
@@ -116,7 +111,7 @@ class QuestionAnswererGraph(TaskGraph):
         start_scores = tf.nn.log_softmax(outputs["start_logits"])
         end_scores = tf.nn.log_softmax(outputs["end_logits"])
         masked = tf.where(is_owned, start_scores, -float("inf"))
-        ends = tf.range(_MAX_ANSWER_LENGTH)
+        ends = tf.range(MAX_ANSWER_LENGTH)
         if self.task.head == "conditional":
             order = tf.argsort(-outputs["start_logits"], stable=True)
             starts = order[:, : self.task.start_n_top]
@@ -124,7 +119,7 @@ class QuestionAnswererGraph(TaskGraph):
             end_scores = end_scores[:, : tf.shape(starts)[1]]
             bands = _pad_ends(end_scores)
             bands = tf.gather(bands, starts[..., None] + ends, batch_dims=2)
-            count = min(self.task.end_n_top, _MAX_ANSWER_LENGTH)
+            count = min(self.task.end_n_top, MAX_ANSWER_LENGTH)
             least = tf.math.top_k(bands, count).values[..., -1:]
             bands = tf.where(bands >= least, bands, -float("inf"))
             null = outputs["answerability"][:, 0]
@@ -134,14 +129,14 @@ class QuestionAnswererGraph(TaskGraph):
             bands = tf.gather(_pad_ends(end_scores), position[:, None] + ends, axis=1)
             null = start_scores[:, 0] + end_scores[:, 0]
         scores = tf.gather(masked, starts, batch_dims=1)[..., None] + bands
-        impossible = scores <= _IMPOSSIBLE
+        impossible = scores <= IMPOSSIBLE
         return starts, tf.where(impossible, -float("inf"), scores), null
 
     def _choose(
         self, contexts: Any, start: Any, end: Any, best: Any, null: Any
     ) -> dict[str, Any]:
         """Return "no answer" above the threshold, or if no span was found."""
-        is_found = best > _IMPOSSIBLE
+        is_found = best > IMPOSSIBLE
         is_conditional = self.task.head == "conditional"
         chance = tf.sigmoid(null) if is_conditional else tf.exp(null)
         threshold = self.task.null_threshold
@@ -160,5 +155,5 @@ class QuestionAnswererGraph(TaskGraph):
 
 def _pad_ends(scores: Any) -> Any:
     """Pad the scores so that spans past the end of the row are impossible."""
-    shape = tf.concat([tf.shape(scores)[:-1], [_MAX_ANSWER_LENGTH - 1]], axis=0)
+    shape = tf.concat([tf.shape(scores)[:-1], [MAX_ANSWER_LENGTH - 1]], axis=0)
     return tf.concat([scores, tf.fill(shape, -float("inf"))], axis=-1)

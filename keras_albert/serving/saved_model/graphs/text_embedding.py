@@ -4,11 +4,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graphs.base import text_signature
-from keras_albert.serving.saved_model.graphs.documents import DocumentGraph
+from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
+from keras_albert.serving.saved_model.graphs.windows import run_documents
 
 
-class TextEmbedderGraph(DocumentGraph):
+class TextEmbedderGraph(TaskGraph):
     """Serves an `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`.
 
     For `text` and `text_pair` it returns `similarity`, `(batch,)`, the cosine.
@@ -31,7 +31,7 @@ class TextEmbedderGraph(DocumentGraph):
             return {"similarity": tf.reduce_sum(first * second, axis=-1)}
 
         def serve_document(text: Any) -> dict[str, Any]:
-            vectors = self.run_documents(text)
+            vectors = run_documents(self, text)
             if self.task.normalize:
                 vectors = self.task.unit_length(vectors)
             return {"embedding": vectors}

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_albert.serving.graph_tables import entity_tables
 from keras_albert.serving.saved_model.graphs.base import (
     TaskGraph,
     counts_of,
@@ -18,7 +19,6 @@ from keras_albert.text.token_classification.tag_schemes import (
     OUTSIDE,
     Span,
     spans_to_tags,
-    tags_to_spans,
 )
 
 
@@ -109,12 +109,7 @@ class TokenClassifierGraph(TaskGraph):
     ) -> _Entities:
         """Find entities as `find_entities` does, for all texts at once."""
         names = self.task.class_names
-        # `tags_to_spans` defines which two tags form one entity, and the label of each.
-        labels = ["".join(s.label for s in tags_to_spans([name])) for name in names]
-        joins = [
-            [[s.end - s.start for s in tags_to_spans([a, b])] == [2] for b in names]
-            for a in names
-        ]
+        labels, joins = entity_tables(names)
         seen = tf.where(is_seen)[:, 0]
         probabilities = tf.gather(probabilities, seen)
         tags = tf.argmax(probabilities, axis=-1, output_type=tf.int32)

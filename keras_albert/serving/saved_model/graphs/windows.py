@@ -4,8 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-# Windows per batch, so that a long document does not exhaust memory.
-_WINDOWS_AT_ONCE = 64
+from keras_albert.serving.graph_tables import WINDOWS_AT_ONCE
+from keras_albert.serving.saved_model.graphs.base import TaskGraph
+from keras_albert.text.packing.pack_in_graph import join_in_graph
+from keras_albert.text.packing.windows import window_stride
 
 
 class WindowGraph:
@@ -86,7 +88,7 @@ def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
         The outputs for all rows, a tensor or a dict.
     """
     rows = tf.shape(inputs["token_ids"])[0]
-    turns = tf.maximum(1, -tf.math.floordiv(-rows, _WINDOWS_AT_ONCE))
+    turns = tf.maximum(1, -tf.math.floordiv(-rows, WINDOWS_AT_ONCE))
     at_once = -tf.math.floordiv(-rows, turns)
 
     def split(ids: Any) -> Any:
@@ -107,3 +109,26 @@ def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
         ),
     )
     return tf.nest.map_structure(join, outputs)
+
+
+def run_documents(graph: TaskGraph, text: Any) -> Any:
+    """Split documents into windows and average the outputs, as `TextWindows` does.
+
+    Args:
+        graph: The graph of a task.
+        text: String tensor `(batch,)`.
+
+    Returns:
+        float32 tensor `(batch, width)`.
+    """
+    tokens = graph.tokenizer.tokenize(text)
+    room = graph.preprocessor.max_length - 2
+    windows = WindowGraph(tokens.row_lengths(), room, window_stride(None, room))
+    packed = join_in_graph((windows.take(tokens.values),), graph.special)
+    outputs = run_windows(graph.task, packed)
+    # The only window of an empty text owns no token; it counts as one.
+    owned = tf.maximum(windows.owned_to - windows.owned_from, 1)
+    texts, count = windows.documents, tf.size(text)
+    total = tf.math.unsorted_segment_sum(owned, texts, count)
+    shares = tf.cast(owned / tf.gather(total, texts), outputs.dtype)
+    return tf.math.unsorted_segment_sum(outputs * shares[:, None], texts, count)

@@ -28,6 +28,21 @@ def test_bytes_that_are_no_text_are_served(tiny_proto):
     assert all(1 in row for row in ids)
 
 
+def test_a_rank_is_checked_in_the_graph():
+    """A server passes inputs of any shape."""
+    from keras_albert.serving.saved_model.graphs.base import check_rows
+
+    spec = tf.TensorSpec((None,), tf.string, "text")
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.string)])
+    def check(text):
+        return check_rows([text], [spec])
+
+    assert check(tf.constant(["a", "b"]))[0].shape == (2,)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected shape \[\?\]"):
+        check(tf.constant([["a", "b"]]))
+
+
 @settings(deadline=None)
 @given(st.lists(st.text(STRANGE) | st.text(), max_size=4))
 def test_words(texts):
@@ -97,7 +112,9 @@ def tokenizers(tiny_proto):
     )
 )
 def test_masks(texts, tokenizers):
-    from keras_albert.serving.saved_model.graphs.masks import tokenize_masks_in_graph
+    from keras_albert.serving.saved_model.graphs.masked_lm import (
+        tokenize_masks_in_graph,
+    )
 
     texts = ["".join(parts) for parts in texts]
     found = tokenize_masks_in_graph(*tokenizers, tf.constant(texts, tf.string))

@@ -54,17 +54,6 @@ def read_rest_request(
     Raises:
         ValueError: If the request is invalid or exceeds a limit; the message contains
             the reason.
-
-    Example:
-        >>> from keras_albert.serving.verification.rest_json import read_rest_request
-        >>> from keras_albert.serving.tensorflow_files.saved_model_file import (
-        ...     Signature,
-        ...     TensorSpec,
-        ... )
-        >>> text = {"text": TensorSpec("string", (None,), "text:0")}
-        >>> signatures = {"serving_default": Signature(text, {})}
-        >>> read_rest_request('{"instances": ["a", "b"]}', signatures).inputs
-        {'text': array([b'a', b'b'], dtype=object)}
     """
     try:
         request = json.loads(body)
@@ -113,13 +102,6 @@ def write_rest_response(outputs: Mapping[str, Any], in_rows: bool) -> str:
 
     Returns:
         JSON. A single output has no name.
-
-    Example:
-        >>> import numpy as np
-        >>> from keras_albert.serving.verification.rest_json import write_rest_response
-        >>> outputs = {"label": np.array([b"good"], object), "score": np.ones(1)}
-        >>> write_rest_response(outputs, in_rows=True)
-        '{"predictions": [{"label": "good", "score": 1.0}]}'
     """
     columns = {name: _to_plain(np.asarray(x).tolist()) for name, x in outputs.items()}
     answer: Any = columns

@@ -5,11 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from examples.rest_json import read_rest_request, write_rest_response
 from keras_albert.serving.tensorflow_files.saved_model_file import Signature, TensorSpec
-from keras_albert.serving.verification.rest_json import (
-    read_rest_request,
-    write_rest_response,
-)
 
 TEXT = TensorSpec("string", (None,), "")
 CHOICES = TensorSpec("string", (None, None), "")

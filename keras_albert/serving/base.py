@@ -1,0 +1,143 @@
+"""What all exports share: checks, graphs and metadata of tasks, and error messages."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from keras_albert.tasks.classification.model import AlbertClassifier
+from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
+from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
+from keras_albert.tasks.multiple_choice.model import AlbertMultipleChoice
+from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
+from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
+from keras_albert.utils.packages import versions
+
+# The module of each task's graph in `saved_model.graphs` and `onnx.graphs`.
+_GRAPHS: dict[type[Any], str] = {
+    AlbertClassifier: "classification",
+    AlbertMaskedLM: "masked_lm",
+    AlbertMultipleChoice: "multiple_choice",
+    AlbertPretrainer: "pretrainer",
+    AlbertQuestionAnswerer: "question_answering",
+    AlbertTextEmbedder: "text_embedding",
+    AlbertTokenClassifier: "token_classification",
+}
+
+
+def check_is_served(task: Any) -> None:
+    """Raise if a task cannot be exported.
+
+    Args:
+        task: A task.
+
+    Raises:
+        ValueError: If its class is not one of this package's. Subclasses are refused,
+            too, because changes in behaviour would be lost.
+    """
+    if type(task) not in _GRAPHS:
+        known = ", ".join(sorted(each.__name__ for each in _GRAPHS))
+        msg = (
+            f"{type(task).__name__} cannot be exported. These tasks can, without their "
+            f"subclasses: {known}. Build one of them with the same weights."
+        )
+        raise ValueError(msg)
+
+
+def check_tokenizer(task: Any) -> None:
+    """Raise if a tokenizer truncates texts, which graphs do not support.
+
+    Args:
+        task: A task with a preprocessor.
+
+    Raises:
+        ValueError: If its tokenizer has a `sequence_length`.
+    """
+    length = task.preprocessor.tokenizer.sequence_length
+    if length is not None:
+        msg = (
+            "An exported model tokenizes whole texts, but this tokenizer truncates "
+            f"them to {length} tokens. Build it without `sequence_length`; the "
+            "preprocessor truncates rows."
+        )
+        raise ValueError(msg)
+
+
+def graph_class(task: Any, package: str) -> Any:
+    """Return the graph class of a task.
+
+    Args:
+        task: A task that passes `check_is_served`.
+        package: string. `"saved_model"` or `"onnx"`.
+
+    Returns:
+        The class: `ClassifierGraph` for an `AlbertClassifier`.
+    """
+    # Imported when needed, because graphs require TensorFlow or onnx.
+    module = import_module(f"{__package__}.{package}.graphs.{_GRAPHS[type(task)]}")
+    return getattr(module, f"{type(task).__name__.removeprefix('Albert')}Graph")
+
+
+def describe_model(task: Any, inputs: str) -> dict[str, Any]:
+    """Describe a task, for the metadata of an exported file.
+
+    Args:
+        task: A task.
+        inputs: string. The type of input: `"tokens"` or `"text"`.
+
+    Returns:
+        A dict that can be written as JSON.
+
+    Example:
+        >>> from keras_albert import AlbertBackbone, AlbertClassifier
+        >>> sizes = dict(num_layers=2, num_heads=2, embedding_dim=4, hidden_dim=8)
+        >>> backbone = AlbertBackbone(30, intermediate_dim=16, **sizes)
+        >>> classifier = AlbertClassifier(backbone, labels=["bad", "good"])
+        >>> described = describe_model(classifier, "tokens")
+        >>> described["task"], described["labels"], described["max_length"]
+        ('AlbertClassifier', ['bad', 'good'], 512)
+    """
+    described: dict[str, Any] = {
+        "task": type(task).__name__,
+        "inputs": inputs,
+        "vocabulary_size": task.backbone.vocabulary_size,
+        "max_length": task.backbone.max_sequence_length,
+        "parameters": task.count_params(),
+        "versions": versions(),
+    }
+    if task.preprocessor is not None:
+        described["max_length"] = task.preprocessor.max_length
+    if getattr(task, "class_names", None):
+        described["labels"] = list(task.class_names)
+    return described
+
+
+@contextmanager
+def explained_errors(target: Path) -> Iterator[None]:
+    """Re-raise an `OSError` with the export that failed and how to fix it.
+
+    Args:
+        target: Path. The export, which is written completely or not at all.
+
+    Raises:
+        OSError: If the block raises one; of the same class and number.
+
+    Example:
+        >>> with explained_errors(Path("model.onnx")):
+        ...     raise PermissionError(13, "Permission denied")
+        Traceback (most recent call last):
+        ...
+        PermissionError: [Errno 13] Permission denied: nothing was written to model.onnx. Name a place that you may write to, with room for the model twice
+    """  # noqa: E501  (the message is one line)
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        msg = (
+            f"{error.strerror}: nothing was written to {target}. Name a place that you "
+            "may write to, with room for the model twice"
+        )
+        raise OSError(error.errno, msg, error.filename) from error
