@@ -14,7 +14,7 @@ from keras_albert.types import Batch
 # The same for every run, whatever it masks in training, so that runs are comparable:
 # 15% of the tokens, single words, all of them replaced by [MASK].
 EVALUATION_MASKS = MaskingRates(
-    selection=0.15, mask_token=1.0, random_token=0.0, max_ngram=1
+    mask_selection_rate=0.15, mask_token_rate=1.0, random_token_rate=0.0, max_ngram=1
 )
 
 # The number of examples that are masked together.

@@ -350,9 +350,9 @@ class PretrainingConfig:
     def masking_rates(self) -> MaskingRates:
         """The rates of masking."""
         return MaskingRates(
-            selection=self.masked,
-            mask_token=self.mask_token,
-            random_token=self.random_token,
+            mask_selection_rate=self.masked,
+            mask_token_rate=self.mask_token,
+            random_token_rate=self.random_token,
             max_ngram=self.max_ngram,
         )
 

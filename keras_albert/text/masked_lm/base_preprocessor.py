@@ -55,7 +55,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
         self.mask_token_rate = mask_token_rate
         self.random_token_rate = random_token_rate
         self.max_ngram = max_ngram
-        if (self._rates.max_selected or 0) > self.max_length:
+        if (self._rates.mask_selection_length or 0) > self.max_length:
             msg = (
                 f"`mask_selection_length` is at most {self.max_length}, the tokens in "
                 f"a row. Received: mask_selection_length={mask_selection_length}"
@@ -68,11 +68,11 @@ class MaskingPreprocessor(AlbertPreprocessor):
     @property
     def _rates(self) -> MaskingRates:
         return MaskingRates(
-            selection=self.mask_selection_rate,
-            mask_token=self.mask_token_rate,
-            random_token=self.random_token_rate,
+            mask_selection_rate=self.mask_selection_rate,
+            mask_token_rate=self.mask_token_rate,
+            random_token_rate=self.random_token_rate,
             max_ngram=self.max_ngram,
-            max_selected=self.mask_selection_length,
+            mask_selection_length=self.mask_selection_length,
         )
 
     @property

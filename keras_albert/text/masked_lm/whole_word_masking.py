@@ -41,64 +41,64 @@ class MaskingRates:
     """The rates of masking.
 
     Args:
-        selection: float. The fraction of a row's tokens to predict, special tokens
-            excluded; 0 masks nothing, 1 masks every word for which there is room.
-            Defaults to `0.15`.
-        mask_token: float. The fraction of selected tokens that are replaced by
+        mask_selection_rate: float. The fraction of a row's tokens to predict, special
+            tokens excluded; 0 masks nothing, 1 masks every word for which there is
+            room. Defaults to `0.15`.
+        mask_token_rate: float. The fraction of selected tokens that are replaced by
             `[MASK]`. Defaults to `0.8`.
-        random_token: float. The fraction of selected tokens that are replaced by a
+        random_token_rate: float. The fraction of selected tokens that are replaced by a
             random token; the others are unchanged. Defaults to `0.1`.
         max_ngram: int. The maximum number of consecutive words that are masked
             together; runs of n words are drawn with probability proportional to 1/n.
             Defaults to `3`.
-        max_selected: int or `None`. The maximum number of tokens to predict per row.
-            Defaults to `None`, which computes it from the row's length.
+        mask_selection_length: int or `None`. The maximum number of tokens to predict
+            per row. Defaults to `None`, which computes it from the row's length.
 
     Raises:
         ValueError: If a rate is not between 0 and 1, or a count is less than 1.
     """
 
-    selection: float = 0.15
-    mask_token: float = 0.8
-    random_token: float = 0.1
+    mask_selection_rate: float = 0.15
+    mask_token_rate: float = 0.8
+    random_token_rate: float = 0.1
     max_ngram: int = 3
-    max_selected: int | None = None
+    mask_selection_length: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.selection <= 1:
+        if not 0 <= self.mask_selection_rate <= 1:
             msg = (
                 "`mask_selection_rate` is a part of the tokens, from 0 to 1. "
-                f"Received: mask_selection_rate={self.selection}"
+                f"Received: mask_selection_rate={self.mask_selection_rate}"
             )
             raise ValueError(msg)
-        rates = (self.mask_token, self.random_token)
+        rates = (self.mask_token_rate, self.random_token_rate)
         # Allows for rounding, as in 0.7 + 0.2 + 0.1.
         if not (min(rates) >= 0 and sum(rates) <= 1 + 1e-9):
             msg = (
                 "`mask_token_rate` and `random_token_rate` are parts of the selected "
                 "tokens, together at most 1. Received: "
-                f"mask_token_rate={self.mask_token}, "
-                f"random_token_rate={self.random_token}"
+                f"mask_token_rate={self.mask_token_rate}, "
+                f"random_token_rate={self.random_token_rate}"
             )
             raise ValueError(msg)
-        selected = 1 if self.max_selected is None else self.max_selected
-        if self.max_ngram < 1 or selected < 1:
+        counts = (self.max_ngram, self.mask_selection_length)
+        if any(count is not None and count < 1 for count in counts):
             msg = (
                 "`max_ngram` and `mask_selection_length` count from 1. Received: "
                 f"max_ngram={self.max_ngram}, "
-                f"mask_selection_length={self.max_selected}"
+                f"mask_selection_length={self.mask_selection_length}"
             )
             raise ValueError(msg)
 
     def slots(self, width: int) -> int:
         """Return the number of predictions in rows of `width`, including padding.
 
-        It is `max_selected`; or by the rate, with room for the last n-gram, at most
-        `width`.
+        It is `mask_selection_length`; or by the rate, with room for the last n-gram, at
+        most `width`.
         """
-        if self.max_selected is not None:
-            return self.max_selected
-        return min(width, math.ceil(self.selection * width) + self.max_ngram)
+        if self.mask_selection_length is not None:
+            return self.mask_selection_length
+        return min(width, math.ceil(self.mask_selection_rate * width) + self.max_ngram)
 
 
 class WholeWordMasking:
@@ -106,8 +106,8 @@ class WholeWordMasking:
 
     The words of a row (see `WordStarts`) are split at random into runs of n words,
     with probabilities proportional to 1/n. Runs are selected, all with equal
-    probability, until they contain about `rates.selection` of the row's tokens. If no
-    run is selected, one word is. Special tokens are never selected, and are never
+    probability, until they contain about `mask_selection_rate` of the row's tokens. If
+    no run is selected, one word is. Special tokens are never selected, and are never
     drawn as replacements.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
@@ -176,16 +176,16 @@ class WholeWordMasking:
         """Draw the replacements of the selected tokens."""
         draw = generator.random(len(kept))
         random_ids = generator.choice(self._drawable, len(kept))
-        swapped = draw < self.rates.mask_token + self.rates.random_token
+        swapped = draw < self.rates.mask_token_rate + self.rates.random_token_rate
         ids = np.where(swapped, random_ids, kept)
-        ids[draw < self.rates.mask_token] = self.mask_token_id
+        ids[draw < self.rates.mask_token_rate] = self.mask_token_id
         return ids
 
     def _choose(
         self, token_ids: IntArray, generator: np.random.Generator
     ) -> Int64Array:
         """Choose the tokens to predict, as sorted indices of the flattened rows."""
-        if not self.rates.selection:
+        if not self.rates.mask_selection_rate:
             return np.empty(0, np.int64)
         num_rows, width = token_ids.shape
         # Computed without the padding, so that padding does not change the masks.
@@ -243,7 +243,7 @@ class WholeWordMasking:
         # position are selected: the probability does not depend on a run's size.
         turn = generator.random(len(in_row)) * in_row
         distance = (begins - turn[rows]) % in_row[rows]
-        window = np.minimum(self.rates.selection * in_row, slots)
+        window = np.minimum(self.rates.mask_selection_rate * in_row, slots)
         inside = np.flatnonzero(distance < window[rows])
         inside = inside[np.lexsort((distance[inside], rows[inside]))]
         # The last run may exceed its row's slots.

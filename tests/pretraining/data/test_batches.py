@@ -198,7 +198,10 @@ def test_shorter_rows_than_prepared(data):
 
 def test_rates_are_the_callers(prepared):
     data = PretrainingData(
-        prepared, rates=MaskingRates(selection=0.4, mask_token=1.0, random_token=0.0)
+        prepared,
+        rates=MaskingRates(
+            mask_selection_rate=0.4, mask_token_rate=1.0, random_token_rate=0.0
+        ),
     )
     x, y, _ = data.batches(96).batch(0)
     assert (y["masked_lm"] > 0).sum() / (x["padding_mask"].sum() - 288) > 0.3

@@ -50,7 +50,7 @@ def test_what_follows_from_settings():
     assert config.micro_batch_size == 24
     assert config.num_warmup_steps == 125_000 // 20
     assert PretrainingConfig(**NAMED, warmup_steps=0).num_warmup_steps == 0
-    assert config.masking_rates.selection == 0.15
+    assert config.masking_rates.mask_selection_rate == 0.15
 
 
 @pytest.mark.parametrize(

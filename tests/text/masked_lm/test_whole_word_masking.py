@@ -108,7 +108,7 @@ def test_all_tokens_are_equally_likely(masking, masked, rows):
 
 def test_ngram_probabilities_are_proportional_to_1_over_n(tokenizer, rows):
     # Few selected words, so that runs are seldom adjacent, in long rows.
-    masking = WholeWordMasking(tokenizer, MaskingRates(selection=0.02))
+    masking = WholeWordMasking(tokenizer, MaskingRates(mask_selection_rate=0.02))
     rows = rows[: len(rows) // 16 * 16, 1:-1].reshape(-1, 16 * 126)
     masked = masking(rows, np.random.default_rng(2))
     starts, hit = masked_words(masking, rows, masked)
@@ -120,7 +120,9 @@ def test_ngram_probabilities_are_proportional_to_1_over_n(tokenizer, rows):
 
 
 def test_single_words(tokenizer, rows):
-    masking = WholeWordMasking(tokenizer, MaskingRates(selection=0.02, max_ngram=1))
+    masking = WholeWordMasking(
+        tokenizer, MaskingRates(mask_selection_rate=0.02, max_ngram=1)
+    )
     masked = masking(rows, np.random.default_rng(2))
     starts, hit = masked_words(masking, rows, masked)
     words = hit[starts]
@@ -150,7 +152,9 @@ texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_siz
     pairs=st.booleans(),
 )
 def test_invariants_for_random_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
-    rates = MaskingRates(selection=rate, max_ngram=ngram, max_selected=slots)
+    rates = MaskingRates(
+        mask_selection_rate=rate, max_ngram=ngram, mask_selection_length=slots
+    )
     masking = WholeWordMasking(tokenizer, rates)
     packed = [
         [CLS, *row, SEP, *(row[::-1] if pairs else ()), *([SEP] if pairs else ())]
@@ -183,15 +187,19 @@ def test_invariants_for_random_rows(tokenizer, rows, seed, rate, ngram, slots, p
 
 def test_selection_rates_of_one_and_zero(tokenizer, rows):
     rows = rows[:64]
-    everything = WholeWordMasking(tokenizer, MaskingRates(selection=1.0))
+    everything = WholeWordMasking(tokenizer, MaskingRates(mask_selection_rate=1.0))
     masked = everything(rows, np.random.default_rng(0))
     assert masked.positions.shape == rows.shape
     np.testing.assert_array_equal(masked.weights.sum(axis=1), (rows > MASK).sum(axis=1))
-    few = WholeWordMasking(tokenizer, MaskingRates(selection=1.0, max_selected=4))
+    few = WholeWordMasking(
+        tokenizer, MaskingRates(mask_selection_rate=1.0, mask_selection_length=4)
+    )
     masked = few(rows, np.random.default_rng(0))
     assert masked.positions.shape == (64, 4)
     assert masked.weights.any(axis=1).all()
-    nothing = WholeWordMasking(tokenizer, MaskingRates(selection=0.0, max_selected=4))
+    nothing = WholeWordMasking(
+        tokenizer, MaskingRates(mask_selection_rate=0.0, mask_selection_length=4)
+    )
     masked = nothing(rows, np.random.default_rng(0))
     np.testing.assert_array_equal(masked.token_ids, rows)
     for array in (masked.positions, masked.labels, masked.weights):
@@ -210,13 +218,13 @@ def test_rows_without_words(masking):
 @pytest.mark.parametrize(
     ("rates", "named"),
     [
-        ({"selection": -0.1}, "mask_selection_rate"),
-        ({"selection": 1.5}, "mask_selection_rate"),
-        ({"selection": float("nan")}, "mask_selection_rate"),
-        ({"mask_token": 0.95}, "together at most 1"),
-        ({"random_token": -0.1}, "random_token_rate"),
+        ({"mask_selection_rate": -0.1}, "mask_selection_rate"),
+        ({"mask_selection_rate": 1.5}, "mask_selection_rate"),
+        ({"mask_selection_rate": float("nan")}, "mask_selection_rate"),
+        ({"mask_token_rate": 0.95}, "together at most 1"),
+        ({"random_token_rate": -0.1}, "random_token_rate"),
         ({"max_ngram": 0}, "max_ngram"),
-        ({"max_selected": 0}, "mask_selection_length"),
+        ({"mask_selection_length": 0}, "mask_selection_length"),
     ],
 )
 def test_invalid_rates_raise(rates, named):
@@ -225,4 +233,6 @@ def test_invalid_rates_raise(rates, named):
 
 
 def test_rates_that_sum_to_one_except_for_rounding():
-    assert MaskingRates(mask_token=0.7 + 0.2, random_token=0.1).slots(100) == 18
+    assert (
+        MaskingRates(mask_token_rate=0.7 + 0.2, random_token_rate=0.1).slots(100) == 18
+    )
