@@ -273,7 +273,6 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             ValueError: See `fit`, with `steps` for `steps_per_epoch`.
         """
         if is_evaluation_of_fit(kwargs):
-            # Called by `fit`, which has read the validation data.
             return keras.Model.evaluate(
                 self, x, y, batch_size, sample_weight=sample_weight, **kwargs
             )
