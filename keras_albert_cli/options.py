@@ -405,9 +405,9 @@ interrupted run can be resumed: the same command continues after the last comple
         "check that a server can serve an export",
         """Load a SavedModel as TensorFlow Serving does, and run it.
 
-TensorFlow's C++ library loads it in a separate process, without TensorFlow's Python
-code. A stock server must have all of its operations, and the warm-up requests are
-replayed. Prints the signatures and example requests.
+TensorFlow's session loads it in a separate process, without Python code of this package
+or of tensorflow-text. A stock server must have all of its operations, and the warm-up
+requests are replayed. Prints the signatures and example requests.
 """,
         "keras-albert verify served/mine",
         _add_verify,
