@@ -128,7 +128,16 @@ class AlbertTokenizer(
         super().set_proto(proto)
 
     def _set_proto_tf(self, proto: bytes) -> None:
-        super()._set_proto_tf(graph_vocabulary(proto))
+        if self.compute_dtype == "string":
+            # An unknown piece is its text.
+            super()._set_proto_tf(graph_vocabulary(proto, with_bytes=False))
+            return
+        # Imports TensorFlow, which may not be installed.
+        from keras_albert.text.tokenizer.graph_tokenizer import (  # noqa: PLC0415
+            GraphTokenizer,
+        )
+
+        self._sentence_piece = GraphTokenizer(proto, self.compute_dtype)
 
     def load_assets(self, dir_path: str) -> None:
         """Load the vocabulary of a preset or a `.keras` file.
