@@ -17,7 +17,7 @@ _UNKNOWN = SPECIAL_TOKENS.index("<unk>")
 
 
 class GraphTokenizer(tf_text.SentencepieceTokenizer):
-    """tensorflow-text's tokenizer with the ids of Python.
+    """tensorflow-text's tokenizer, with Python's ids and in linear time.
 
     See `graph_vocabulary`.
 
@@ -36,17 +36,15 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
         super().__init__(graph_vocabulary(proto), out_type)
         self._size = len(parse_vocabulary(proto).pieces)
 
-    def tokenize(self, input: Any, name: str | None = None) -> Any:
-        """Cut texts of any shape into ids; see `tf_text.SentencepieceTokenizer`."""
-        ids = super().tokenize(input, name)
+    def tokenize(self, texts: Any) -> Any:
+        """Split texts of any shape into ids; see `tf_text.SentencepieceTokenizer`."""
+        ids = super().tokenize(texts)
         # Texts of another rank than 1 are tokenized by a call with rank 1.
         return self._merge(ids)[0] if ids.shape.rank == 2 else ids
 
-    def tokenize_with_offsets(
-        self, input: Any, name: str | None = None
-    ) -> tuple[Any, Any, Any]:
-        """Cut texts into ids, with the first and last bytes of each piece."""
-        ids, starts, ends = super().tokenize_with_offsets(input, name)
+    def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
+        """Split texts into ids, and return where each begins and ends, in bytes."""
+        ids, starts, ends = super().tokenize_with_offsets(texts)
         if ids.shape.rank != 2:
             return ids, starts, ends
         ids, is_first, is_last = self._merge(ids)
@@ -54,7 +52,7 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
         return ids, starts, tf.ragged.boolean_mask(ends, is_last)
 
     def _merge(self, ids: Any) -> tuple[Any, Any, Any]:
-        """Replace each run of bytes by `<unk>`; mark where pieces begin and end."""
+        """Replace each run of bytes by `<unk>`; mark its first and last byte."""
         is_byte, rows = ids.values >= self._size, ids.value_rowids()
         joins = is_byte[1:] & is_byte[:-1] & (rows[1:] == rows[:-1])
         count = tf.size(is_byte)

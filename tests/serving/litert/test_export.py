@@ -149,6 +149,18 @@ def test_bad_ids_are_an_error(tasks, paths):
     assert nothing["probabilities"].shape == (0, 3)
 
 
+def test_an_id_without_an_embedding_is_an_error(tasks, paths):
+    """Keras counts negative ids from the end."""
+    for path in (paths["classifier"], paths["dynamic_int8"], paths["fp16"]):
+        inputs = random_ids(tasks["classifier"], (2, 7))
+        for name, numbers in (("token_ids", (-5, -1, 130)), ("segment_ids", (-1, 2))):
+            for number in numbers:
+                ids = inputs[name].copy()
+                ids[1, 1] = number
+                with pytest.raises(RuntimeError, match="out of bounds"):
+                    load(path)(**inputs | {name: ids})
+
+
 # Keras transposes a vector of scales in the masked language model's head.
 @pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
 def test_what_keras_quantized_becomes_float32(tiny_proto):
