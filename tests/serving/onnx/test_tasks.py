@@ -96,7 +96,7 @@ def test_an_id_without_an_embedding_is_an_error(quantize, tiny_proto, tmp_path):
         for number in numbers:
             ids = inputs[name].copy()
             ids[1, 1] = number
-            with pytest.raises(Exception, match="out of data bounds|Out of range"):
+            with pytest.raises(Exception, match=r"out of data bounds|Out of range"):
                 run(session, inputs | {name: ids})
 
 
