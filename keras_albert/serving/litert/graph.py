@@ -48,7 +48,7 @@ class LitertGraph:
         self.function = tf.function(self._serve, input_signature=[specs])
 
     def _serve(self, ids: Tensors) -> Tensors:
-        # Keras counts negative ids from the end. LiteRT fails for ids that are too large.
+        # Keras counts negative ids from the end; LiteRT fails for too large ones.
         ids = {name: tf.where(x < 0, x.dtype.max, x) for name, x in ids.items()}
         if "start_positions" in self.task.input:
             rows = tf.shape(ids["token_ids"])[0]
