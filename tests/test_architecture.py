@@ -24,6 +24,7 @@ NEEDS_TENSORFLOW = {
         "serving/saved_model/graphs/[!_]*.py",
         "serving/*/write.py",
         "serving/litert/graph.py",
+        "text/tokenizer/graph_tokenizer.py",
     )
     for path in PACKAGE.glob(pattern)
 }
