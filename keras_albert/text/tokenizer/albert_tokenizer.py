@@ -137,7 +137,7 @@ class AlbertTokenizer(
             GraphTokenizer,
         )
 
-        self._sentence_piece = GraphTokenizer(proto, self.compute_dtype)
+        self._sentence_piece: Any = GraphTokenizer(proto, self.compute_dtype)
 
     def load_assets(self, dir_path: str) -> None:
         """Load the vocabulary of a preset or a `.keras` file.
