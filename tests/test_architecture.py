@@ -33,6 +33,7 @@ NEEDS_TENSORFLOW = {
     for pattern in (
         "serving/saved_model/graphs/[!_]*.py",
         "serving/*/write.py",
+        "text/tokenizer/graph_tokenizer.py",
     )
     for path in PACKAGE.glob(pattern)
 }

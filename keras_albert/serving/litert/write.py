@@ -65,6 +65,8 @@ def _make_function(task: Any, sequence_length: int | None) -> Any:
     }
 
     def serve(ids: Tensors) -> Tensors:
+        # Keras counts negative ids from the end; LiteRT fails for too large ones.
+        ids = {name: tf.where(x < 0, x.dtype.max, x) for name, x in ids.items()}
         if has_starts:
             rows = tf.shape(ids["token_ids"])[0]
             unknown = tf.fill(tf.stack([rows, task.start_n_top]), -1)

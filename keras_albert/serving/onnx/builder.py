@@ -140,13 +140,18 @@ class OnnxBuilder:
         return self._weights[key]
 
     def embed(self, layer: Any, ids: Any) -> Any:
-        """Look up ids in an embedding."""
+        """Look up ids in an embedding. ONNX Runtime fails for an id that it lacks."""
         table, *scale = self._matrix(layer, "embeddings", axis=1)
+        ids = self.without_negative(ids)
         rows = self.op.Gather(table, ids)
         if not scale:
             return rows
         scales = self.op.Unsqueeze(self.op.Gather(scale[0], ids), [-1])
         return self.op.Mul(self.cast(rows, "float32"), scales)
+
+    def without_negative(self, indices: Any) -> Any:
+        """Make negative indices, which ONNX counts from the end, too large."""
+        return self.op.Where(self.op.Less(indices, 0), 2**31 - 1, indices)
 
     def score_tokens(self, embedding: Any, x: Any) -> Any:
         """Multiply by the transposed matrix of an embedding, which is stored once."""

@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_albert.serving.onnx.builder import OnnxBuilder
-from keras_albert.text.tokenizer.vocabulary_file import graph_vocabulary
+from keras_albert.text.tokenizer.vocabulary_file import (
+    SPECIAL_TOKENS,
+    graph_vocabulary,
+)
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,30 @@ class OnnxText:
         ids, places = (self.builder.cast(x, "int64") for x in (ids, places))
         # Without texts there are no starts, either.
         starts = op.Concat(starts, op.Mul(self.builder.size(starts, 0), 0), axis=0)
-        begins = op.Slice(starts, [0], self.builder.size(texts, 0))
-        ends = op.Slice(starts, [1], op.Add(self.builder.size(texts, 0), 1))
+        count = self.builder.size(texts, 0)
+        starts = op.Slice(starts, [0], op.Add(count, 1))
+        ids, starts, places = self._merge_bytes(ids, starts, places)
+        begins = op.Slice(starts, [0], count)
+        ends = op.Slice(starts, [1], op.Add(count, 1))
         pieces = Pieces(ids, begins, op.Sub(ends, begins), places)
         return self.split(pieces, *columns)
+
+    def _merge_bytes(self, ids: Any, starts: Any, places: Any) -> tuple[Any, Any, Any]:
+        """Replace each run of bytes by `<unk>`; see `graph_vocabulary`."""
+        op, builder = self.op, self.builder
+        is_byte = op.GreaterOrEqual(ids, self.preprocessor.tokenizer.vocabulary_size())
+        marks = op.Expand([0], op.Add(builder.size(ids, 0), 1))
+        ones = op.Add(op.Mul(starts, 0), 1)
+        marks = op.ScatterElements(marks, starts, ones, reduction="add")
+        is_first = builder.cast(op.Slice(marks, [0], [-1]), "bool")
+        is_behind = op.Concat([0], builder.cast(is_byte, "int64"), axis=0)
+        is_behind = builder.cast(op.Slice(is_behind, [0], [-1]), "bool")
+        is_kept = op.Or(op.Not(op.And(is_byte, is_behind)), is_first)
+        kept = op.Concat(builder.cast(is_kept, "int64"), [0], axis=0)
+        starts = op.Gather(op.CumSum(kept, 0, exclusive=1), starts)
+        ids = op.Where(is_byte, SPECIAL_TOKENS.index("<unk>"), ids)
+        ids, places = (op.Compress(x, is_kept, axis=0) for x in (ids, places))
+        return ids, starts, places
 
     def split(self, pieces: Pieces, *columns: Any) -> list[Pieces]:
         """Split the pieces of all texts into those of each column."""

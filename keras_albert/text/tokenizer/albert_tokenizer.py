@@ -32,7 +32,6 @@ from keras_albert.text.tokenizer.tokenize_in_graph import (
 )
 from keras_albert.text.tokenizer.vocabulary_file import (
     check_vocabulary,
-    graph_vocabulary,
     read_vocabulary,
     sentence_piece,
     write_vocabulary,
@@ -377,7 +376,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
         return sentence_piece(self.proto)
 
     def _graph_tokenizer(self) -> Any:
-        """Create tensorflow-text's tokenizer inside the current graph.
+        """Create the tokenizer inside the current graph.
 
         A tokenizer created outside is lost when TensorFlow clears its kernels, as in
         `keras.utils.set_random_seed`.
@@ -387,11 +386,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
             *("tensorflow", "tensorflow_text"),
         )
         self.vocabulary_size()  # raises an error if there is no vocabulary
-        import tensorflow_text  # noqa: PLC0415  (called in TensorFlow graphs only)
-
-        return tensorflow_text.SentencepieceTokenizer(
-            graph_vocabulary(self.proto), out_type=self.compute_dtype
+        # Imports TensorFlow, which may not be installed.
+        from keras_albert.text.tokenizer.graph_tokenizer import (  # noqa: PLC0415
+            GraphTokenizer,
         )
+
+        return GraphTokenizer(self.proto, self.compute_dtype)
 
     def _add_rules(self, proto: bytes) -> bytes:
         rules = self._text_rules

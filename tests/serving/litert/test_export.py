@@ -149,6 +149,21 @@ def test_bad_ids_are_an_error(tasks, paths):
     assert nothing["probabilities"].shape == (0, 3)
 
 
+def test_an_id_without_an_embedding_is_an_error(tasks, paths):
+    """Keras counts negative ids from the end."""
+    wrong = {"token_ids": (-5, -1, 130), "segment_ids": (-1, 2)}
+    wrong |= {"mask_positions": (-1, 9)}
+    for file in ("classifier", "filler", *SMALLER):
+        case = "filler" if file == "filler" else "classifier"
+        inputs = random_ids(tasks[case], *CASES[case][3:])
+        for name, numbers in wrong.items():
+            for number in numbers if name in inputs else ():
+                ids = inputs[name].copy()
+                ids[1, 1] = number
+                with pytest.raises(RuntimeError, match="out of bounds"):
+                    load(paths[file])(**inputs | {name: ids})
+
+
 # Keras transposes a vector of scales in the masked language model's head.
 @pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
 def test_what_keras_quantized_becomes_float32(tiny_proto):

@@ -85,6 +85,21 @@ def test_ids_of_another_kind_are_an_error(tiny_proto, tmp_path):
     assert len(run(session, inputs)["index"]) == 3
 
 
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_an_id_without_an_embedding_is_an_error(quantize, tiny_proto, tmp_path):
+    """ONNX itself counts negative indices from the end."""
+    task = make_task("MaskedLM", tiny_proto)
+    inputs = random_ids(task, *CASES["filler"][3:])
+    session = export(task, tmp_path, quantize=quantize)
+    wrong = {"token_ids": (-5, -1, 130), "segment_ids": (-1, 2)}
+    for name, numbers in (wrong | {"mask_positions": (-1, 9)}).items():
+        for number in numbers:
+            ids = inputs[name].copy()
+            ids[1, 1] = number
+            with pytest.raises(Exception, match=r"out of data bounds|Out of range"):
+                run(session, inputs | {name: ids})
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_openvino_computes_the_same(case, tiny_proto, tmp_path):
     openvino = pytest.importorskip("openvino")

@@ -1,4 +1,4 @@
-"""Graphs break most ties of pieces with equal scores as Python does."""
+"""Graphs break most ties as Python does, and do not merge unknown characters."""
 
 import random
 import string
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertTokenizer
+from keras_albert.text.tokenizer import sentencepiece_proto
 from keras_albert.text.tokenizer.vocabulary_file import (
     graph_vocabulary,
     parse_vocabulary,
@@ -14,6 +15,8 @@ from keras_albert.text.tokenizer.vocabulary_file import (
 
 tf = pytest.importorskip("tensorflow")
 tf_text = pytest.importorskip("tensorflow_text")
+
+_PIECE = sentencepiece_proto.SentencePiece
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +67,36 @@ def test_remaining_differences_are_within_rounding(tokenizer):
         assert abs(total - scores[theirs].sum()) <= steps
 
 
-def test_only_scores_are_changed(tiny_proto):
+def test_scores_are_rounded_and_bytes_added(tiny_proto):
     before, after = map(parse_vocabulary, (tiny_proto, graph_vocabulary(tiny_proto)))
-    for old, new in zip(before.pieces, after.pieces, strict=True):
+    size = len(before.pieces)
+    for old, new in zip(before.pieces, after.pieces[:size], strict=True):
         assert (old.piece, old.type) == (new.piece, new.type)
         assert new.score == pytest.approx(old.score, abs=2**-14)
+    added = [(piece.piece, piece.type) for piece in after.pieces[size:]]
+    assert added == [(f"<0x{byte:02X}>", _PIECE.BYTE) for byte in range(256)]
     assert before.normalizer_spec == after.normalizer_spec
+    before.trainer_spec.byte_fallback = True
     assert before.trainer_spec == after.trainer_spec
+
+
+def test_unknown_characters_are_not_merged(tiny_proto):
+    """Version 0.1.96 would copy a run once for each of its characters."""
+    size = len(parse_vocabulary(tiny_proto).pieces)
+    graph = tf_text.SentencepieceTokenizer(graph_vocabulary(tiny_proto))
+    for text in ("漢" * 1000, "\0" * 3000):
+        _, *ids = graph.tokenize(text).numpy().tolist()
+        assert ids == [size + byte for byte in text.encode()]
+
+
+def test_vocabulary_with_byte_pieces_keeps_them(tiny_proto):
+    model = parse_vocabulary(tiny_proto)
+    model.pieces[-1].piece = "<0x41>"
+    kept = parse_vocabulary(graph_vocabulary(model.SerializeToString()))
+    assert [p.piece for p in kept.pieces] == [p.piece for p in model.pieces]
+    assert not kept.trainer_spec.byte_fallback
+    # With all of them, no character is unknown.
+    model = parse_vocabulary(graph_vocabulary(tiny_proto))
+    tokenizer = AlbertTokenizer(model.SerializeToString())
+    texts = ["the 漢字 \0\0", "漢"]
+    assert in_graph(tokenizer, texts) == tokenizer(texts)

@@ -35,7 +35,8 @@ class MaskedLMGraph(OnnxTask):
         """Run the `MaskedLMHead`."""
         op, builder, head = self.op, self.builder, self.task.masked_lm_head
         width = self.task.backbone.hidden_dim
-        where = op.Expand(op.Unsqueeze(positions, [-1]), [1, 1, width])
+        positions = op.Unsqueeze(builder.without_negative(positions), [-1])
+        where = op.Expand(positions, [1, 1, width])
         x = builder.dense(head.transform, op.GatherElements(sequence, where, axis=1))
         x = builder.layer_norm(head.layer_norm, x)
         scores = builder.score_tokens(head.token_embedding, x)

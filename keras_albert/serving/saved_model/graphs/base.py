@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.text.packing.pack_in_graph import pack_in_graph
-from keras_albert.text.tokenizer.vocabulary_file import graph_vocabulary
+from keras_albert.text.tokenizer.graph_tokenizer import GraphTokenizer
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
@@ -33,10 +32,7 @@ class TaskGraph:
         self.top_k = top_k
         self.preprocessor = task.preprocessor
         self.special = task.preprocessor.special_ids
-        self.tokenizer = tf_text.SentencepieceTokenizer(
-            model=graph_vocabulary(task.preprocessor.tokenizer.proto),
-            out_type=tf.int32,
-        )
+        self.tokenizer = GraphTokenizer(task.preprocessor.tokenizer.proto)
         # Everything to save beside the functions. Saving the Keras model itself would
         # write each weight twice.
         self.module = tf.Module()
