@@ -103,10 +103,10 @@ def correlation(first, second, scores) -> float:
     )
 
 
-def similarity(preset, load_weights, train, held_out, seed, epochs, batch_size):
+def similarity(train, held_out, seed, epochs, batch_size, **embedder_settings):
     """Return Spearman's correlation before and after training."""
     keras.utils.set_random_seed(seed)
-    embedder = AlbertTextEmbedder.from_preset(preset, load_weights=load_weights)
+    embedder = AlbertTextEmbedder.from_preset(**embedder_settings)
     pairs, scores = held_out
 
     def measure():
@@ -119,9 +119,11 @@ def similarity(preset, load_weights, train, held_out, seed, epochs, batch_size):
     return before, measure()
 
 
-def similarity_rows(preset, stsb: Path, seeds: int, epochs: int, batch_size: int):
+def similarity_rows(arguments):
     """Return the rows of the table for STS-B: without labels, and with all."""
-    train, held_out = (read_pairs(stsb / f"{name}.tsv") for name in ("train", "dev"))
+    train, held_out = (
+        read_pairs(arguments.stsb / f"{name}.tsv") for name in ("train", "dev")
+    )
     rows = [
         {"data": "STS-B", "labels": count, "largest_class": 0.0}
         | {kind: [] for kind in KINDS}
@@ -131,10 +133,17 @@ def similarity_rows(preset, stsb: Path, seeds: int, epochs: int, batch_size: int
     vectors = bag_of_words(train[0][0] + train[0][1])
     first, second = map(vectors, held_out[0])
     rows[0]["bag of words"].append(correlation(first, second, held_out[1]))
-    for seed in range(seeds):
+    for seed in range(arguments.seeds):
         for kind in ("pretrained", "random"):
             scores = similarity(
-                preset, kind == "pretrained", train, held_out, seed, epochs, batch_size
+                train,
+                held_out,
+                seed,
+                arguments.stsb_epochs,
+                arguments.batch_size,
+                preset=arguments.preset,
+                load_weights=kind == "pretrained",
+                inverse_frequency=arguments.inverse_frequency,
             )
             print(f"STS-B seed {seed} {kind}: {scores[0]:.3f} -> {scores[1]:.3f}")
             for row, score in zip(rows, scores, strict=True):
@@ -176,6 +185,7 @@ def main() -> None:
     parser.add_argument("--sst2", type=Path, help="directory with train and dev.tsv")
     parser.add_argument("--stsb", type=Path, help="directory with train and dev.tsv")
     parser.add_argument("--stsb-epochs", type=int, default=4)
+    parser.add_argument("--inverse-frequency", type=float, help="of the embedder")
     parser.add_argument("--no-messages", dest="messages", action="store_false")
     parser.add_argument("--counts", type=int, nargs="*", default=[100, 1000])
     parser.add_argument(
@@ -221,13 +231,7 @@ def main() -> None:
                     print(f"in {seconds:.0f} s", flush=True)
             results.append(row)
     if arguments.stsb is not None:
-        results += similarity_rows(
-            arguments.preset,
-            arguments.stsb,
-            arguments.seeds,
-            arguments.stsb_epochs,
-            arguments.batch_size,
-        )
+        results += similarity_rows(arguments)
 
     table = Table("data", "labels", *KINDS, "one class")
     for row in results:

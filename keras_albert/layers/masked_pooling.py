@@ -18,10 +18,16 @@ class MaskedPooling(keras.layers.Layer):
     Args:
         mode: string. `"mean"` or `"max"` of the tokens, including `[CLS]` and
             `[SEP]`; or `"cls"`, the vector of the first token.
+        inverse_frequency: float or `None`. If set to `a`, the mean is weighted by
+            `a / (a + p)`, with the probabilities `p` of the tokens in
+            `token_probabilities`, a variable `(vocabulary_size,)` of zeros which is
+            not trained. Defaults to `None`, equal weights.
+        vocabulary_size: int or `None`. Required with `inverse_frequency`. Defaults to
+            `None`.
         **kwargs: `dtype` and `name`, as on any Keras layer.
 
     Raises:
-        ValueError: If the mode is unknown.
+        ValueError: If the mode is unknown, or cannot be weighted.
 
     Example:
         >>> import numpy as np
@@ -31,20 +37,54 @@ class MaskedPooling(keras.layers.Layer):
         [[2.0]]
     """
 
-    def __init__(self, mode: str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        mode: str,
+        inverse_frequency: float | None = None,
+        vocabulary_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         if mode not in POOLING_MODES:
             msg = f"`mode` must be one of {POOLING_MODES}. Received: {mode!r}"
+            raise ValueError(msg)
+        if inverse_frequency is not None and mode != "mean":
+            msg = (
+                "`inverse_frequency` requires the pooling mode 'mean'. Received: "
+                f"{mode!r}"
+            )
+            raise ValueError(msg)
+        if inverse_frequency is not None and not inverse_frequency > 0:
+            msg = (
+                "`inverse_frequency` must be above 0, or `None`. Received: "
+                f"inverse_frequency={inverse_frequency}"
+            )
             raise ValueError(msg)
         refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         self.mode = mode
+        self.inverse_frequency = inverse_frequency
+        self.vocabulary_size = vocabulary_size
 
-    def call(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
+    def build(self, sequence_shape: Any) -> None:
+        """Create the probabilities of the tokens."""
+        if self.inverse_frequency is not None:
+            self.token_probabilities = self.add_weight(
+                shape=(self.vocabulary_size,),
+                initializer="zeros",
+                trainable=False,
+                name="token_probabilities",
+            )
+
+    def call(
+        self, sequence: Tensor, padding_mask: Tensor, token_ids: Tensor | None = None
+    ) -> Tensor:
         """Pool the sequence.
 
         Args:
             sequence: Float tensor `(batch, length, width)`.
             padding_mask: Integer tensor `(batch, length)`, zero at padding.
+            token_ids: Integer tensor `(batch, length)`; required if tokens have
+                weights. Defaults to `None`.
 
         Returns:
             Float tensor `(batch, width)`.
@@ -54,14 +94,32 @@ class MaskedPooling(keras.layers.Layer):
         mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
         if self.mode == "max":
             return ops.max(ops.where(mask, sequence, -1e9), axis=1)
-        count = ops.sum(ops.cast(mask, sequence.dtype), axis=1)
-        total = ops.sum(ops.where(mask, sequence, 0.0), axis=1)
-        return ops.divide(total, ops.maximum(count, 1.0))
+        weights = ops.cast(mask, sequence.dtype)
+        if self.inverse_frequency is not None:
+            found = ops.take(self.token_probabilities, token_ids, axis=0)
+            found = ops.divide(
+                self.inverse_frequency, ops.add(found, self.inverse_frequency)
+            )
+            weights = ops.multiply(weights, ops.expand_dims(found, -1))
+        total = ops.sum(ops.where(mask, ops.multiply(sequence, weights), 0.0), axis=1)
+        count = ops.maximum(ops.sum(weights, axis=1), keras.config.epsilon())
+        return ops.divide(total, count)
 
-    def compute_output_shape(self, sequence_shape: Any, padding_mask_shape: Any) -> Any:
+    def compute_output_shape(
+        self,
+        sequence_shape: Any,
+        padding_mask_shape: Any,
+        token_ids_shape: Any = None,
+    ) -> Any:
         """Return the output shape."""
         return (sequence_shape[0], sequence_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        return {**super().get_config(), "mode": self.mode}
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            mode=self.mode,
+            inverse_frequency=self.inverse_frequency,
+            vocabulary_size=self.vocabulary_size,
+        )
+        return config

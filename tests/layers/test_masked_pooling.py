@@ -35,3 +35,16 @@ def test_config_and_errors():
     assert (layer.mode, layer.name) == ("max", "mine")
     with pytest.raises(ValueError, match="Received: 'sum'"):
         MaskedPooling("sum")
+
+
+def test_the_mean_weighs_tokens():
+    pooling = MaskedPooling("mean", inverse_frequency=0.5, vocabulary_size=4)
+    mask, ids = np.array([[1, 1, 0]]), np.array([[2, 0, 3]])
+    # Equal weights at first.
+    outputs = keras.ops.convert_to_numpy(pooling(SEQUENCE, mask, ids))
+    np.testing.assert_allclose(outputs, [[2, -6]], atol=1e-6)
+    # Weights of 0.5 and 1.
+    pooling.token_probabilities.assign([0.0, 1.0, 0.5, 1.0])
+    outputs = keras.ops.convert_to_numpy(pooling(SEQUENCE, mask, ids))
+    np.testing.assert_allclose(outputs, [[7 / 3, -19 / 3]], atol=1e-6)
+    assert MaskedPooling.from_config(pooling.get_config()).inverse_frequency == 0.5

@@ -68,7 +68,7 @@ def make_tasks(proto):
     spread = {"stride": 11, "label_all_pieces": True}
     tasks = {
         "embedder": make_task("TextEmbedder", proto, pooling_mode="cls"),
-        "rounded": make_task("TextEmbedder", proto),
+        "rounded": make_task("TextEmbedder", proto, inverse_frequency=0.01),
         "chooser": make_task("MultipleChoice", proto, lengths={"max_qa_length": 9}),
         "tagger": make_task("TokenClassifier", proto, labels=TAGS),
         "bare_tagger": make_task(

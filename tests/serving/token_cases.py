@@ -24,6 +24,13 @@ CASES = {
     ),
     "regression": ("Classifier", {"num_classes": 1}, ["score"], (3, 9), {}),
     "mean": ("TextEmbedder", {}, ["embedding"], (3, 9), {}),
+    "weighted": (
+        "TextEmbedder",
+        {"inverse_frequency": 0.01},
+        ["embedding"],
+        (3, 9),
+        {},
+    ),
     "max": (
         "TextEmbedder",
         {"pooling_mode": "max", "normalize": False},

@@ -138,7 +138,9 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         # Without the file of the head KerasHub leaves it random. With `num_classes` the
         # head is new.
         keeps_head = load_weights and not is_other and "num_classes" not in kwargs
-        if keeps_head and task.has_task_weights() and not path.exists():
+        in_backbone = {id(weight) for weight in task.backbone.weights}
+        is_learned = any(id(w) not in in_backbone for w in task.trainable_weights)
+        if keeps_head and is_learned and not path.exists():
             msg = (
                 f"{path} is missing: the weights of the head. Copy or download the "
                 "whole preset again. For a new head, of random weights, pass "

@@ -1,7 +1,8 @@
 """Text embedding: vectors whose cosine is the similarity of texts."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import keras
 import keras_hub
@@ -22,6 +23,7 @@ from keras_albert.text.packing.document_windows import TextWindows
 from keras_albert.text.text_embedding.preprocessor import (
     AlbertTextEmbedderPreprocessor,
 )
+from keras_albert.text.tokenizer.vocabulary_file import piece_probabilities
 from keras_albert.types import FloatArray, Tensor, Texts
 
 # The score of pairs that are not compared: the probability is zero.
@@ -43,8 +45,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
       harder, in `evaluate` too. Pairs with a text in common are not negatives of each
       other.
 
-    Sources: [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084), [van den
-    Oord et al., 2018](https://arxiv.org/abs/1807.03748).
+    Sources: [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084),
+    [van den Oord et al., 2018](https://arxiv.org/abs/1807.03748),
+    [Arora et al., 2017](https://openreview.net/forum?id=SyK00v5xx).
 
     Args:
         backbone: An `AlbertBackbone`.
@@ -58,6 +61,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         objective: string. `"cosine"` or `"contrastive"`. Defaults to `"cosine"`.
         temperature: float. The divisor of the cosines in the contrastive objective.
             Defaults to `0.05`.
+        inverse_frequency: float or `None`. If set to `a`, the mean is weighted by
+            `a / (a + p)`, with `p` the probability of a token in the tokenizer's
+            unigram model (smooth inverse frequency), so that frequent words count
+            little. The paper uses `1e-3`. Requires `pooling_mode="mean"`. The
+            probabilities are saved with the model; without a preprocessor they are
+            zeros until they are loaded. Defaults to `None`, equal weights.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
@@ -99,6 +108,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         normalize: bool = True,
         objective: Literal["cosine", "contrastive"] = "cosine",
         temperature: float = 0.05,
+        inverse_frequency: float | None = None,
         **kwargs: Any,
     ) -> None:
         if objective not in ("cosine", "contrastive"):
@@ -114,7 +124,13 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         self.backbone = backbone
         self.preprocessor = preprocessor
         # In float32 under any policy, for the precision of sums over long texts.
-        self.pooling = MaskedPooling(pooling_mode, dtype="float32", name="pooling")
+        self.pooling = MaskedPooling(
+            pooling_mode,
+            inverse_frequency,
+            backbone.vocabulary_size,
+            dtype="float32",
+            name="pooling",
+        )
         self.unit_length = keras.layers.UnitNormalization(
             dtype="float32", name="unit_length"
         )
@@ -122,7 +138,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         # === Functional model ===
         inputs = backbone.input
         x = backbone(inputs)["sequence_output"]
-        x = self.pooling(x, inputs["padding_mask"])
+        is_weighted = inverse_frequency is not None
+        ids = inputs["token_ids"] if is_weighted else None
+        x = self.pooling(x, inputs["padding_mask"], ids)
         # Read by `compile`, which the constructor calls.
         self.objective = objective
         self.is_self_supervised = self.compares_rows = objective == "contrastive"
@@ -134,6 +152,24 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         self.pooling_mode = pooling_mode
         self.normalize = normalize
         self.temperature = temperature
+        self.inverse_frequency = inverse_frequency
+        self._read_probabilities()
+
+    def _read_probabilities(self) -> None:
+        """Set the probabilities of tokens to the vocabulary's, once there is one."""
+        proto = self.preprocessor and self.preprocessor.tokenizer.proto
+        if self.inverse_frequency is not None and proto:
+            found = np.zeros(self.backbone.vocabulary_size, "float32")
+            known = piece_probabilities(proto)
+            found[: len(known)] = known
+            self.pooling.token_probabilities.assign(found)
+
+    @classmethod
+    def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
+        task = super()._from_own_preset(directory, **kwargs)
+        # Of a model that was saved without them.
+        task._read_probabilities()
+        return task
 
     @property
     def input_spec(self) -> None:
@@ -351,6 +387,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             normalize=self.normalize,
             objective=self.objective,
             temperature=self.temperature,
+            inverse_frequency=self.inverse_frequency,
         )
         return config
 

@@ -7,10 +7,12 @@ import functools
 import os
 from typing import Any
 
+import numpy as np
 import sentencepiece
 from google.protobuf.message import DecodeError
 
 from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.reading import read_bytes, reading
 
@@ -19,6 +21,7 @@ __all__ = [
     "check_vocabulary",
     "graph_vocabulary",
     "parse_vocabulary",
+    "piece_probabilities",
     "read_vocabulary",
     "sentence_piece",
     "write_vocabulary",
@@ -245,3 +248,34 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
         for name in _BYTES:
             model.pieces.add(piece=name, type=_PIECE.BYTE)
     return bytes(model.SerializeToString())
+
+
+def piece_probabilities(proto: bytes) -> FloatArray:
+    """Return the probability of each piece, as estimated by the trainer.
+
+    Args:
+        proto: bytes. A SentencePiece model.
+
+    Returns:
+        float32 array `(pieces,)`; 1 for special tokens and others without estimate.
+
+    Raises:
+        ValueError: If it is no unigram model, whose scores are log probabilities.
+
+    Example:
+        >>> from keras_albert.text import train_vocabulary
+        >>> proto = train_vocabulary(["a naïve café"] * 9, vocabulary_size=22)
+        >>> piece_probabilities(proto)[:5].tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    model = parse_vocabulary(proto)
+    kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
+    if kind != "UNIGRAM":
+        msg = (
+            "Probabilities of pieces are known of unigram vocabularies. Received one "
+            f"of type {kind}. Train one with `keras_albert.text.train_vocabulary`."
+        )
+        raise ValueError(msg)
+    scores = np.array([piece.score for piece in model.pieces], "float32")
+    probabilities: FloatArray = np.exp(scores)
+    return probabilities

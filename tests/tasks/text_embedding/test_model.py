@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertTextEmbedder
+from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary as read_model
 from tests.foreign_models import (
     ragged_inputs,
     random_weight,
@@ -83,6 +84,103 @@ def test_pooling_is_that_of_torch(tmp_path, pooling_mode, normalize):
     )
     outputs = embedder.predict(inputs, verbose=0)
     np.testing.assert_allclose(outputs, expected.numpy(), rtol=0, atol=2e-5)
+
+
+def weighted_mean(embedder, texts, a):
+    """Arora et al.'s weights, from the vocabulary's own scores."""
+    ids = embedder.preprocessor(texts)
+    scores = read_model(embedder.preprocessor.tokenizer.proto).pieces
+    weights = np.array([a / (a + np.exp(piece.score)) for piece in scores])
+    weights = (weights[ids["token_ids"]] * ids["padding_mask"])[..., None]
+    states = embedder.backbone(ids)["sequence_output"]
+    states = keras.ops.convert_to_numpy(states)
+    vectors = (states * weights).sum(1) / weights.sum(1)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def weighted(embedder, toy_proto):
+    model = small_embedder(toy_proto, inverse_frequency=0.01)
+    # Copies: on JAX, prediction donates the arrays of a model.
+    model.backbone.set_weights([np.array(w) for w in embedder.backbone.get_weights()])
+    return model
+
+
+class TestInverseFrequency:
+    def test_weighs_tokens(self, weighted, embedder):
+        vectors = weighted.embed(TEXTS)
+        expected = weighted_mean(weighted, TEXTS, 0.01)
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        assert abs(vectors - embedder.embed(TEXTS)).max() > 1e-2
+
+    def test_is_saved(self, weighted, tmp_path):
+        weighted.save(tmp_path / "model.keras")
+        weighted.save_to_preset(tmp_path / "preset")
+        expected = weighted.embed(TEXTS)
+        ids = weighted.preprocessor(TEXTS)
+        for loaded in (
+            keras.saving.load_model(tmp_path / "model.keras"),
+            AlbertTextEmbedder.from_preset(tmp_path / "preset"),
+        ):
+            assert loaded.inverse_frequency == 0.01
+            np.testing.assert_allclose(loaded.embed(TEXTS), expected, atol=1e-5)
+        # Without texts, too.
+        bare = AlbertTextEmbedder.from_preset(tmp_path / "preset", preprocessor=None)
+        vectors = bare.predict(ids, verbose=0)
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+    def test_another_weighting_of_a_saved_model(self, weighted, embedder, tmp_path):
+        for name, model in (("weighted", weighted), ("plain", embedder)):
+            model.save_to_preset(tmp_path / name)
+        for name in ("weighted", "plain"):
+            again = AlbertTextEmbedder.from_preset(
+                tmp_path / name, inverse_frequency=0.5
+            )
+            expected = weighted_mean(weighted, TEXTS, 0.5)
+            np.testing.assert_allclose(again.embed(TEXTS), expected, atol=1e-5)
+        with pytest.raises(ValueError, match="leave out arguments that change shapes"):
+            AlbertTextEmbedder.from_preset(
+                tmp_path / "weighted", inverse_frequency=None
+            )
+
+    def test_any_preset_starts_it(self, embedder, weighted, tmp_path):
+        embedder.backbone.save_to_preset(tmp_path / "preset")
+        embedder.preprocessor.tokenizer.save_to_preset(tmp_path / "preset")
+        loaded = AlbertTextEmbedder.from_preset(
+            tmp_path / "preset", inverse_frequency=0.01
+        )
+        loaded.preprocessor.sequence_length = weighted.preprocessor.sequence_length
+        np.testing.assert_allclose(
+            loaded.embed(TEXTS), weighted.embed(TEXTS), atol=1e-5
+        )
+
+    def test_weights_of_tokens_are_not_trained(self, toy_proto):
+        model = small_embedder(toy_proto, inverse_frequency=0.01)
+        before = keras.ops.convert_to_numpy(model.pooling.token_probabilities)
+        model.fit(*toy_pairs(8), batch_size=4, verbose=0)
+        after = keras.ops.convert_to_numpy(model.pooling.token_probabilities)
+        np.testing.assert_array_equal(after, before)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"inverse_frequency": 0.0}, "Received: inverse_frequency=0.0"),
+            (
+                {"inverse_frequency": 1e-3, "pooling_mode": "cls"},
+                "requires the pooling mode 'mean'. Received: 'cls'",
+            ),
+        ],
+    )
+    def test_says_what_is_wrong(self, toy_proto, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            small_embedder(toy_proto, **arguments)
+
+    def test_asks_for_probabilities(self, toy_proto):
+        model = read_model(toy_proto)
+        model.trainer_spec.model_type = model.trainer_spec.ModelType.Value("BPE")
+        proto = model.SerializeToString()
+        with pytest.raises(ValueError, match="Received one of type BPE"):
+            small_embedder(proto, inverse_frequency=1e-3)
 
 
 class TestCosine:

@@ -16,23 +16,31 @@ class TextEmbedderGraph(OnnxTask):
     def run(self, ids: dict[str, Any]) -> Any:
         """Compute the outputs of `predict`."""
         op = self.op
-        vectors = self._pool(self.encode(ids), ids["padding_mask"])
+        vectors = self._pool(self.encode(ids), ids)
         if not self.task.normalize:
             return vectors
         # As in Keras, the minimum prevents division by zero.
         length = op.ReduceL2(vectors, [1])
         return op.Div(vectors, op.Max(length, keras.config.epsilon()))
 
-    def _pool(self, sequence: Any, padding_mask: Any) -> Any:
-        op, mode = self.op, self.task.pooling_mode
+    def _pool(self, sequence: Any, ids: dict[str, Any]) -> Any:
+        op, mode, pooling = self.op, self.task.pooling_mode, self.task.pooling
         if mode == "cls":
             return op.Gather(sequence, 0, axis=1)
-        is_real = op.Unsqueeze(self.builder.cast(padding_mask, "bool"), [-1])
+        is_real = op.Unsqueeze(self.builder.cast(ids["padding_mask"], "bool"), [-1])
         if mode == "max":
             return op.ReduceMax(op.Where(is_real, sequence, -1e9), [1], keepdims=0)
-        total = op.ReduceSum(op.Where(is_real, sequence, 0.0), [1], keepdims=0)
-        count = op.ReduceSum(self.builder.cast(is_real, "float32"), [1], keepdims=0)
-        return op.Div(total, op.Max(count, 1.0))
+        weights = self.builder.cast(is_real, "float32")
+        if pooling.inverse_frequency is not None:
+            found = keras.ops.convert_to_numpy(pooling.token_probabilities)
+            values = pooling.inverse_frequency / (pooling.inverse_frequency + found)
+            table = self.builder.constant(values, "token_weights")
+            of_tokens = op.Gather(table, ids["token_ids"])
+            weights = op.Mul(weights, op.Unsqueeze(of_tokens, [-1]))
+        total = op.Where(is_real, op.Mul(sequence, weights), 0.0)
+        total = op.ReduceSum(total, [1], keepdims=0)
+        count = op.ReduceSum(weights, [1], keepdims=0)
+        return op.Div(total, op.Max(count, keras.config.epsilon()))
 
     def answer_tokens(self, outputs: Any) -> None:
         """Add the output of vectors."""
