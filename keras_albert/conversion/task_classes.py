@@ -23,7 +23,7 @@ def find_class(name: str) -> Any:
     Raises:
         ValueError: If there is no such class.
     """
-    known = {AlbertBackbone.__name__: AlbertBackbone}
+    known: dict[str, Any] = {AlbertBackbone.__name__: AlbertBackbone}
     exported = ((each, getattr(tasks, each)) for each in tasks.__all__)
     known |= {each: value for each, value in exported if isinstance(value, type)}
     if name not in known:

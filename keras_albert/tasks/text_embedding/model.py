@@ -165,8 +165,10 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             self.pooling.token_probabilities.assign(found)
 
     @classmethod
-    def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
-        task = super()._from_own_preset(directory, **kwargs)
+    def _from_own_preset(
+        cls, directory: Path, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        task = super()._from_own_preset(directory, load_weights, **kwargs)
         # Of a model that was saved without them.
         task._read_probabilities()
         return task
