@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from keras_albert.utils.reading import parse_json, reading
+
 METADATA_FILE = "metadata.json"
 VOCABULARY_FILE = "vocabulary.spm"
 FORMAT_VERSION = 1
@@ -60,12 +62,9 @@ class PreparedMetadata:
                 "was not started or not completed. Run `keras-albert prepare`."
             )
             raise ValueError(msg)
-        try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+        with reading(path, "Prepare the texts again."):
+            stored = parse_json(path.read_bytes())
             version = stored.pop("format_version")
-        except (ValueError, AttributeError, KeyError, TypeError) as error:
-            msg = f"{path} is damaged ({error}). Prepare the texts again."
-            raise ValueError(msg) from error
         if version != FORMAT_VERSION:
             msg = (
                 f"{path} has format {version}, but this version of keras_albert reads "

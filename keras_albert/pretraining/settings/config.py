@@ -244,7 +244,7 @@ class PretrainingConfig:
         if unknown:
             msg = (
                 f"{path} has unknown settings: {', '.join(unknown)}. The settings are: "
-                f"{', '.join(known)}."
+                f"{', '.join(sorted(known))}."
             )
             raise ValueError(msg)
         missing = {"data", "output"} - set(read) - set(settings)

@@ -235,8 +235,11 @@ def test_wrong_settings_are_named(prepared, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"batch_size": 0}, "count from 1"),
-        ({"batch_size": 8, "accumulation_steps": 0}, "count from 1"),
+        ({"batch_size": 0}, "`batch_size`.*at least 1"),
+        (
+            {"batch_size": 8, "accumulation_steps": 0},
+            "`accumulation_steps`.*at least 1",
+        ),
         ({"batch_size": 8, "sequence_length": 25}, "24"),
         ({"batch_size": 8, "sequence_length": 4}, "from 5"),
     ],
@@ -265,5 +268,7 @@ def test_a_directory_that_is_not_whole(tmp_path, prepared):
     with pytest.raises(ValueError, match="format 99"):
         PretrainingData(tmp_path)
     (tmp_path / "metadata.json").write_text("[]")
-    with pytest.raises(ValueError, match="contains no metadata"):
+    with pytest.raises(
+        ValueError, match=r"metadata\.json .* is damaged.*Prepare the texts again"
+    ):
         PretrainingData(tmp_path)

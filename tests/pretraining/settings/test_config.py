@@ -61,7 +61,7 @@ def test_what_follows_from_settings():
         ({"optimizer": "sgd"}, "`optimizer` must be one of adamw, lamb"),
         ({"second_task": "all"}, "`second_task` must be one of"),
         ({"precision": "int8"}, "`precision` must be one of"),
-        ({"steps": 0}, "`steps` is at least 1. Received: steps=0"),
+        ({"steps": 0}, "`steps` must be at least 1. Received: steps=0"),
         ({"batch_size": 10, "accumulation_steps": 4}, r"The nearest is batch_size=8"),
         ({"evaluate_every": 150}, r"multiple of `log_every`.*evaluate_every=200"),
         ({"learning_rate": 0.0}, "between 0 and 1"),
@@ -86,12 +86,12 @@ def test_says_which_value_is_wrong(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": "10"}, "`steps` is int. Received: steps='10', str"),
+        ({"steps": "10"}, "`steps` must be int. Received: steps='10', str"),
         ({"steps": True}, "steps=True, bool"),
         ({"steps": 1.5}, "steps=1.5, float"),
-        ({"warmup_steps": "x"}, "`warmup_steps` is int or None"),
-        ({"backbone": [1]}, "`backbone` is Mapping"),
-        ({"data": None}, "`data` is str. Received: data=None"),
+        ({"warmup_steps": "x"}, "`warmup_steps` must be int or None"),
+        ({"backbone": [1]}, "`backbone` must be Mapping"),
+        ({"data": None}, "`data` must be str. Received: data=None"),
     ],
 )
 def test_says_which_type_is_wrong(settings, message):
@@ -105,7 +105,11 @@ def test_says_which_type_is_wrong(settings, message):
         ("a.toml", b"steps =", "is not valid TOML"),
         ("a.toml", b"\xff", "is not valid TOML"),
         ("a.json", b"[1]", "contains a list"),
-        ("a.json", b'{"data": "a", "output": "b", "batch": 1}', "names batch. Known"),
+        (
+            "a.json",
+            b'{"data": "a", "output": "b", "batch": 1}',
+            "unknown settings: batch. The settings are: accumulation",
+        ),
         ("a.json", b'{"data": "a"}', "Missing directories: output"),
     ],
 )
