@@ -115,13 +115,15 @@ def _watched(
     parts: Iterator[list[dict[str, Any]]], rows: FileRows
 ) -> Iterator[list[dict[str, Any]]]:
     """Show a progress bar of the file."""
+    console = Console(stderr=True)
     bar = Progress(
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[rows]:,} rows"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
     with bar:
         task = bar.add_task("", total=max(1, rows.path.stat().st_size), rows=0)

@@ -169,8 +169,10 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         cls, directory: Path, load_weights: bool = True, **kwargs: Any
     ) -> Self:
         task = super()._from_own_preset(directory, load_weights, **kwargs)
-        # Of a model that was saved without them.
-        task._read_probabilities()
+        is_weighted = task.inverse_frequency is not None
+        if is_weighted and not keras.ops.any(task.pooling.token_probabilities):
+            # It was saved without them.
+            task._read_probabilities()
         return task
 
     @property

@@ -133,7 +133,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
         super().set_proto(proto)
 
     def _set_proto_tf(self, proto: bytes) -> None:
-        """Do nothing: `_graph_tokenizer` creates it where it is needed."""
+        """Set no tokenizer: `_graph_tokenizer` creates it where it is needed."""
+        self._sentence_piece: Any = None
 
     def load_assets(self, dir_path: str) -> None:
         """Load the vocabulary of a preset or a `.keras` file.

@@ -132,7 +132,7 @@ def test_the_backbone_goes_into_any_task(tmp_path, theirs, name, arguments, new)
         )
     said = [str(w.message) for w in caught if "has no weights for" in str(w.message)]
     assert len(said) == (1 if new else 0)
-    assert all(f"to {new}" in text for text in said)
+    assert all(f"for {new}" in text for text in said)
 
 
 def test_a_head_that_theirs_has_not_is_refused(tmp_path):
