@@ -265,7 +265,7 @@ def stopped(start, files, at_step):
 @on_one_backend
 def test_other_options_are_another_run(start, stopped):
     changed = {"seed": 1, "batch-size": 4}
-    message = r"other settings: batch_size was 8 and is 4; seed was 0 and is 1\. Repeat"
+    message = r"other settings: batch_size was 8 and is 4; seed was 0 and is 1\. Use"
     with pytest.raises(ValueError, match=message):
         start(stopped, **changed)
 
