@@ -153,7 +153,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             raise ValueError(msg)
         return self.preprocessor
 
-    def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
+    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
         """Check that targets, unless `None`, fit the ids."""
 
     def fit(

@@ -175,7 +175,7 @@ def _encode(
     ids = task.read_ids(x)
     targets = None if y is None else task.encode_id_targets(y)
     check_counts(len(ids["token_ids"]), targets, weights)
-    task.check_id_targets(ids, targets)
+    task.check_id_targets(ids, targets, purpose)
     if targets is None and weights is not None:
         # Ignored by the task; a `tf.data.Dataset` cannot contain `None`.
         targets = np.zeros(len(weights), "float32")

@@ -17,7 +17,7 @@ from keras_albert.text.multiple_choice.preprocessor import (
     AlbertMultipleChoicePreprocessor,
 )
 from keras_albert.text.multiple_choice.read_targets import check_answers, encode_answers
-from keras_albert.types import FloatArray, IntArray
+from keras_albert.types import FloatArray, IntArray, Purpose
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -117,7 +117,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         """Read and check input that is preprocessed already."""
         return read_ids(self.backbone, inputs, ("examples", "choices", "tokens"))
 
-    def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
+    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
         """Check that each question has choices, and the right one is among them."""
         counts = ids["padding_mask"].any(axis=-1).sum(axis=-1)
         if not counts.all():

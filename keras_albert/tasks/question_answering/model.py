@@ -40,6 +40,7 @@ from keras_albert.text.question_answering.preprocessor import (
     AlbertQuestionAnswererPreprocessor,
 )
 from keras_albert.text.question_answering.read_targets import read_answers
+from keras_albert.types import Purpose
 from keras_albert.utils.arguments import check_positive
 
 # Candidates of each window, as in the reference; more if `top_k` is larger.
@@ -225,7 +226,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         """Read the targets of input that is preprocessed already."""
         return head_targets(read_span_targets(y, self._targets()), self._num_starts)
 
-    def check_id_targets(self, ids: dict[str, npt.NDArray[Any]], y: Any) -> None:
+    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
         """Check that positions are inside of their rows."""
         if y is not None:
             for name in ("start_logits", "end_logits"):

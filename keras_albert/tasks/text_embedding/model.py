@@ -24,10 +24,19 @@ from keras_albert.text.text_embedding.preprocessor import (
     AlbertTextEmbedderPreprocessor,
 )
 from keras_albert.text.tokenizer.vocabulary_file import piece_probabilities
-from keras_albert.types import FloatArray, Tensor, Texts
+from keras_albert.types import FloatArray, Purpose, Tensor, Texts
 
 # The score of pairs that are not compared: the probability is zero.
 _NEVER = -1e9
+
+
+def _check_pairs(rows: Any) -> None:
+    if len(rows.shape) != 3 or rows.shape[1] not in (2, None):
+        msg = (
+            "The embedder learns from pairs of texts. Pass them as one argument, "
+            f"`x=(first, second)`. Received an array of shape {rows.shape}"
+        )
+        raise ValueError(msg)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -223,12 +232,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
     def _compare(self, x: Any, y: Any, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Return the targets and similarities of a batch of pairs."""
-        if len(vectors.shape) != 3 or vectors.shape[1] not in (2, None):
-            msg = (
-                "The embedder learns from pairs of texts. Pass them as one argument, "
-                f"`x=(first, second)`. Received vectors of shape {vectors.shape}"
-            )
-            raise ValueError(msg)
+        _check_pairs(vectors)
         if self.objective == "cosine":
             return y, cosine_scores(vectors)
         scores = contrastive_scores(vectors, x["token_ids"])
@@ -251,6 +255,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     def target_dtype(self) -> str:
         """The dtype of similarities."""
         return "float32"
+
+    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
+        """Check that ids to learn from are those of pairs."""
+        if purpose != "prediction":
+            # TensorFlow traces a step with any number of texts.
+            _check_pairs(ids["token_ids"])
 
     def encode_targets(self, y: Any) -> FloatArray:
         """Encode and check similarities.

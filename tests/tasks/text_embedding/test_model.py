@@ -291,7 +291,7 @@ class TestContrastive:
             name: np.concatenate([array, array[:, :1]], axis=1)
             for name, array in ids.items()
         }
-        with pytest.raises(ValueError, match=r"Received vectors of shape .*3, 32"):
+        with pytest.raises(ValueError, match=r"Received an array of shape \(2, 3, "):
             model.evaluate(triples, verbose=0)
         for arguments, message in (
             ({"objective": "triplet"}, "Received: objective='triplet'"),
