@@ -18,7 +18,7 @@ def assert_same(first, second, atol=1e-5):
 def assert_differs(first, second):
     """Some number of two predictions differs."""
     pairs = zip(keras.tree.flatten(first), keras.tree.flatten(second), strict=True)
-    assert any(not np.allclose(a, b, atol=1e-4) for a, b in pairs)
+    assert any(not np.allclose(a, b, atol=1e-5) for a, b in pairs)
 
 
 def check_task(task, x, y, directory):

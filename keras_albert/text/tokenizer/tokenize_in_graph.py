@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+from keras_albert.text.inputs.read_text_columns import check_graph_text
+
 __all__ = ["detokenize_in_graph", "is_in_graph", "tokenize_in_graph"]
 
 
@@ -32,14 +34,16 @@ def tokenize_in_graph(
         padding: int. The id that fills rows up to `length`.
 
     Returns:
-        The ids: a ragged tensor, or a dense one for one text or with `length`.
+        The ids: a ragged tensor, or a dense one for one text or with `length`. A text
+        that is not UTF-8 raises an error that names its row.
     """
     import tensorflow as tf  # noqa: PLC0415  (called in TensorFlow graphs only)
 
     with tf.device("cpu"):  # string tensors are on the CPU only
         texts = tf.convert_to_tensor(texts, tf.string)
         is_one = texts.shape.rank == 0
-        ids = sentence_piece.tokenize(tf.expand_dims(texts, 0) if is_one else texts)
+        rows = check_graph_text(tf.expand_dims(texts, 0) if is_one else texts)
+        ids = sentence_piece.tokenize(rows)
         if length is not None:
             ids = ids.to_tensor(padding, shape=(None, length))
     return ids[0] if is_one else ids

@@ -117,6 +117,15 @@ def test_graph_with_one_text_and_with_a_data_set(tokenizer):
     assert next(iter(data.batch(1).map(tokenizer))).to_list() == [expected]
 
 
+@pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets"])
+def test_graph_refuses_what_is_not_utf8(tokenizer, method):
+    tf = pytest.importorskip("tensorflow")
+    data = tf.data.Dataset.from_tensor_slices(["café", "café".encode("latin-1")])
+    data = data.batch(2).map(getattr(tokenizer, method))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="row 1 of texts is not"):
+        next(iter(data))
+
+
 def test_all_types_are_equal(tokenizer):
     expected = tokenizer(["the café", "a"])
     assert tokenizer(("the café", b"a")) == expected
