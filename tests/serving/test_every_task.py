@@ -8,6 +8,7 @@ import pytest
 
 from keras_albert.serving import verify
 from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
+from tests.one_backend import on_one_backend
 from tests.serving.saved_model.served_answers import (
     assert_fillings,
     assert_rows,
@@ -92,9 +93,7 @@ def test_every_output_leads_with_the_batch(served, calls):
 PYTHONS = [None, *os.environ.get("KERAS_ALBERT_OLDER_TENSORFLOWS", "").split()]
 
 
-@pytest.mark.skipif(
-    keras.config.backend() != "torch", reason="all backends write the same graph"
-)
+@on_one_backend
 @pytest.mark.parametrize("python", PYTHONS)
 def test_a_server_loads_an_export(paths, python):
     # The installed TensorFlow has already loaded all of them for other tests.

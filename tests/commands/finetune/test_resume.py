@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import keras
 import numpy as np
 import pytest
 
@@ -25,10 +24,7 @@ from tests.commands.finetune.finetune_runs import (
     flags,
     write_files,
 )
-
-on_one_backend = pytest.mark.skipif(
-    keras.config.backend() != "torch", reason="the same on each, quickest on PyTorch"
-)
+from tests.one_backend import on_one_backend
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from keras_albert.pretraining import (
 )
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from tests.one_backend import on_one_backend
 from tests.pretraining.same_run import assert_same_run, curve
 
 
@@ -72,6 +73,7 @@ def config_of(settings, output, **changed):
     return PretrainingConfig(**settings | {"output": str(output)} | changed)
 
 
+@on_one_backend
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_a_checkpoint(
     settings, whole_run, at_batch, tmp_path, number
@@ -93,6 +95,7 @@ def test_a_signal_ends_it_with_a_checkpoint(
     assert_same_run(folder, whole_run[0])
 
 
+@on_one_backend
 def test_a_loss_that_is_no_number_ends_it_and_spoils_nothing(
     settings, whole_run, at_batch, tmp_path
 ):
@@ -117,6 +120,7 @@ def test_a_loss_that_is_no_number_ends_it_and_spoils_nothing(
     assert_same_run(folder, whole_run[0])
 
 
+@on_one_backend
 def test_other_settings_are_another_run(settings, at_batch, tmp_path):
     at_batch[20] = lambda batch: signal.raise_signal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):

@@ -17,6 +17,7 @@ from keras_albert.pretraining.model.build import (
 from keras_albert.pretraining.settings.stage import read_stages
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_recorder import moving_averages
+from tests.one_backend import on_one_backend
 from tests.pretraining.same_run import assert_same_run, curve
 
 STAGES = [
@@ -81,7 +82,7 @@ def test_shares_follow_the_steps(settings):
 
 
 # In a stage, and at the end of one: the fourth batch is read ahead.
-@pytest.mark.parametrize("moment", [14, 25])
+@pytest.mark.parametrize("moment", [pytest.param(14, marks=on_one_backend), 25])
 def test_a_stop_changes_nothing(staged, staged_run, tmp_path, monkeypatch, moment):
     config = PretrainingConfig(output=str(tmp_path / "run"), **staged)
     from keras_albert.pretraining.data.batches import PretrainingBatches

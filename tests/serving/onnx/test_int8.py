@@ -13,6 +13,7 @@ from keras_albert import (
 from keras_albert.commands.files.table import read_table
 from keras_albert.serving.layer_weights import float_weight, split_int8
 from keras_albert.text import train_vocabulary
+from tests.one_backend import on_one_backend
 from tests.serving.served_models import make_task
 from tests.serving.token_cases import SLOTS, random_ids
 
@@ -90,9 +91,7 @@ def test_another_quantization_is_refused(tiny_proto, tmp_path):
 
 
 @pytest.mark.shared_data
-@pytest.mark.skipif(
-    keras.config.backend() != "torch", reason="all backends write the same graph"
-)
+@on_one_backend
 def test_real_sentences_lose_less_than_half_a_point(shared_data, tmp_path):
     """Fine-tune on a part of SST-2, and evaluate on its whole validation set."""
     data = {}
