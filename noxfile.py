@@ -51,25 +51,33 @@ PARTS = {
     "tensorflow": ("tests",),
     "jax": ("tests",),
 }
+# TensorFlow beside PyTorch changes nothing in these.
+ALONE_WITHOUT_TENSORFLOW = (
+    "tests/commands/finetune/test_command.py",
+    "tests/tasks/test_every_task.py",
+)
 WITHOUT_TENSORFLOW = {
     "torch": (
         *EXAMPLES,
-        "tests/commands/finetune/test_command.py",
+        *ALONE_WITHOUT_TENSORFLOW,
         "tests/presets",
         "tests/serving/onnx/test_export.py",
-        "tests/tasks/test_every_task.py",
         "tests/utils",
     ),
     "jax": ("tests/tasks/test_every_task.py", "tests/text"),
 }
 LEFT = {
-    "torch": EXAMPLES,
+    "torch": (*EXAMPLES, *ALONE_WITHOUT_TENSORFLOW),
     "tensorflow": ON_PYTORCH,
     "jax": (*ON_PYTORCH, *WITHOUT_TENSORFLOW["jax"]),
 }
-# A file's tests share what they build; one thread each, or the processes would wait
-# for each other.
-PYTEST = ("pytest", "-n", "auto", "--dist", "loadfile", "--durations=30")
+# A file's tests share what they build. Files in alphabetical order: by the number of
+# their tests, the slowest would come last, and one process would wait for the other.
+PYTEST = (
+    *("pytest", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"),
+    "--durations=30",
+)
+# One thread each, or the processes would wait for each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1"}
 # On Linux a plain "torch" brings gigabytes of CUDA along; name a CPU build here.
 TORCH = os.environ.get("KERAS_ALBERT_TORCH", "torch>=2.6")
