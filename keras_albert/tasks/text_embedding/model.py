@@ -179,7 +179,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     ) -> Self:
         task = super()._from_own_preset(directory, load_weights, **kwargs)
         is_weighted = task.inverse_frequency is not None
-        if is_weighted and not keras.ops.any(task.pooling.token_probabilities):
+        if is_weighted and not np.any(
+            keras.ops.convert_to_numpy(task.pooling.token_probabilities)
+        ):
             # It was saved without them.
             task._read_probabilities()
         return task
