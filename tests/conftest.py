@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-if os.environ.get("KERAS_BACKEND") == "jax":
-    # JAX compiles for longer than tests compute. Read when its first array is made.
+if os.environ.get("KERAS_BACKEND") != "torch":
+    # XLA compiles for longer than tests compute. Read when its first program is made.
     os.environ.setdefault(
         "XLA_FLAGS",
         "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",

@@ -60,7 +60,8 @@ def start(given, path, processes):
     if BACKEND == "torch":
         launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
         command[2:2] = launcher
-    devices = f"--xla_force_host_platform_device_count={given['devices']}"
+    flags = os.environ.get("XLA_FLAGS", "")
+    devices = f"{flags} --xla_force_host_platform_device_count={given['devices']}"
     return [
         subprocess.Popen(
             command,

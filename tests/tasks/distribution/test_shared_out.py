@@ -20,10 +20,7 @@ pytestmark = pytest.mark.skipif(not RUNS, reason="Keras has no distribution on P
 def found(tmp_path_factory):
     """What the runs of a process with two devices came to."""
     path = tmp_path_factory.mktemp("shared_out") / "found.json"
-    # The programs are run a few times only: most of the time compiles them.
-    devices = (
-        "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
-    )
+    devices = "--xla_force_host_platform_device_count=2"
     environment = {
         **os.environ,
         "KERAS_BACKEND": BACKEND,
