@@ -1,0 +1,56 @@
+"""Docstrings are Markdown, as Keras'; Sphinx reads reStructuredText."""
+
+import re
+from typing import Any
+
+_LINK = re.compile(r"\[([^\]\[`]+)\]\((\S+?)\)", re.DOTALL)
+# One backtick, not two, around anything on one or two lines.
+_CODE = re.compile(r"(?<![`\\])`([^`]+)`(?!`)", re.DOTALL)
+_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+# "Args", "Returns" and so on are napoleon's; only "Source" has two forms.
+_SECTION = re.compile(r"^(Sources?):[ ]", re.MULTILINE)
+
+
+def to_restructured_text(text: str) -> str:
+    """Turn the Markdown of a docstring into reStructuredText.
+
+    Args:
+        text: string. Links, code in backticks and fenced blocks are changed; lines that
+            begin with `>>>` and their output stay.
+    """
+    text = _FENCE.sub(_code_block, text)
+    # Examples are taken out first: they contain backticks of their own.
+    parts = re.split(r"((?:^ *>>> .*\n(?:^(?! *$).*\n?)*)+)", text, flags=re.MULTILINE)
+    for index in range(0, len(parts), 2):
+        part = _CODE.sub(_literal, parts[index])
+        part = _LINK.sub(_link, part)
+        parts[index] = _SECTION.sub(r"**\1:** ", part)
+    return "".join(parts)
+
+
+def _literal(match: re.Match[str]) -> str:
+    code = re.sub(r"\s+", " ", match[1])
+    return f"``{code}``"
+
+
+def _link(match: re.Match[str]) -> str:
+    text = re.sub(r"\s+", " ", match[1])
+    return f"`{text} <{match[2]}>`__"
+
+
+def _code_block(match: re.Match[str]) -> str:
+    indent, language, code = match.groups()
+    lines = [f"   {line}" if line.strip() else "" for line in code.splitlines()]
+    return "\n".join([f"{indent}.. code-block:: {language or 'text'}", "", *lines, ""])
+
+
+def _on_docstring(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    lines[:] = to_restructured_text("\n".join(lines) + "\n").splitlines()
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register with Sphinx, before napoleon reads the sections."""
+    app.connect("autodoc-process-docstring", _on_docstring, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

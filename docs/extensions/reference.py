@@ -1,0 +1,149 @@
+"""The pages of the API reference, written from the `__all__` of each public module."""
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# Each module with the title of its page and what it is for.
+MODULES = {
+    "keras_albert": ("keras_albert", "Models, preprocessors and the tokenizer."),
+    "keras_albert.backbone": ("Backbone", "The encoder, and the published sizes."),
+    "keras_albert.tasks": ("Tasks", "Models with a head, and scores of their answers."),
+    "keras_albert.tasks.recipes": (
+        "Recipes",
+        "The settings of the published fine-tuning runs.",
+    ),
+    "keras_albert.text": (
+        "Text",
+        "The tokenizer, preprocessors, vocabularies and files.",
+    ),
+    "keras_albert.layers": ("Layers", "The layers of ALBERT, for models of your own."),
+    "keras_albert.pretraining": (
+        "Pretraining",
+        "From text files to a pretrained model.",
+    ),
+    "keras_albert.serving": ("Serving", "Exports, and the check of an export."),
+    "keras_albert.conversion": (
+        "Conversion",
+        "Checkpoints of other libraries.",
+    ),
+    "keras_albert.presets": ("Presets", "The names that `from_preset` knows."),
+}
+# It has no `__all__`: its public names.
+_RECIPES = ("RECIPE_NAMES", "Recipe", "recipe")
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the public names of a module that are not modules themselves."""
+    names = getattr(module, "__all__", _RECIPES)
+    return sorted(n for n in names if not inspect.ismodule(getattr(module, n)))
+
+
+def places() -> dict[str, str]:
+    """Return where each public object is documented, by all of its public names.
+
+    A name that two modules export is documented in the first of them.
+    """
+    found: dict[str, str] = {}
+    by_object: dict[int, str] = {}
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        for name in public_names(module):
+            path = f"{module_name}.{name}"
+            found[path] = by_object.setdefault(id(getattr(module, name)), path)
+    return found
+
+
+def members(cls: type) -> list[str]:
+    """Return the public methods and properties that a class has from this package.
+
+    Those of Keras and KerasHub are left out: their own pages describe them.
+    """
+    found: dict[str, None] = {}
+    for base in inspect.getmro(cls):
+        if not base.__module__.startswith("keras_albert"):
+            continue
+        for name, value in vars(base).items():
+            is_documented = bool(inspect.getdoc(value)) and (
+                inspect.isroutine(value) or isinstance(value, property)
+            )
+            if not name.startswith("_") and is_documented:
+                found.setdefault(name)
+    return list(found)
+
+
+def _page(path: str, aliases: list[str]) -> Iterator[str]:
+    module_name, name = path.rsplit(".", 1)
+    value = getattr(importlib.import_module(module_name), name)
+    yield from (name, "=" * len(name), "")
+    yield from (f".. currentmodule:: {module_name}", "")
+    if aliases:
+        also = ", ".join(f"``{alias}``" for alias in aliases)
+        yield from (f"Also: {also}.", "")
+    if inspect.isclass(value):
+        yield f".. autoclass:: {path}"
+        if names := members(value):
+            yield f"   :members: {', '.join(names)}"
+            yield "   :member-order: bysource"
+    elif inspect.isroutine(value):
+        yield f".. autofunction:: {path}"
+    else:
+        yield f".. autodata:: {path}"
+        yield "   :no-value:"
+    yield ""
+
+
+def write_pages(folder: Path) -> None:
+    """Write the pages of the reference.
+
+    Args:
+        folder: The directory of the pages, below the source of the site. Pages that are
+            the same already are not touched, so that Sphinx need not read them again.
+    """
+    found = places()
+    pages: dict[str, str] = {}
+    for path in sorted(set(found.values())):
+        value_aliases = [a for a, place in found.items() if place == path != a]
+        pages[f"{path}.rst"] = "\n".join(_page(path, value_aliases))
+    for module_name, (title, purpose) in MODULES.items():
+        module = importlib.import_module(module_name)
+        listed = [found[f"{module_name}.{name}"] for name in public_names(module)]
+        lines = [f"# {title}", "", f"`{module_name}`: {_lower(purpose)}", ""]
+        lines += ["| name | |", "|---|---|"]
+        for path in listed:
+            name = path.rsplit(".", 1)[1]
+            lines.append(f"| {{doc}}`{name} <{path}>` | {_summary(path)} |")
+        own = [path for path in listed if path.startswith(f"{module_name}.")]
+        own = [path for path in own if path.rsplit(".", 1)[0] == module_name]
+        if own:
+            lines += ["", "```{toctree}", ":hidden:", "", *own, "```"]
+        pages[f"{module_name}.md"] = "\n".join([*lines, ""])
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in set(folder.iterdir()) - {folder / name for name in pages}:
+        old.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def _lower(text: str) -> str:
+    return text if text.startswith("ALBERT") else text[0].lower() + text[1:]
+
+
+def _summary(path: str) -> str:
+    module_name, name = path.rsplit(".", 1)
+    value = getattr(importlib.import_module(module_name), name)
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return f"{type(value).__name__}"
+    text = inspect.getdoc(value) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Write the pages before Sphinx looks for them."""
+    write_pages(Path(app.srcdir) / "reference" / "generated")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
