@@ -7,6 +7,9 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any, get_origin
+
+import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -62,7 +65,17 @@ always_use_bars_union = True
 typehints_defaults = None
 typehints_document_rtype = True
 typehints_use_rtype = False
-autodoc_default_options = {"show-inheritance": False}
+
+
+def typehints_formatter(annotation: Any, config: Any) -> str | None:
+    """Shorten types that are pages long: arrays, and types that say nothing."""
+    if annotation is Any:
+        return "Any"
+    if get_origin(annotation) is np.ndarray:
+        return ":py:class:`~numpy.ndarray`"
+    return None
+
+
 # Written by `inventories/write.py`: nothing is fetched.
 _INVENTORIES = {
     "keras": "https://keras.io/api/",

@@ -28,6 +28,29 @@ def to_restructured_text(text: str) -> str:
     return "".join(parts)
 
 
+def returns_as_fields(text: str) -> str:
+    """Turn "Returns:" sections into fields.
+
+    napoleon would take what precedes a colon for a type; the types are in signatures.
+
+    Args:
+        text: string. A docstring whose section begins at the left.
+    """
+    lines: list[str] = []
+    is_inside = False
+    for line in text.split("\n"):
+        if line.rstrip() == "Returns:":
+            lines.append("")
+            is_inside, begins = True, True
+        elif is_inside and line.startswith("    "):
+            lines.append(f":returns: {line.strip()}" if begins else line)
+            begins = False
+        else:
+            is_inside = is_inside and not line.strip()
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def _literal(match: re.Match[str]) -> str:
     code = re.sub(r"\s+", " ", match[1])
     return f"``{code}``"
@@ -47,7 +70,8 @@ def _code_block(match: re.Match[str]) -> str:
 def _on_docstring(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    lines[:] = to_restructured_text("\n".join(lines) + "\n").splitlines()
+    text = to_restructured_text("\n".join(lines) + "\n")
+    lines[:] = returns_as_fields(text).splitlines()
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -5,8 +5,9 @@ import re
 from typing import Any
 
 from docutils import nodes
-from extensions.reference import members, places
 from sphinx import addnodes
+
+from extensions.reference import members, places
 
 # Where Keras and the others define what they export under another name.
 _PUBLIC = {
@@ -19,6 +20,13 @@ _PUBLIC = {
     "keras.src.models.model.Model": "keras.Model",
     "keras.src.optimizers.optimizer.Optimizer": "keras.optimizers.Optimizer",
 }
+# Where code is part of a link already, or stays plain.
+_NOT_LINKED = (
+    nodes.reference,
+    nodes.title,
+    addnodes.pending_xref,
+    addnodes.download_reference,
+)
 # Types that no reference describes: aliases, and what is not public.
 _PLAIN = re.compile(
     r"keras_albert\.(types|text|tasks|pretraining|serving|presets|utils|layers)\..*"
@@ -61,10 +69,7 @@ def _link_code(app: Any, doctree: nodes.document) -> None:
         return
     for literal in list(doctree.findall(nodes.literal)):
         parent = literal.parent
-        is_in_link = isinstance(
-            parent, nodes.reference | nodes.title | addnodes.pending_xref
-        ) or isinstance(parent, addnodes.download_reference)
-        if is_in_link or "xref" in literal["classes"]:
+        if isinstance(parent, _NOT_LINKED) or "xref" in literal["classes"]:
             continue
         place = _Names.place(literal.astext())
         if place is None or _is_described_around(literal, place):

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -106,7 +107,13 @@ def write_pages(folder: Path) -> None:
     found = places()
     pages: dict[str, str] = {}
     for path in sorted(set(found.values())):
-        value_aliases = [a for a, place in found.items() if place == path != a]
+        name = path.rsplit(".", 1)[1]
+        # The same name in another module needs no mention.
+        value_aliases = sorted(
+            alias
+            for alias, place in found.items()
+            if place == path and alias.rsplit(".", 1)[1] != name
+        )[:1]
         pages[f"{path}.rst"] = "\n".join(_page(path, value_aliases))
     for module_name, (title, purpose) in MODULES.items():
         module = importlib.import_module(module_name)
@@ -116,8 +123,8 @@ def write_pages(folder: Path) -> None:
         for path in listed:
             name = path.rsplit(".", 1)[1]
             lines.append(f"| {{doc}}`{name} <{path}>` | {_summary(path)} |")
-        own = [path for path in listed if path.startswith(f"{module_name}.")]
-        own = [path for path in own if path.rsplit(".", 1)[0] == module_name]
+        own = [path for path in listed if path.rsplit(".", 1)[0] == module_name]
+        own = list(dict.fromkeys(own))
         if own:
             lines += ["", "```{toctree}", ":hidden:", "", *own, "```"]
         pages[f"{module_name}.md"] = "\n".join([*lines, ""])
@@ -143,7 +150,40 @@ def _summary(path: str) -> str:
     return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
 
 
+def _modules() -> str:
+    lines = ["| module | for |", "|---|---|"]
+    for name, (title, purpose) in MODULES.items():
+        lines.append(f"| {{doc}}`{title} <generated/{name}>` (`{name}`) | {purpose} |")
+    entries = [f"{title} <generated/{name}>" for name, (title, _) in MODULES.items()]
+    return "\n".join([*lines, "", "```{toctree}", ":hidden:", "", *entries, "```"])
+
+
+def _commands() -> str:
+    from keras_albert_cli.options import COMMANDS, build_parser  # noqa: PLC0415
+
+    os.environ["COLUMNS"] = "88"
+    parsers = build_parser()[1]
+    lines: list[str] = []
+    for name in COMMANDS:
+        help_text = parsers[name].format_help().rstrip()
+        lines += [f"## {name}", "", "```text", help_text, "```", ""]
+    return "\n".join(lines)
+
+
+_MARKS = {
+    "reference/index": ("<!-- the modules -->", _modules),
+    "command_line": ("<!-- the help of the commands -->", _commands),
+}
+
+
+def _fill_in(app: Any, docname: str, source: list[str]) -> None:
+    if docname in _MARKS:
+        mark, write = _MARKS[docname]
+        source[0] = source[0].replace(mark, write())
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Write the pages before Sphinx looks for them."""
     write_pages(Path(app.srcdir) / "reference" / "generated")
+    app.connect("source-read", _fill_in)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

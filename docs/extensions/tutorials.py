@@ -118,7 +118,7 @@ def _tidy_outputs(app: Any, doctree: nodes.document) -> None:
             text = last_state(block.astext())
             block.rawsource = text
             block.children = []
-            block += nodes.Text(text)
+            block.append(nodes.Text(text))
 
 
 def setup(app: Any) -> dict[str, bool]:

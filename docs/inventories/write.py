@@ -20,18 +20,45 @@ _KERAS = {
     "keras.optimizers.Optimizer": ("class", "optimizers/"),
 }
 _NUMPY = {
-    "numpy.ndarray": (
+    "numpy.ndarray": ("class", "reference/generated/numpy.ndarray.html"),
+    "numpy.random.Generator": (
         "class",
-        "reference/generated/numpy.ndarray.html#numpy.ndarray",
+        "reference/random/generator.html#numpy.random.Generator",
     ),
+    **{
+        f"numpy.{name}": ("class", f"reference/arrays.scalars.html#numpy.{name}")
+        for name in ("float32", "int32", "int64")
+    },
 }
-_TENSORFLOW = {
-    "tensorflow.data.Dataset": ("class", "tf/data/Dataset"),
-}
+_TENSORFLOW = {"tensorflow.data.Dataset": ("class", "tf/data/Dataset")}
 _PYTHON = {
-    name: (role, f"library/{page}#{name}")
+    name: (role, f"library/{page}.html#{name}")
     for page, role, names in (
-        ("functions.html", "class", ("bool", "bytes", "dict", "float", "int", "list")),
+        ("stdtypes", "class", ("dict", "list", "set", "frozenset", "str", "tuple")),
+        ("functions", "class", ("bool", "float", "int", "object", "type")),
+        (
+            "exceptions",
+            "exception",
+            (
+                *("ConnectionError", "FileExistsError", "FileNotFoundError"),
+                *("FloatingPointError", "ImportError", "IsADirectoryError"),
+                *("KeyError", "NotADirectoryError", "NotImplementedError"),
+                *("OSError", "RuntimeError", "TypeError", "ValueError"),
+            ),
+        ),
+        (
+            "collections.abc",
+            "class",
+            tuple(
+                f"collections.abc.{name}"
+                for name in ("Callable", "Iterable", "Iterator", "Mapping", "Sequence")
+            ),
+        ),
+        ("contextlib", "class", ("contextlib.AbstractContextManager",)),
+        ("os", "class", ("os.PathLike",)),
+        ("pathlib", "class", ("pathlib.Path",)),
+        ("typing", "data", ("typing.Literal", "typing.Self")),
+        ("constants", "data", ("None",)),
     )
     for name in names
 }
