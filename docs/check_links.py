@@ -44,6 +44,8 @@ def check(site: Path) -> tuple[list[str], int, int]:
     """
     pages: dict[Path, _Page] = {}
     for path in sorted(site.rglob("*.html")):
+        if "_static" in path.relative_to(site).parts:
+            continue  # templates of the theme
         page = _Page()
         page.feed(path.read_text(encoding="utf-8"))
         pages[path.resolve()] = page

@@ -43,6 +43,8 @@ exclude_patterns = ["conf.py", "*.py", "extensions/*", "inventories/*", "_build"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
+# A function among the settings, which is read anew in each build.
+suppress_warnings = ["config.cache"]
 # Data in docstrings of pages is plain text, not LaTeX.
 myst_update_mathjax = False
 
@@ -91,6 +93,8 @@ intersphinx_mapping = {
 # === Pages ===
 html_theme = "pydata_sphinx_theme"
 html_title = f"keras_albert {release}"
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 # Before the theme's own scripts.
@@ -98,10 +102,11 @@ html_js_files = [("local_files.js", {"priority": 100})]
 html_theme_options = {
     "logo": {"text": "keras_albert"},
     "show_nav_level": 1,
+    "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
-    "navbar_start": ["navbar-logo", "version-switcher"],
-    "navbar_end": ["theme-switcher"],
+    "navbar_start": ["navbar-logo"],
+    "navbar_end": ["version-switcher", "theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],

@@ -7,9 +7,7 @@ takes the same files unchanged.
 
 import re
 from dataclasses import dataclass
-from typing import Literal
-
-import nbformat
+from typing import Any, Literal
 
 Kind = Literal["code", "markdown", "shell", "invisible"]
 
@@ -100,7 +98,7 @@ def read_header(text: str) -> dict[str, str]:
     return header
 
 
-def to_notebook(text: str) -> nbformat.NotebookNode:
+def to_notebook(text: str) -> Any:
     """Turn a tutobook into a notebook that was not executed.
 
     Args:
@@ -110,6 +108,8 @@ def to_notebook(text: str) -> nbformat.NotebookNode:
         A notebook: the title and the header's facts, then one cell each for text, code
         and shell commands. Invisible cells are left out.
     """
+    import nbformat  # noqa: PLC0415  (reading a header does without)
+
     header = read_header(text)
     new = nbformat.v4
     facts = " · ".join(
@@ -142,3 +142,22 @@ def to_notebook(text: str) -> nbformat.NotebookNode:
     if header["Accelerator"] != "None":
         notebook.metadata["accelerator"] = header["Accelerator"]
     return notebook
+
+
+def last_state(text: str) -> str:
+    r"""Return what a terminal shows in the end, without colours.
+
+    Progress bars write over themselves, with `\r` and `\b`.
+
+    Example:
+        >>> last_state("1/2 ..\b\b\b\b\b\b\r2/2 ==\n")
+        '2/2 ==\n'
+    """
+    text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\b", "")
+    lines = [_last_part(line) for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def _last_part(line: str) -> str:
+    parts = [part for part in line.split("\r") if part.strip()]
+    return parts[-1].rstrip() if parts else ""

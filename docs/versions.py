@@ -41,7 +41,7 @@ def write(site: Path, root: str = "/") -> list[str]:
     newest = (releases or versions)[0]
     entries = [
         {
-            "name": f"{version} (newest)" if version == newest else version,
+            "name": version,
             "version": version,
             "url": f"{root.rstrip('/')}/{version}/",
             **({"preferred": True} if version == newest else {}),

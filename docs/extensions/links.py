@@ -72,7 +72,8 @@ def _link_code(app: Any, doctree: nodes.document) -> None:
         if isinstance(parent, _NOT_LINKED) or "xref" in literal["classes"]:
             continue
         place = _Names.place(literal.astext())
-        if place is None or _is_described_around(literal, place):
+        is_here = app.env.docname == f"reference/generated/{place}"
+        if place is None or is_here or _is_described_around(literal, place):
             continue
         link = addnodes.pending_xref(
             "",

@@ -33,6 +33,14 @@ MODULES = {
     ),
     "keras_albert.presets": ("Presets", "The names that `from_preset` knows."),
 }
+# What is neither a class nor a function, and so has no docstring.
+_DATA = {
+    "BUILTIN_PRESETS": "The built-in models by name, with their handles and sizes.",
+    "GOOGLE": "The format of google-research/albert.",
+    "KERAS_HUB": "The format of KerasHub.",
+    "RECIPE_NAMES": "The names of the recipes.",
+    "TRANSFORMERS": "The format of transformers.",
+}
 # It has no `__all__`: its public names.
 _RECIPES = ("RECIPE_NAMES", "Recipe", "recipe")
 
@@ -92,8 +100,10 @@ def _page(path: str, aliases: list[str]) -> Iterator[str]:
     elif inspect.isroutine(value):
         yield f".. autofunction:: {path}"
     else:
-        yield f".. autodata:: {path}"
-        yield "   :no-value:"
+        yield f".. py:data:: {path}"
+        if type(value).__module__ == "builtins":
+            yield f"   :type: {type(value).__name__}"
+        yield from ("", f"   {_DATA[name]}")
     yield ""
 
 
@@ -117,13 +127,15 @@ def write_pages(folder: Path) -> None:
         pages[f"{path}.rst"] = "\n".join(_page(path, value_aliases))
     for module_name, (title, purpose) in MODULES.items():
         module = importlib.import_module(module_name)
-        listed = [found[f"{module_name}.{name}"] for name in public_names(module)]
+        listed = {n: found[f"{module_name}.{n}"] for n in public_names(module)}
         lines = [f"# {title}", "", f"`{module_name}`: {_lower(purpose)}", ""]
         lines += ["| name | |", "|---|---|"]
-        for path in listed:
-            name = path.rsplit(".", 1)[1]
-            lines.append(f"| {{doc}}`{name} <{path}>` | {_summary(path)} |")
-        own = [path for path in listed if path.rsplit(".", 1)[0] == module_name]
+        for name, path in listed.items():
+            proper = path.rsplit(".", 1)[1]
+            is_other = name != proper
+            about = f"Another name of `{proper}`." if is_other else _summary(path)
+            lines.append(f"| {{doc}}`{name} <{path}>` | {about} |")
+        own = [p for p in listed.values() if p.rsplit(".", 1)[0] == module_name]
         own = list(dict.fromkeys(own))
         if own:
             lines += ["", "```{toctree}", ":hidden:", "", *own, "```"]
@@ -145,7 +157,7 @@ def _summary(path: str) -> str:
     module_name, name = path.rsplit(".", 1)
     value = getattr(importlib.import_module(module_name), name)
     if not (inspect.isclass(value) or inspect.isroutine(value)):
-        return f"{type(value).__name__}"
+        return _DATA[name]
     text = inspect.getdoc(value) or ""
     return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
 

@@ -1,7 +1,6 @@
 """The tutorials' pages: the list of them, the download, and tidy outputs."""
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -93,29 +92,13 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
     title.parent.insert(title.parent.index(title) + 1, paragraph)
 
 
-def last_state(text: str) -> str:
-    r"""Return what a terminal shows in the end, without colours.
-
-    Progress bars write over themselves, with `\r` and `\b`.
-
-    Example:
-        >>> last_state("1/2 ..\b\b\b\b\b\b\r2/2 ==\n")
-        '2/2 ==\n'
-    """
-    text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\b", "")
-    lines = [_last_part(line) for line in text.split("\n")]
-    return "\n".join(lines)
-
-
-def _last_part(line: str) -> str:
-    parts = [part for part in line.split("\r") if part.strip()]
-    return parts[-1].rstrip() if parts else ""
-
-
-def _tidy_outputs(app: Any, doctree: nodes.document) -> None:
+def _tidy_blocks(app: Any, doctree: nodes.document) -> None:
+    """Show the end of progress bars, and no blank lines below code."""
     for block in doctree.findall(nodes.literal_block):
-        if "stream" in block["classes"]:
-            text = last_state(block.astext())
+        old = block.astext()
+        is_output = "stream" in block["classes"]
+        text = tutobook.last_state(old) if is_output else old.rstrip()
+        if text != old:
             block.rawsource = text
             block.children = []
             block.append(nodes.Text(text))
@@ -127,5 +110,5 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", _fill_in_list)
     # Before Sphinx collects the files that pages offer.
     app.connect("doctree-read", _add_download, priority=100)
-    app.connect("doctree-read", _tidy_outputs, priority=100)
+    app.connect("doctree-read", _tidy_blocks, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
