@@ -32,20 +32,15 @@ A note.
 
 import math
 
-text = """
-a string
-"""
 math.pi
 '''
 
 
 def test_cells_are_split():
-    # A string at the left would end a cell: keras.io's reader has the same rule.
-    text = TEXT.replace('text = """\na string\n"""\n', "")
-    kinds = [cell.kind for cell in tutobook.split_cells(text)]
+    kinds = [cell.kind for cell in tutobook.split_cells(TEXT)]
     assert kinds == ["markdown", "markdown", "shell", "invisible", "code"]
-    assert tutobook.split_cells(text)[-1].source == "import math\n\nmath.pi"
-    assert tutobook.read_header(text)["Author"] == "Somebody"
+    assert tutobook.split_cells(TEXT)[-1].source == "import math\n\nmath.pi"
+    assert tutobook.read_header(TEXT)["Author"] == "Somebody"
 
 
 @pytest.mark.parametrize(
@@ -68,14 +63,13 @@ def test_an_incomplete_header_is_an_error():
 
 def test_a_notebook_has_the_cells_that_are_shown():
     nbformat = pytest.importorskip("nbformat")
-    text = TEXT.replace('text = """\na string\n"""\n', "")
-    notebook = tutobook.to_notebook(text)
+    notebook = tutobook.to_notebook(TEXT)
     nbformat.validate(notebook)
     kinds = [cell.cell_type for cell in notebook.cells]
     assert kinds == ["markdown", "markdown", "markdown", "code"]
     assert notebook.cells[0].source.startswith("# Small\n\nA test.\n\n**Author:** ")
     assert notebook.cells[2].source == "```shell\npip install something\n```"
-    assert tutobook.to_notebook(text) == notebook
+    assert tutobook.to_notebook(TEXT) == notebook
 
 
 @pytest.mark.parametrize(
