@@ -124,7 +124,8 @@ def docs(session: nox.Session) -> None:
     """Build the site in build/site, with every tutorial executed, and check its links.
 
     A tutorial is executed again if its code changed; to execute all, remove
-    build/tutorials, and with KERAS_ALBERT_TUTORIALS=off none is. Arguments after `--` go to sphinx-build.
+    build/tutorials, and with KERAS_ALBERT_TUTORIALS=off none is. Arguments after `--`
+    go to sphinx-build.
     """
     session.install(TORCH)
     extras = "docs,examples,jax,litert,onnx,pretraining,tensorflow,torch"
