@@ -7,9 +7,6 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, get_origin
-
-import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -43,7 +40,7 @@ exclude_patterns = ["conf.py", "*.py", "extensions/*", "inventories/*", "_build"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
-# A function among the settings, which is read anew in each build.
+# The function that `extensions/docstrings.py` sets.
 suppress_warnings = ["config.cache"]
 # Data in docstrings of pages is plain text, not LaTeX.
 myst_update_mathjax = False
@@ -67,17 +64,6 @@ always_use_bars_union = True
 typehints_defaults = None
 typehints_document_rtype = True
 typehints_use_rtype = False
-
-
-def typehints_formatter(annotation: Any, config: Any) -> str | None:
-    """Shorten types that are pages long: arrays, and types that say nothing."""
-    if annotation is Any:
-        return "Any"
-    if get_origin(annotation) is np.ndarray:
-        return ":py:class:`~numpy.ndarray`"
-    return None
-
-
 # Written by `inventories/write.py`: nothing is fetched.
 _INVENTORIES = {
     "keras": "https://keras.io/api/",

@@ -1,7 +1,14 @@
 """Docstrings are Markdown, as Keras'; Sphinx reads reStructuredText."""
 
 import re
-from typing import Any
+from typing import Any, get_args, get_origin
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+# A union of a dozen types.
+_ARRAY_LIKE = set(get_args(npt.ArrayLike))
 
 _LINK = re.compile(r"\[([^\]\[`]+)\]\((\S+?)\)", re.DOTALL)
 # One backtick, not two, around anything on one or two lines.
@@ -74,7 +81,29 @@ def _on_docstring(
     lines[:] = returns_as_fields(text).splitlines()
 
 
+def shorten_type(annotation: Any, config: Any) -> str | None:
+    """Shorten types that are pages long: arrays, and types that say nothing."""
+    if annotation is Any:
+        return "Any"
+    if annotation is ...:
+        return "..."
+    if annotation is keras.KerasTensor:
+        return "KerasTensor"
+    if _ARRAY_LIKE <= set(get_args(annotation)):
+        return "array-like"
+    if get_origin(annotation) is np.ndarray:
+        return ":py:class:`~numpy.ndarray`"
+    return None
+
+
+def _set_formatter(app: Any) -> None:
+    # Among the settings from the start, it would look changed in each build, since a
+    # function is not saved with them: all pages would be read again.
+    app.config.typehints_formatter = shorten_type
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx, before napoleon reads the sections."""
     app.connect("autodoc-process-docstring", _on_docstring, priority=100)
+    app.connect("builder-inited", _set_formatter)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,6 +19,7 @@ _PUBLIC = {
     "keras.src.metrics.metric.Metric": "keras.metrics.Metric",
     "keras.src.models.model.Model": "keras.Model",
     "keras.src.optimizers.optimizer.Optimizer": "keras.optimizers.Optimizer",
+    "numpy.random._generator.Generator": "numpy.random.Generator",
 }
 # Where code is part of a link already, or stays plain.
 _NOT_LINKED = (
