@@ -89,7 +89,7 @@ def shorten_type(annotation: Any, config: Any) -> str | None:
         return "..."
     if annotation is keras.KerasTensor:
         return "KerasTensor"
-    if _ARRAY_LIKE <= set(get_args(annotation)):
+    if set(get_args(annotation)) >= _ARRAY_LIKE:
         return "array-like"
     if get_origin(annotation) is np.ndarray:
         return ":py:class:`~numpy.ndarray`"
