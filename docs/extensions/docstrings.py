@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 # A union of a dozen types.
-_ARRAY_LIKE = set(get_args(npt.ArrayLike))
+_ARRAY_LIKE = get_args(npt.ArrayLike)
 
 _LINK = re.compile(r"\[([^\]\[`]+)\]\((\S+?)\)", re.DOTALL)
 # One backtick, not two, around anything on one or two lines.
@@ -81,7 +81,7 @@ def _on_docstring(
     lines[:] = returns_as_fields(text).splitlines()
 
 
-def shorten_type(annotation: Any, config: Any) -> str | None:
+def shorten_type(annotation: Any, config: Any = None) -> str | None:
     """Shorten types that are pages long: arrays, and types that say nothing."""
     if annotation is Any:
         return "Any"
@@ -89,7 +89,9 @@ def shorten_type(annotation: Any, config: Any) -> str | None:
         return "..."
     if annotation is keras.KerasTensor:
         return "KerasTensor"
-    if set(get_args(annotation)) >= _ARRAY_LIKE:
+    # Arguments of a callable are a list, which has no hash.
+    parts = get_args(annotation)
+    if _ARRAY_LIKE and all(part in parts for part in _ARRAY_LIKE):
         return "array-like"
     if get_origin(annotation) is np.ndarray:
         return ":py:class:`~numpy.ndarray`"
