@@ -12,3 +12,10 @@ collect_ignore_glob = (
         "keras_albert/text/tokenizer/graph_tokenizer.py",
     ]
 )
+# Importing a tutorial would run it, and the site's settings need Sphinx.
+collect_ignore_glob += [
+    "docs/tutorials/*",
+    "docs/extensions/*",
+    "docs/inventories/*",
+    "docs/*.py",
+]

@@ -1,6 +1,8 @@
-"""What a newcomer and CI run: `nox -s quickstart`, `nox -s tests`."""
+"""What a newcomer and CI run: `nox -s quickstart`, `nox -s tests`, `nox -s docs`."""
 
 import os
+import re
+from pathlib import Path
 
 import nox
 
@@ -23,6 +25,7 @@ ON_PYTORCH = (
     "tests/conversion/test_package_import.py",
     "tests/conversion/transformers/test_*_files.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
+    "tests/docs",
     "tests/examples",
     "tests/keras_albert_cli",
     "tests/peers/test_google_research.py",
@@ -44,10 +47,10 @@ ON_PYTORCH = (
     "tests/test_architecture.py",
     "tests/utils",
 )
-# What each backend is asked, and below what it leaves to another run; docstrings and
-# the README are outside of tests/.
+# What each backend is asked, and below what it leaves to another run; docstrings, the
+# pages of the site and the README are outside of tests/.
 PARTS = {
-    "torch": ("README.md", "keras_albert", "keras_albert_cli", "tests"),
+    "torch": ("README.md", "docs", "keras_albert", "keras_albert_cli", "tests"),
     "tensorflow": ("tests",),
     "jax": ("tests",),
 }
@@ -125,6 +128,30 @@ def tests_without_tensorflow(session: nox.Session) -> None:
         session.log(f"tests on {backend}, without TensorFlow")
         environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
         session.run(*PYTEST, *(session.posargs or parts), env=environment)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the site in build/site, with every tutorial executed, and check its links.
+
+    A tutorial is executed again if its code changed; to execute all, remove
+    build/tutorials, and with KERAS_ALBERT_TUTORIALS=off none is. Arguments after `--`
+    go to sphinx-build.
+    """
+    session.install(TORCH)
+    extras = "docs,examples,jax,litert,onnx,pretraining,tensorflow,torch"
+    session.install("-e", f".[{extras}]")
+    init = Path("keras_albert/__init__.py").read_text(encoding="utf-8")
+    version = re.findall(r'^__version__ = "(.*)"$', init, re.MULTILINE)[0]
+    site = f"build/site/{version}"
+    build = ("sphinx-build", "-n", "-W", "--keep-going", "-b", "html")
+    trees = ("-d", "build/doctrees")
+    environment = {"KERAS_BACKEND": "torch", **ONE_THREAD}
+    session.run("python", "docs/layers_picture.py", "--check")
+    session.run(*build, *trees, *session.posargs, "docs", site, env=environment)
+    session.run("python", "docs/check_links.py", site)
+    session.run("python", "docs/versions.py", "build/site")
+    session.log("python -m http.server --directory build/site")
 
 
 @nox.session

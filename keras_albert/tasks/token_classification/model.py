@@ -192,7 +192,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
     @property
     def known_scheme(self) -> Scheme:
-        """The scheme of the tags: given, detected, or by the names of the tags."""
+        """The scheme of the tags, given, detected, or by the names of the tags."""
         if self.scheme == "auto":
             return scheme_of_names(self.labels or ())
         return self.scheme  # type: ignore[return-value]

@@ -1,0 +1,201 @@
+"""The pages of the API reference, written from the `__all__` of each public module."""
+
+import importlib
+import inspect
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# Each module with the title of its page and what it is for.
+MODULES = {
+    "keras_albert": ("keras_albert", "Models, preprocessors and the tokenizer."),
+    "keras_albert.backbone": ("Backbone", "The encoder, and the published sizes."),
+    "keras_albert.tasks": ("Tasks", "Models with a head, and scores of their answers."),
+    "keras_albert.tasks.recipes": (
+        "Recipes",
+        "The settings of the published fine-tuning runs.",
+    ),
+    "keras_albert.text": (
+        "Text",
+        "The tokenizer, preprocessors, vocabularies and files.",
+    ),
+    "keras_albert.layers": ("Layers", "The layers of ALBERT, for models of your own."),
+    "keras_albert.pretraining": (
+        "Pretraining",
+        "From text files to a pretrained model.",
+    ),
+    "keras_albert.serving": ("Serving", "Exports, and the check of an export."),
+    "keras_albert.conversion": (
+        "Conversion",
+        "Checkpoints of other libraries.",
+    ),
+    "keras_albert.presets": ("Presets", "The names that `from_preset` knows."),
+}
+# What is neither a class nor a function, and so has no docstring.
+_DATA = {
+    "BUILTIN_PRESETS": "The built-in models by name, with their handles and sizes.",
+    "GOOGLE": "The format of google-research/albert.",
+    "KERAS_HUB": "The format of KerasHub.",
+    "RECIPE_NAMES": "The names of the recipes.",
+    "TRANSFORMERS": "The format of transformers.",
+}
+# It has no `__all__`: its public names.
+_RECIPES = ("RECIPE_NAMES", "Recipe", "recipe")
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the public names of a module that are not modules themselves."""
+    names = getattr(module, "__all__", _RECIPES)
+    return sorted(n for n in names if not inspect.ismodule(getattr(module, n)))
+
+
+def places() -> dict[str, str]:
+    """Return where each public object is documented, by all of its public names.
+
+    A name that two modules export is documented in the first of them.
+    """
+    found: dict[str, str] = {}
+    by_object: dict[int, str] = {}
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        for name in public_names(module):
+            path = f"{module_name}.{name}"
+            found[path] = by_object.setdefault(id(getattr(module, name)), path)
+    return found
+
+
+def members(cls: type) -> list[str]:
+    """Return the public methods and properties that a class has from this package.
+
+    Those of Keras and KerasHub are left out: their own pages describe them.
+    """
+    found: dict[str, None] = {}
+    for base in inspect.getmro(cls):
+        if not base.__module__.startswith("keras_albert"):
+            continue
+        for name, value in vars(base).items():
+            is_documented = bool(inspect.getdoc(value)) and (
+                inspect.isroutine(value) or isinstance(value, property)
+            )
+            if not name.startswith("_") and is_documented:
+                found.setdefault(name)
+    return list(found)
+
+
+def _page(path: str, aliases: list[str]) -> Iterator[str]:
+    module_name, name = path.rsplit(".", 1)
+    value = getattr(importlib.import_module(module_name), name)
+    yield from (name, "=" * len(name), "")
+    yield from (f".. currentmodule:: {module_name}", "")
+    if aliases:
+        also = ", ".join(f"``{alias}``" for alias in aliases)
+        yield from (f"Also: {also}.", "")
+    if inspect.isclass(value):
+        yield f".. autoclass:: {path}"
+        if names := members(value):
+            yield f"   :members: {', '.join(names)}"
+            yield "   :member-order: bysource"
+    elif inspect.isroutine(value):
+        yield f".. autofunction:: {path}"
+    else:
+        yield f".. py:data:: {path}"
+        if type(value).__module__ == "builtins":
+            yield f"   :type: {type(value).__name__}"
+        yield from ("", f"   {_DATA[name]}")
+    yield ""
+
+
+def write_pages(folder: Path) -> None:
+    """Write the pages of the reference.
+
+    Args:
+        folder: The directory of the pages, below the source of the site. Pages that are
+            the same already are not touched, so that Sphinx need not read them again.
+    """
+    found = places()
+    pages: dict[str, str] = {}
+    for path in sorted(set(found.values())):
+        name = path.rsplit(".", 1)[1]
+        # The same name in another module needs no mention.
+        value_aliases = sorted(
+            alias
+            for alias, place in found.items()
+            if place == path and alias.rsplit(".", 1)[1] != name
+        )[:1]
+        pages[f"{path}.rst"] = "\n".join(_page(path, value_aliases))
+    for module_name, (title, purpose) in MODULES.items():
+        module = importlib.import_module(module_name)
+        listed = {n: found[f"{module_name}.{n}"] for n in public_names(module)}
+        lines = [f"# {title}", "", f"`{module_name}`: {_lower(purpose)}", ""]
+        lines += ["| name | |", "|---|---|"]
+        for name, path in listed.items():
+            proper = path.rsplit(".", 1)[1]
+            is_other = name != proper
+            about = f"Another name of `{proper}`." if is_other else _summary(path)
+            lines.append(f"| {{doc}}`{name} <{path}>` | {about} |")
+        own = [p for p in listed.values() if p.rsplit(".", 1)[0] == module_name]
+        own = list(dict.fromkeys(own))
+        if own:
+            lines += ["", "```{toctree}", ":hidden:", "", *own, "```"]
+        pages[f"{module_name}.md"] = "\n".join([*lines, ""])
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in set(folder.iterdir()) - {folder / name for name in pages}:
+        old.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def _lower(text: str) -> str:
+    return text if text.startswith("ALBERT") else text[0].lower() + text[1:]
+
+
+def _summary(path: str) -> str:
+    module_name, name = path.rsplit(".", 1)
+    value = getattr(importlib.import_module(module_name), name)
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return _DATA[name]
+    text = inspect.getdoc(value) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _modules() -> str:
+    lines = ["| module | for |", "|---|---|"]
+    for name, (title, purpose) in MODULES.items():
+        lines.append(f"| {{doc}}`{title} <generated/{name}>` (`{name}`) | {purpose} |")
+    entries = [f"{title} <generated/{name}>" for name, (title, _) in MODULES.items()]
+    return "\n".join([*lines, "", "```{toctree}", ":hidden:", "", *entries, "```"])
+
+
+def _commands() -> str:
+    from keras_albert_cli.options import COMMANDS, build_parser  # noqa: PLC0415
+
+    os.environ["COLUMNS"] = "88"
+    parsers = build_parser()[1]
+    lines: list[str] = []
+    for name in COMMANDS:
+        help_text = parsers[name].format_help().rstrip()
+        lines += [f"## {name}", "", "```text", help_text, "```", ""]
+    return "\n".join(lines)
+
+
+_MARKS = {
+    "reference/index": ("<!-- the modules -->", _modules),
+    "command_line": ("<!-- the help of the commands -->", _commands),
+}
+
+
+def _fill_in(app: Any, docname: str, source: list[str]) -> None:
+    if docname in _MARKS:
+        mark, write = _MARKS[docname]
+        source[0] = source[0].replace(mark, write())
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Write the pages before Sphinx looks for them."""
+    write_pages(Path(app.srcdir) / "reference" / "generated")
+    app.connect("source-read", _fill_in)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,114 @@
+"""The tutorials' pages: the list of them, the download, and tidy outputs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import tutobook
+from docutils import nodes
+from sphinx.addnodes import download_reference
+
+INDEX = "tutorials/index"
+MARK = "<!-- the list of the tutorials -->"
+
+# The order in which to read them; others follow by title.
+_GROUPS = {
+    "First steps": ("getting_started", "few_labels", "checkpoints"),
+    "Tasks": (
+        "glue",
+        "sentence_pairs",
+        "named_entities",
+        "question_answering",
+        "multiple_choice",
+        "sentence_embeddings",
+    ),
+    "The model": ("pretraining", "sharing_and_factorizing", "distillation"),
+    "Scale and serving": ("lora_and_int8", "several_devices", "serving_strings"),
+    "Coming from other libraries": ("migrating_from_transformers",),
+}
+_OTHERS = "More"
+
+
+def _list(folder: Path) -> str:
+    headers = {
+        path.stem: tutobook.read_header(path.read_text(encoding="utf-8"))
+        for path in folder.glob("*.py")
+    }
+    named = {name for names in _GROUPS.values() for name in names}
+    others = sorted(set(headers) - named, key=lambda name: headers[name]["Title"])
+    lines: list[str] = []
+    for group, names in (_GROUPS | {_OTHERS: tuple(others)}).items():
+        present = [name for name in names if name in headers]
+        if not present:
+            continue
+        lines += [f"## {group}", "", "::::{grid} 1 1 2 2", ":gutter: 3", ""]
+        for name in present:
+            lines += [
+                f":::{{grid-item-card}} {headers[name]['Title']}",
+                f":link: {name}",
+                ":link-type: doc",
+                "",
+                headers[name]["Description"],
+                ":::",
+                "",
+            ]
+        lines += ["::::", "", "```{toctree}", ":hidden:", "", *present, "```", ""]
+    return "\n".join(lines)
+
+
+def _fill_in_list(app: Any, docname: str, source: list[str]) -> None:
+    if docname == INDEX:
+        folder = Path(app.srcdir) / "tutorials"
+        source[0] = source[0].replace(MARK, _list(folder))
+
+
+def _read_index_again(app: Any, env: Any, docnames: list[str]) -> None:
+    changed = any(name.startswith("tutorials/") for name in docnames)
+    if changed and INDEX not in docnames:
+        docnames.append(INDEX)
+
+
+def _is_tutorial(app: Any, docname: str) -> bool:
+    return app.env.doc2path(docname).suffix == ".py"
+
+
+def _add_download(app: Any, doctree: nodes.document) -> None:
+    """Add links to the notebook with its outputs, and to the Python file."""
+    docname = app.env.docname
+    title = next(iter(doctree.findall(nodes.title)), None)
+    if title is None or not _is_tutorial(app, docname):
+        return
+    executed = Path(app.env.mystnb_config.output_folder) / f"{docname}.ipynb"
+    notebook = "/" + os.path.relpath(executed, app.srcdir)
+    paragraph = nodes.paragraph(classes=["tutorial-downloads"])
+    for text, target in (
+        ("Download the notebook", notebook),
+        ("Download the Python file", f"/{docname}.py"),
+    ):
+        link = download_reference("", reftarget=target)
+        link += nodes.inline("", text, classes=["xref", "download"])
+        paragraph += link
+        paragraph += nodes.Text("   ")
+    title.parent.insert(title.parent.index(title) + 1, paragraph)
+
+
+def _tidy_blocks(app: Any, doctree: nodes.document) -> None:
+    """Show the end of progress bars, and no blank lines below code."""
+    for block in doctree.findall(nodes.literal_block):
+        old = block.astext()
+        is_output = "stream" in block["classes"]
+        text = tutobook.last_state(old) if is_output else old.rstrip()
+        if text != old:
+            block.rawsource = text
+            block.children = []
+            block.append(nodes.Text(text))
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("env-before-read-docs", _read_index_again)
+    app.connect("source-read", _fill_in_list)
+    # Before Sphinx collects the files that pages offer.
+    app.connect("doctree-read", _add_download, priority=100)
+    app.connect("doctree-read", _tidy_blocks, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,112 @@
+"""The parts of the site that need no Sphinx."""
+
+import importlib
+import json
+import pkgutil
+
+import check_links
+import layers_picture
+import pytest
+import versions
+from extensions import docstrings, reference
+
+import keras_albert
+
+
+def test_the_reference_has_every_public_module():
+    found = {"keras_albert"}
+    for module in pkgutil.iter_modules(keras_albert.__path__, "keras_albert."):
+        if module.ispkg and getattr(
+            importlib.import_module(module.name), "__all__", None
+        ):
+            found.add(module.name)
+    # It is documented as a module.
+    assert found | {"keras_albert.tasks.recipes"} == set(reference.MODULES)
+
+
+def test_each_object_is_documented_in_one_place():
+    places = reference.places()
+    assert places["keras_albert.tasks.AlbertClassifier"] == (
+        "keras_albert.AlbertClassifier"
+    )
+    assert places["keras_albert.AlbertTextClassifier"] == (
+        "keras_albert.AlbertClassifier"
+    )
+    assert places["keras_albert.text.read_squad"] == "keras_albert.text.read_squad"
+
+
+def test_members_are_those_of_this_package():
+    found = reference.members(keras_albert.AlbertClassifier)
+    assert {"classify", "fit", "from_preset", "export", "num_classes"} - set(found) == {
+        "num_classes"
+    }
+    assert "summary" not in found
+
+
+def test_pages_are_written_once(tmp_path):
+    reference.write_pages(tmp_path)
+    path = tmp_path / "keras_albert.AlbertClassifier.rst"
+    first = path.stat().st_mtime_ns
+    (tmp_path / "old.rst").write_text("")
+    reference.write_pages(tmp_path)
+    assert path.stat().st_mtime_ns == first
+    assert not (tmp_path / "old.rst").exists()
+    assert "Also: ``keras_albert.AlbertTextClassifier``" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("Take `x` or ``y``.", "Take ``x`` or ``y``."),
+        ("A `name of\n    two`.", "A ``name of two``."),
+        ("See [Lan\net al.](https://a.b/c).", "See `Lan et al. <https://a.b/c>`__."),
+        (">>> f('`x`')\n`x`\n\n`x`", ">>> f('`x`')\n`x`\n\n``x``"),
+        ("```python\nx\n```", ".. code-block:: python\n\n   x\n"),
+        ("Source: [A](b), 3.", "**Source:** `A <b>`__, 3."),
+    ],
+)
+def test_docstrings_become_restructured_text(markdown, expected):
+    assert docstrings.to_restructured_text(markdown) == expected
+
+
+def test_what_is_returned_is_a_field():
+    text = "Do.\n\nReturns:\n    A dict: many\n    of them.\n\nRaises:\n    E: x"
+    assert docstrings.returns_as_fields(text) == (
+        "Do.\n\n\n:returns: A dict: many\n    of them.\n\nRaises:\n    E: x"
+    )
+
+
+def test_the_picture_shows_the_layers_that_are_checked():
+    rows = layers_picture.read_layers()
+    assert {name for row in rows for name in row} == set(layers_picture.PURPOSES)
+    drawn = layers_picture.PICTURE.read_text(encoding="utf-8")
+    assert drawn == layers_picture.draw(rows)
+
+
+def test_the_newest_release_is_preferred(tmp_path):
+    for version in ("0.9.0", "0.10.0", "0.11.0.dev0"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "index.html").write_text("")
+    found = ["0.11.0.dev0", "0.10.0", "0.9.0"]
+    assert versions.write(tmp_path, "/docs") == found
+    entries = json.loads((tmp_path / "switcher.json").read_text())
+    assert [entry["version"] for entry in entries] == found
+    assert [x["version"] for x in entries if x.get("preferred")] == ["0.10.0"]
+    assert entries[1]["url"] == "/docs/0.10.0/"
+    assert "url=0.10.0/index.html" in (tmp_path / "index.html").read_text()
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top1"></h1><a href="#top1"></a><a href="b.html#there"></a>'
+        '<a href="b.html#not"></a><a href="c.html"></a><a href="https://x.y"></a>'
+        '<script src="https://x.y/z.js"></script>'
+    )
+    (tmp_path / "b.html").write_text('<p id="there"></p>')
+    errors, pages, addresses = check_links.check(tmp_path)
+    assert (pages, addresses) == (2, 6)
+    assert errors == [
+        "a.html: b.html#not has no such anchor",
+        "a.html: c.html does not exist",
+        "a.html: https://x.y/z.js is loaded from another host",
+    ]
