@@ -53,6 +53,9 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
         folder.check_unfinished()
     if arguments.recipe is not None and arguments.preset is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+    for name in ("train", "dev"):
+        if not (path := getattr(arguments, name)).is_file():
+            raise FileNotFoundError(f"`{name}`: there is no file {path}.")
     train, dev = (
         kind.read(path, arguments) for path in (arguments.train, arguments.dev)
     )

@@ -189,6 +189,10 @@ class PretrainingConfig:
         for name in ("beta_2", "ema_momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise self._wrong(name, "must be at least 0 and below 1")
+        for name in ("masked", "mask_token", "random_token"):
+            # The rates have other names in Python.
+            if not 0 <= getattr(self, name) <= 1:
+                raise self._wrong(name, "must be a number from 0 to 1")
         for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
             if not 0 <= getattr(self, name) < 2**31:
                 raise self._wrong(name, "must be at least 0")
@@ -249,10 +253,8 @@ class PretrainingConfig:
             raise ValueError(msg)
         missing = {"data", "output"} - set(read) - set(settings)
         if missing:
-            msg = (
-                f"Missing directories: {', '.join(sorted(missing))}. Pass them, or set "
-                "them in the file."
-            )
+            names = " and ".join(f"`{name}`" for name in sorted(missing))
+            msg = f"Missing directories: {names}. Pass them, or set them in the file."
             raise ValueError(msg)
         if isinstance(read.get("backbone"), Mapping) and "backbone" in settings:
             settings["backbone"] = {**read["backbone"], **settings["backbone"]}
