@@ -12,15 +12,21 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.commands.finetune.build import build_task
-from keras_albert.commands.finetune.report import Report, draw, model_card, write_report
+from keras_albert.commands.finetune.report import (
+    ON_CARD,
+    Report,
+    draw,
+    model_card,
+    write_report,
+)
 from keras_albert.commands.finetune.tasks import KINDS, Data, Kind
 from keras_albert.commands.finetune.training import train_task
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
 
-# The locations of files do not affect the result.
-_NOT_COMPARED = ("output", "train", "dev")
+# The locations of files and the card do not affect the result.
+_NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,9 +145,14 @@ def _finish(
     write_report(folder.path, report, rows, settings)
     write_table(folder.path / "curve.csv", rows)
     plots = draw(folder.path, report, rows)
-    card = model_card(arguments.task, kind.use, report, settings, task)
+    card = model_card(
+        *(arguments.task, kind.pipeline_tag, kind.use, report),
+        *(vars(arguments) | {"output": None}, task, plots),
+    )
     with preset_directory(folder.preset) as finished:
         task.save_to_preset(finished)
+        for plot in plots:
+            shutil.copy(plot, finished)
         (finished / "README.md").write_text(card, encoding="utf-8")
     _tidy_up(folder)
     _show(console, report)

@@ -107,6 +107,10 @@ class PretrainingConfig:
         evaluation_examples: int. The maximum number of held-out examples to evaluate
             on. Defaults to `4096`.
         seed: int. Determines weights, order, masks and dropout. Defaults to `0`.
+        license: string or `None`. The license in the model card, a hub's id. Defaults
+            to `None`, unknown.
+        dataset: string or `None`. The texts in the model card, a hub's id. Defaults to
+            `None`, texts that are not on a hub.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -155,6 +159,8 @@ class PretrainingConfig:
     checkpoint_every: int = 1000
     evaluation_examples: int = 4096
     seed: int = 0
+    license: str | None = None
+    dataset: str | None = None
 
     def __post_init__(self) -> None:
         stages: Any = self.stages
