@@ -1,6 +1,8 @@
 """What a newcomer and CI run: `nox -s quickstart`, `nox -s tests`."""
 
 import os
+import shutil
+from pathlib import Path
 
 import nox
 
@@ -95,6 +97,8 @@ def tests(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports", "--no-cache")
+    if not session.posargs:
+        check_package(session)
     for backend, parts in PARTS.items():
         session.log(f"tests on {backend}")
         left = [f"--ignore-glob={path}" for path in LEFT[backend]]
@@ -114,6 +118,24 @@ def tests_without_tensorflow(session: nox.Session) -> None:
         session.log(f"tests on {backend}, without TensorFlow")
         environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
         session.run(*PYTEST, *(session.posargs or parts), env=environment)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Build the wheel and the source distribution, and check them as a user would."""
+    session.install(TORCH)
+    session.install("-e", ".[torch]")
+    check_package(session)
+
+
+def check_package(session: nox.Session) -> None:
+    """Build and check both files, with the packages of the session's environment."""
+    session.install("build", "twine")
+    dist = Path(session.create_tmp(), "dist")
+    shutil.rmtree(dist, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(dist))
+    session.run("twine", "check", "--strict", *map(str, dist.iterdir()))
+    session.run("python", ".ci/check_package.py", str(dist), env=ONE_THREAD)
 
 
 @nox.session
