@@ -198,5 +198,6 @@ def _class_table(report: Report) -> str:
     lines = [f"| class | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for label, row in report.classes.items():
         cells = " | ".join(f"{value:.4g}" for value in row.values())
-        lines.append(f"| {label} | {cells} |")
+        name = label.replace("|", "\\|")
+        lines.append(f"| {name} | {cells} |")
     return "\n" + "\n".join(lines) + "\n"
