@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,31 @@ _METRICS = {
 _HUB = "hf://"
 
 
+@dataclass(frozen=True)
+class Declared:
+    """What only the author of a model knows.
+
+    Args:
+        language: string or `None`. The code of the texts' language. Defaults to `None`,
+            unknown.
+        license: string or `None`. The hub's id of the license. Defaults to `None`,
+            unknown.
+        dataset: string or `None`. The hub's id of the training data. Defaults to
+            `None`, data that are not on the hub.
+    """
+
+    language: str | None = None
+    license: str | None = None
+    dataset: str | None = None
+
+
 def front_matter(
     name: str,
     pipeline_tag: str,
     tags: Sequence[str],
     scores: Mapping[str, float],
     evaluated_on: str,
-    dataset: str | None = None,
-    language: str | None = None,
-    license: str | None = None,  # noqa: A002  (the name of the metadata)
+    declared: Declared,
     preset: str | None = None,
 ) -> str:
     """Return the metadata at the beginning of a model card.
@@ -51,12 +68,7 @@ def front_matter(
         scores: dict of string to float. The metrics by their names in reports; others
             and those that are not finite are left out.
         evaluated_on: string. The name of the data of the scores.
-        dataset: string or `None`. The hub's id of the training data. Defaults to
-            `None`, data that are not on the hub.
-        language: string or `None`. The code of the language. Defaults to `None`,
-            unknown.
-        license: string or `None`. The hub's id of the license. Defaults to `None`,
-            unknown.
+        declared: `Declared`.
         preset: string or `None`. What training started from. Defaults to `None`.
 
     Returns:
@@ -65,7 +77,7 @@ def front_matter(
     Example:
         >>> print(front_matter(
         ...     "albert-films", "text-classification", ["classification"],
-        ...     {"accuracy": 0.9}, "dev.tsv", language="en"))
+        ...     {"accuracy": 0.9}, "dev.tsv", Declared(language="en")))
         ---
         language: en
         library_name: keras
@@ -98,7 +110,7 @@ def front_matter(
     results = [
         EvalResult(
             task_type=pipeline_tag,
-            dataset_type=dataset or "local",
+            dataset_type=declared.dataset or "local",
             dataset_name=evaluated_on,
             metric_type=_METRICS[key],
             metric_value=round(value, 4),
@@ -109,11 +121,11 @@ def front_matter(
     ]
     data = ModelCardData(
         base_model=base_model(preset),
-        datasets=None if dataset is None else [dataset],
+        datasets=None if declared.dataset is None else [declared.dataset],
         eval_results=results or None,
-        language=language,
+        language=declared.language,
         library_name="keras",
-        license=license or "unknown",
+        license=declared.license or "unknown",
         metrics=list(dict.fromkeys(x.metric_type for x in results)) or None,
         model_name=name,
         pipeline_tag=pipeline_tag,
@@ -163,23 +175,16 @@ def printable(value: Any) -> Any:
     return value
 
 
-def unknowns(
-    language: str | None,
-    license: str | None,  # noqa: A002
-    dataset: str | None,
-) -> str:
+def unknowns(declared: Declared) -> str:
     """Return the section of what a card does not say.
 
     Args:
-        language: As in `front_matter`.
-        license: As in `front_matter`.
-        dataset: As in `front_matter`.
+        declared: `Declared`.
 
     Returns:
         Markdown.
     """
-    options = {"language": language, "license": license, "dataset": dataset}
-    missing = [name for name, value in options.items() if value is None]
+    missing = [name for name, value in asdict(declared).items() if value is None]
     lines = [
         "Not known, as nothing was measured or declared; describe it here before you "
         "publish the model:",

@@ -6,20 +6,23 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from keras_albert.training.model_card import base_model, front_matter, unknowns
+from keras_albert.training.model_card import (
+    Declared,
+    base_model,
+    front_matter,
+    unknowns,
+)
 
 
-def read(*arguments, **options):
-    return ModelCard(front_matter(*arguments, **options) + "\n\ntext").data
+def read(*arguments, preset=None):
+    return ModelCard(front_matter(*arguments, preset=preset) + "\n\ntext").data
 
 
 def test_the_hub_reads_everything():
     scores = {"accuracy": 0.91234, "loss": 0.3, "Pearson": math.nan}
     data = read(
         *("albert-films", "text-classification", ["films"], scores, "dev.tsv"),
-        dataset="user/films",
-        language="de",
-        license="mit",
+        Declared(language="de", license="mit", dataset="user/films"),
         preset="albert_large_v1_en_uncased",
     )
     assert data.to_dict() == {
@@ -49,7 +52,7 @@ def test_the_hub_reads_everything():
 
 
 def test_what_is_unknown_is_left_out():
-    text = front_matter("a", "fill-mask", [], {"loss": 1.0}, "b")
+    text = front_matter("a", "fill-mask", [], {"loss": 1.0}, "b", Declared())
     assert yaml.safe_load(text.strip("-")) == {
         "library_name": "keras",
         "license": "unknown",
@@ -59,7 +62,8 @@ def test_what_is_unknown_is_left_out():
 
 
 def test_names_that_yaml_would_read_otherwise():
-    data = read("no", "fill-mask", [], {"accuracy": 1.0}, "a: #1", language="no")
+    scores = {"accuracy": 1.0}
+    data = read("no", "fill-mask", [], scores, "a: #1", Declared(language="no"))
     # Norwegian, not False.
     assert data.language == "no"
     assert data.model_name == "no"
@@ -82,5 +86,5 @@ def test_a_base_model_is_one_of_the_hub(preset, expected):
 
 
 def test_a_card_asks_for_what_is_missing():
-    assert "`license`, `dataset`" in unknowns("en", None, None)
-    assert "metadata" not in unknowns("en", "mit", "user/films")
+    assert "`license`, `dataset`" in unknowns(Declared("en"))
+    assert "metadata" not in unknowns(Declared("en", "mit", "user/films"))

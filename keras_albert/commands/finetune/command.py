@@ -151,8 +151,8 @@ def _finish(
     )
     with preset_directory(folder.preset) as finished:
         task.save_to_preset(finished)
-        for plot in plots:
-            shutil.copy(plot, finished)
+        for picture in plots:
+            shutil.copy(picture, finished)
         (finished / "README.md").write_text(card, encoding="utf-8")
     _tidy_up(folder)
     _show(console, report)

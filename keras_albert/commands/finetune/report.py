@@ -3,20 +3,25 @@
 import importlib.util
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.training.model_card import front_matter, printable, unknowns
+from keras_albert.training.model_card import (
+    Declared,
+    front_matter,
+    printable,
+    unknowns,
+)
 from keras_albert.training.training_curve import draw_curves, new_figure
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.packages import versions
 
 # Settings that are part of a card's metadata, and of nothing else.
-ON_CARD = ("language", "license", "dataset")
+ON_CARD = tuple(each.name for each in fields(Declared))
 
 
 @dataclass(frozen=True)
@@ -140,12 +145,12 @@ def model_card(
         if value is not None and key not in ON_CARD
     )
     made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
-    about = {key: settings.get(key) for key in ON_CARD}
+    declared = Declared(**{key: settings.get(key) for key in ON_CARD})
     metadata = front_matter(
         *(f"albert-{kind}", pipeline_tag, [kind], report.scores),
         evaluated_on=settings["dev"].name,
+        declared=declared,
         preset=settings.get("preset"),
-        **about,
     )
     pictures = "".join(
         f"\n![{path.stem.replace('_', ' ')}]({path.name})\n" for path in plots
@@ -187,7 +192,7 @@ chosen, so that new texts may fare worse:
 
 ## What is not known
 
-{unknowns(**about)}
+{unknowns(declared)}
 """
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.training.model_card import front_matter, unknowns
+from keras_albert.training.model_card import Declared, front_matter, unknowns
 from keras_albert.training.training_curve import Row
 
 # Locations of files are private, and the metadata are at the beginning.
@@ -38,13 +38,12 @@ def model_card(
     second = _TASKS.get(settings["second_task"])
     objective = "masked tokens" + (f" and {second}" if second else "")
     count = sum(int(np.prod(weight.shape)) for weight in task.weights)
-    about = {"language": language, "license": None, "dataset": None}
-    about |= {name: settings[name] for name in ("license", "dataset")}
+    declared = Declared(language, settings["license"], settings["dataset"])
     metadata = front_matter(
         *("albert-pretrained", "fill-mask", ["pretraining"], report["scores"]),
         evaluated_on="documents that were not trained on",
+        declared=declared,
         preset=settings["preset"],
-        **about,
     )
     plot = "\n![losses and accuracies](curve.png)\n" if has_plot else ""
     return f"""{metadata}
@@ -87,7 +86,7 @@ of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 {plot}
 ## What is not known
 
-{unknowns(**about)}
+{unknowns(declared)}
 """
 
 

@@ -25,6 +25,9 @@ else:
 # The arguments for the outputs of a head.
 _CLASSES = {"num_classes", "labels"}
 
+# Arguments that constructors of tasks pass on to Keras and KerasHub.
+_OF_ANY_MODEL = ("compile", "name", "trainable")
+
 # Embeddings may be padded to a multiple of up to this number.
 _PADDING = 128
 
@@ -74,11 +77,11 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         of_backbone, of_task = (
             set(inspect.signature(each).parameters) for each in (AlbertBackbone, cls)
         )
-        of_bases = (inspect.signature(each.__init__).parameters for each in cls.__mro__)
+        of_bases = (inspect.signature(each).parameters for each in cls.mro()[:-1])
         refuse_unknown(
             cls,
             kwargs,
-            inherited={"compile", *of_backbone, *of_task}.union(*of_bases),
+            inherited={*_OF_ANY_MODEL, *of_backbone}.union(*of_bases),
             hint=f"Pass arguments of `{cls.__name__}` or of `AlbertBackbone`.",
         )
         if kwargs.get("backbone") is not None:

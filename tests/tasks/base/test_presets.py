@@ -117,3 +117,9 @@ def test_a_misspelt_argument_is_named_with_the_nearest_one(
     message = f"^{cls.__name__} has no argument `{unknown}`. Did you mean `{nearest}`"
     with pytest.raises(TypeError, match=message):
         cls.from_preset(preset, **{unknown: 2})
+
+
+def test_arguments_of_any_model_are_known(preset):
+    options = {"compile": False, "name": "mine", "trainable": False}
+    task = AlbertMaskedLM.from_preset(preset, **options)
+    assert (task.name, task.trainable) == ("mine", False)
