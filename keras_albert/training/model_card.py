@@ -127,7 +127,8 @@ def front_matter(
         library_name="keras",
         license=declared.license or "unknown",
         metrics=list(dict.fromkeys(x.metric_type for x in results)) or None,
-        model_name=name,
+        # It is part of the results, and else no key of the metadata.
+        model_name=name if results else None,
         pipeline_tag=pipeline_tag,
         tags=["albert", "keras", "keras_albert", *tags],
     )
