@@ -39,8 +39,8 @@ from pathlib import Path
 
 import keras_albert
 
-place = Path(keras_albert.__file__)
-assert Path(sys.prefix) in place.parents, f"{place} is not that of the wheel"
+place = Path(keras_albert.__file__).resolve()
+assert Path(sys.prefix).resolve() in place.parents, f"{place} is not that of the wheel"
 block = Path(sys.argv[1]).read_text(encoding="utf-8").split("```python")[1]
 test = doctest.DocTestParser().get_doctest(
     block.partition("```")[0], {}, "README.md", sys.argv[1], 0)
