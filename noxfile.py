@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import nox
@@ -109,6 +110,8 @@ def tests(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports", "--no-cache")
+    if not session.posargs:
+        check_package(session)
     for backend, parts in PARTS.items():
         session.log(f"tests on {backend}")
         left = [f"--ignore-glob={path}" for path in LEFT[backend]]
@@ -152,6 +155,23 @@ def docs(session: nox.Session) -> None:
     session.run("python", "docs/check_links.py", site)
     session.run("python", "docs/versions.py", "build/site")
     session.log("python -m http.server --directory build/site")
+
+
+def package(session: nox.Session) -> None:
+    """Build the wheel and the source distribution, and check them as a user would."""
+    session.install(TORCH)
+    session.install("-e", ".[torch]")
+    check_package(session)
+
+
+def check_package(session: nox.Session) -> None:
+    """Build and check both files, with the packages of the session's environment."""
+    session.install("build", "twine")
+    dist = Path(session.create_tmp(), "dist")
+    shutil.rmtree(dist, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(dist))
+    session.run("twine", "check", "--strict", *map(str, dist.iterdir()))
+    session.run("python", ".ci/check_package.py", str(dist), env=ONE_THREAD)
 
 
 @nox.session

@@ -106,7 +106,7 @@ def release(preset: Path, target: Path) -> None:
             with h5py.File(preset / path.name) as old, h5py.File(path, "w") as new:
                 copy_half(old, new)
         card = (preset / "README.md").read_text(encoding="utf-8")
-        story, _, _ = card.partition("## Before you use it")
+        story, _, _ = card.partition("## What is not known")
         story = story.replace("path/to/this/directory", NAME)
         limits = (HERE / "albert_tiny.md").read_text(encoding="utf-8")
         (directory / "README.md").write_text(story + limits, encoding="utf-8")

@@ -24,7 +24,7 @@ from keras_albert.text import (
     AlbertTokenizer,
 )
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "AlbertBackbone",

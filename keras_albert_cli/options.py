@@ -204,6 +204,14 @@ def _add_finetune(parser: Parser) -> None:
         "--limit", type=whole_number(), help="maximum number of examples per file"
     )
     _add_columns(data, "text", "text-pair", "label")
+    card = parser.add_argument_group("model card")
+    card.add_argument("--language", metavar="CODE", help="of the texts: en, say")
+    card.add_argument(
+        "--license", metavar="ID", help="of the model, a hub's id: apache-2.0, say"
+    )
+    card.add_argument(
+        "--dataset", metavar="ID", help="a hub's id of the data: stanfordnlp/sst2, say"
+    )
 
 
 def _add_columns(parser: Any, *roles: str) -> None:

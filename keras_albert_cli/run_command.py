@@ -22,7 +22,15 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         Ctrl-C and 143 after SIGTERM. Invalid options end the process with 2.
     """
     parser, subparsers = build_parser()
-    chosen = vars(parser.parse_args(arguments))
+    parsed = argparse.Namespace()
+
+    def parse() -> None:
+        # Help and versions are printed here, perhaps for `head`.
+        parser.parse_args(arguments, parsed)
+
+    if status := run_program("keras-albert", parse):
+        return status
+    chosen = vars(parsed)
     # Commands record their arguments as settings of the run; these are none of them.
     command, debug, verbose = (chosen.pop(k) for k in ("command", "debug", "verbose"))
     set_verbose(verbose)

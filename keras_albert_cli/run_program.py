@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 # Raised by the package and its libraries for faults of a file, an argument or the
@@ -17,7 +17,8 @@ _EXPECTED: tuple[type[Exception], ...] = (
     *(ArithmeticError, ImportError, MemoryError, OSError),
     *(RuntimeError, TypeError, ValueError),
 )
-_NO_ROOM = tuple(map(os.strerror, (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)))
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+_NO_ROOM = tuple(map(os.strerror, _FULL))
 _LONGEST_LINE = 1500
 
 
@@ -54,7 +55,7 @@ def run_program(
         1
     """
     try:
-        with _interrupted_by_sigterm():
+        with _interrupted_by_sigterm(), _written():
             return run() or 0
     except KeyboardInterrupt as stop:
         line = "; ".join(["stopped", *getattr(stop, "__notes__", ())])
@@ -62,12 +63,14 @@ def run_program(
         status = 128 + next(iter(stop.args), signal.SIGINT)
     except BrokenPipeError:
         # The reader of the output has ended, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 128 + signal.SIGPIPE
     except Exception as error:
         if debug:
             traceback.print_exc()
         line, status = describe_error(error, options), 1
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _drop_output()
     print(f"{name}: {line}", file=sys.stderr, flush=True)
     return status
 
@@ -124,6 +127,26 @@ def name_options(text: str, options: Collection[str]) -> str:
     value = r"(?P<value>'[^']*'|\"[^\"]*\"|[\w.+-]*\w)"
     quoted = re.sub(rf"(?<=`)(?P<name>\w+)(?:={value})?(?=`)", spell, text)
     return re.sub(rf"\b(?<!-)(?P<name>\w+)={value}", spell, quoted)
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Write the output at the end, also of a program that exits, to see its errors.
+
+    Otherwise, Python writes it when it ends, and prints a traceback of an error.
+    """
+    try:
+        yield
+    finally:
+        # `None` if the caller closed it.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """Drop what is not yet written: Python would try again when it ends."""
+    with suppress(AttributeError, OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(text: str) -> str:

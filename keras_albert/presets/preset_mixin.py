@@ -15,8 +15,8 @@ from keras_albert.utils.reading import reading
 
 _REMEDY = "Copy or download it again, or pass the missing arguments."
 
-# Part of Keras' message if a class does not accept the arguments of its config.
-_NOT_BUILT = "could not be deserialized properly"
+# Parts of Keras' messages if a class does not accept the arguments of its config.
+_NOT_BUILT = ("could not be deserialized properly", "Error when deserializing class")
 
 
 class PresetMixin:
@@ -105,7 +105,9 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
         yield
     except Exception as error:
         # Keras wraps it in a page of advice and the whole config, once for each level.
-        while _NOT_BUILT in str(error) and isinstance(error.__context__, Exception):
+        while isinstance(error.__context__, Exception) and any(
+            part in str(error) for part in _NOT_BUILT
+        ):
             error = error.__context__
         given = set(arguments) - {"load_weights"}
         if given and isinstance(error, TypeError | ValueError):

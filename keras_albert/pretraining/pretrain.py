@@ -28,6 +28,8 @@ from keras_albert.types import Batch
 # save memory. Changing the rate and the clipping of gradients can help a run whose loss
 # became infinite.
 _MAY_CHANGE = {
+    "license",
+    "dataset",
     "data",
     "output",
     "distribution",

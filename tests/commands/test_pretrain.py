@@ -44,3 +44,10 @@ def test_runs_from_a_file_and_flags_and_says_how_good_it_is(
 def test_says_what_is_wrong(arguments, capsys, flags, message):
     assert main([*arguments, *flags]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_what_is_missing_is_named_as_an_option(tmp_path, capsys):
+    assert main(["pretrain", "--config", str(tmp_path / "no.toml")]) == 1
+    assert "`--config`: there is no file" in capsys.readouterr().err
+    assert main(["pretrain", "--output", str(tmp_path / "run")]) == 1
+    assert "Missing directories: `--data`" in capsys.readouterr().err

@@ -139,3 +139,42 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_help_may_be_cut_too(argument, unbuffered):
+    program = "import sys; from keras_albert_cli import main; sys.exit(main())"
+    reading, writing = os.pipe()
+    # As of a reader that has ended before the first line.
+    os.close(reading)
+    finished = subprocess.run(
+        [sys.executable, "-c", program, argument],
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert finished.stderr == b""
+    # argparse ignores what it cannot write at once.
+    assert finished.returncode in ((0, 141) if unbuffered else (141,))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_finds_no_room_is_one_line(unbuffered):
+    program = "import sys; from keras_albert_cli import main; sys.exit(main())"
+    with open("/dev/full", "wb") as full:
+        finished = subprocess.run(
+            [sys.executable, "-c", program, "--version"],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert finished.returncode == 1
+    line = "No space left on device. Free some space, or write elsewhere"
+    assert finished.stderr == f"keras-albert: {line}\n"

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM
 from keras_albert.presets import BUILTIN_PRESETS, handles
@@ -36,6 +37,10 @@ def test_it_is_small_and_has_a_card(name):
         name,
     ):
         assert word in text
+    metadata = ModelCard(text).data
+    assert (metadata.language, metadata.license) == ("en", "apache-2.0")
+    for each in metadata.eval_results:
+        assert f"| {each.metric_name} | {each.metric_value:.4f} |" in text
 
 
 @pytest.mark.parametrize("name", INSIDE)

@@ -3,6 +3,7 @@ import json
 import keras
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM, AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
@@ -41,6 +42,12 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
     accuracy = scores["masked_lm_accuracy"]
     baseline = report["baselines"]["masked_lm_accuracy"]
     assert f"| masked lm accuracy | {accuracy:.4f} | {baseline:.4f} |" in card
+    assert "](curve.png)" in card
+    metadata = ModelCard(card).data
+    assert metadata.pipeline_tag == "fill-mask"
+    assert metadata.license == "unknown"
+    found = {each.metric_name: each.metric_value for each in metadata.eval_results}
+    assert found["masked lm accuracy"] == pytest.approx(accuracy, abs=1e-4)
     assert not list(folder.path.rglob(".*"))
 
     with pytest.raises(ValueError, match="the run is finished"):

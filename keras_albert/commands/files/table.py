@@ -69,7 +69,7 @@ class Table:
                 return asked
             msg = (
                 f"{self.path} has no column {asked!r}. It has: "
-                f"{', '.join(self.columns)}."
+                f"{', '.join(self.columns)}. {_remedy(role)}"
             )
             raise ValueError(msg)
         for alias in _ALIASES[role]:

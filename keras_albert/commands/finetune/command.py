@@ -12,15 +12,21 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.commands.finetune.build import build_task
-from keras_albert.commands.finetune.report import Report, draw, model_card, write_report
+from keras_albert.commands.finetune.report import (
+    ON_CARD,
+    Report,
+    draw,
+    model_card,
+    write_report,
+)
 from keras_albert.commands.finetune.tasks import KINDS, Data, Kind
 from keras_albert.commands.finetune.training import train_task
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
 
-# The locations of files do not affect the result.
-_NOT_COMPARED = ("output", "train", "dev")
+# The locations of files and the card do not affect the result.
+_NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,6 +59,9 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
         folder.check_unfinished()
     if arguments.recipe is not None and arguments.preset is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+    for name in ("train", "dev"):
+        if not (path := getattr(arguments, name)).is_file():
+            raise FileNotFoundError(f"`{name}`: there is no file {path}.")
     train, dev = (
         kind.read(path, arguments) for path in (arguments.train, arguments.dev)
     )
@@ -136,9 +145,14 @@ def _finish(
     write_report(folder.path, report, rows, settings)
     write_table(folder.path / "curve.csv", rows)
     plots = draw(folder.path, report, rows)
-    card = model_card(arguments.task, kind.use, report, settings, task)
+    card = model_card(
+        *(arguments.task, kind.pipeline_tag, kind.use, report),
+        *(vars(arguments) | {"output": None}, task, plots),
+    )
     with preset_directory(folder.preset) as finished:
         task.save_to_preset(finished)
+        for picture in plots:
+            shutil.copy(picture, finished)
         (finished / "README.md").write_text(card, encoding="utf-8")
     _tidy_up(folder)
     _show(console, report)

@@ -2,16 +2,26 @@
 
 import importlib.util
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.training.model_card import (
+    Declared,
+    front_matter,
+    printable,
+    unknowns,
+)
 from keras_albert.training.training_curve import draw_curves, new_figure
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.packages import versions
+
+# Settings that are part of a card's metadata, and of nothing else.
+ON_CARD = tuple(each.name for each in fields(Declared))
 
 
 @dataclass(frozen=True)
@@ -102,53 +112,60 @@ def _draw_confusion(
 
 
 def model_card(
-    name: str,
+    kind: str,
+    pipeline_tag: str,
     use: str,
     report: Report,
     settings: dict[str, Any],
     task: Any,
+    plots: Sequence[Path] = (),
 ) -> str:
     """Return the model card of a fine-tuned model.
 
     Args:
-        name: string. The kind of task.
+        kind: string. The kind of task.
+        pipeline_tag: string. The name of the task on hubs.
         use: string. A line of Python that uses `model`.
         report: `Report`.
         settings: dict. The settings of the run.
         task: The model.
+        plots: Sequence of Path. Pictures beside the card. Defaults to none.
 
     Returns:
-        Markdown, with the front matter that model hubs read.
+        Markdown, with the metadata that model hubs read.
     """
     scores = "\n".join(
         f"| {key} | {value:.4f} |" for key, value in report.scores.items()
     )
-    classes = "\n".join(
-        f"| {label} | " + " | ".join(f"{v:.4g}" for v in row.values()) + " |"
-        for label, row in report.classes.items()
-    )
-    if classes:
-        columns = next(iter(report.classes.values()))
-        head = f"| class | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}\n"
-        classes = f"\n{head}{classes}\n"
     backbone = task.backbone
     count = sum(int(np.prod(v.shape)) for v in task.weights)
     rows = "\n".join(
-        f"- {key.replace('_', ' ')}: `{value}`"
+        f"- {key.replace('_', ' ')}: `{printable(value)}`"
         for key, value in settings.items()
-        if value is not None
+        if value is not None and key not in ON_CARD
     )
     made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
-    return f"""---
-library_name: keras
-tags: [albert, keras_albert, {name}]
----
+    declared = Declared(**{key: settings.get(key) for key in ON_CARD})
+    metadata = front_matter(
+        *(f"albert-{kind}", pipeline_tag, [kind], report.scores),
+        evaluated_on=settings["dev"].name,
+        declared=declared,
+        preset=settings.get("preset"),
+    )
+    pictures = "".join(
+        f"\n![{path.stem.replace('_', ' ')}]({path.name})\n" for path in plots
+    )
+    return f"""{metadata}
 
-# ALBERT for {name}
+# ALBERT for {kind}
 
 {count:,} parameters: {backbone.num_layers} layers of width {backbone.hidden_dim} that
 share their weights, {backbone.vocabulary_size:,} tokens, up to \
 {task.preprocessor.max_length} in a row.
+
+## How to use it
+
+`pip install keras-albert`, and in Python:
 
 ```python
 from keras_albert import {type(task).__name__}
@@ -157,21 +174,35 @@ model = {type(task).__name__}.from_preset("path/to/this/directory")
 {use}
 ```
 
+On a hub, the directory is a handle, such as `"hf://user/model"`.
+
 ## How good it is
 
-On the dev file, of which the best epoch was chosen, so that new texts may fare worse:
+On the dev file `{settings["dev"].name}`, of which the best epoch was
+chosen, so that new texts may fare worse:
 
 | metric | value |
 |---|---|
 {scores}
-{classes}
+{_class_table(report)}{pictures}
 ## How it was made
 
 {rows}
 - {made_with}
 
-## Before you use it
+## What is not known
 
-Not yet documented: training data, bias and fairness, and data licences. Describe them
-here.
+{unknowns(declared)}
 """
+
+
+def _class_table(report: Report) -> str:
+    if not report.classes:
+        return ""
+    columns = next(iter(report.classes.values()))
+    lines = [f"| class | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for label, row in report.classes.items():
+        cells = " | ".join(f"{value:.4g}" for value in row.values())
+        name = label.replace("|", "\\|")
+        lines.append(f"| {name} | {cells} |")
+    return "\n" + "\n".join(lines) + "\n"

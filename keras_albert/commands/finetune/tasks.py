@@ -63,6 +63,7 @@ class Kind:
         report: Callable of the trained task and the dev data.
         monitor: The metric that determines the best epoch, and `"max"` or `"min"`.
         use: string. A line of Python that uses `model`, for the model card.
+        pipeline_tag: string. The name of the task on hubs.
     """
 
     task: Any
@@ -70,6 +71,7 @@ class Kind:
     report: Callable[[Any, Data], Report]
     monitor: tuple[str, str]
     use: str
+    pipeline_tag: str
 
 
 def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Data:
@@ -306,6 +308,7 @@ KINDS = {
         _report_classes,
         ("val_accuracy", "max"),
         'model.classify("a text")',
+        "text-classification",
     ),
     "masked-lm": Kind(
         tasks.AlbertMaskedLM,
@@ -313,6 +316,7 @@ KINDS = {
         _report_masks,
         ("val_loss", "min"),
         'model.fill_mask("a [MASK] text")',
+        "fill-mask",
     ),
     "multiple-choice": Kind(
         tasks.AlbertMultipleChoice,
@@ -320,6 +324,7 @@ KINDS = {
         lambda task, data: Report(_evaluate(task, data)),
         ("val_accuracy", "max"),
         'model.choose("a context", "a question", ["yes", "no"])',
+        "multiple-choice",
     ),
     "question-answering": Kind(
         tasks.AlbertQuestionAnswerer,
@@ -327,6 +332,7 @@ KINDS = {
         _report_answers,
         ("val_loss", "min"),
         'model.answer("a question", "a context")',
+        "question-answering",
     ),
     "regression": Kind(
         tasks.AlbertClassifier,
@@ -334,6 +340,7 @@ KINDS = {
         _report_regression,
         ("val_rmse", "min"),
         'model.classify("a text")',
+        "text-classification",
     ),
     "similarity": Kind(
         tasks.AlbertTextEmbedder,
@@ -341,6 +348,7 @@ KINDS = {
         _report_similarity,
         ("val_loss", "min"),
         'model.embed(["a text"])',
+        "sentence-similarity",
     ),
     "token-classification": Kind(
         tasks.AlbertTokenClassifier,
@@ -348,5 +356,6 @@ KINDS = {
         _report_entities,
         ("val_loss", "min"),
         'model.tag("a text")',
+        "token-classification",
     ),
 }

@@ -83,9 +83,12 @@ def finish_run(
     with atomic_file(folder.path / "report.json") as partial:
         partial.write_text(json.dumps(report, indent=2), encoding="utf-8")
     write_table(folder.path / "curve.csv", rows)
-    draw_curves(folder.path / "curve.png", rows, baselines=held_out.baselines)
+    plot = folder.path / "curve.png"
+    draw_curves(plot, rows, baselines=held_out.baselines)
     last = config.stage_settings[-1]
-    _save(task, weights, last, folder, model_card(report, rows, task), data)
+    language = data.metadata.settings.get("language")
+    card = model_card(report, rows, task, language, plot.is_file())
+    _save(task, weights, last, folder, card, data)
 
 
 def _save(

@@ -4,23 +4,33 @@ from typing import Any
 
 import numpy as np
 
+from keras_albert.training.model_card import Declared, front_matter, unknowns
 from keras_albert.training.training_curve import Row
 
-# Locations of files are private.
-_PRIVATE = ("data", "output", "preset")
+# Locations of files are private, and the metadata are at the beginning.
+_PRIVATE = ("data", "output", "preset", "license", "dataset")
 _TASKS = {"sentence_order": "sentence order", "next_sentence": "next sentence"}
 
 
-def model_card(report: dict[str, Any], rows: list[Row], task: Any) -> str:
+def model_card(
+    report: dict[str, Any],
+    rows: list[Row],
+    task: Any,
+    language: str | None = None,
+    has_plot: bool = True,
+) -> str:
     """Return the model card of a pretrained model.
 
     Args:
         report: dict. The report of `finish_run`.
         rows: The rows of the curve.
         task: The model.
+        language: string or `None`. The code of the texts' language. Defaults to `None`,
+            unknown.
+        has_plot: bool. Whether the curve is beside the card. Defaults to `True`.
 
     Returns:
-        Markdown, with the front matter that model hubs read.
+        Markdown, with the metadata that model hubs read.
     """
     settings, backbone = report["settings"], task.backbone
     # A model that started from a preset has the size of the preset.
@@ -28,10 +38,15 @@ def model_card(report: dict[str, Any], rows: list[Row], task: Any) -> str:
     second = _TASKS.get(settings["second_task"])
     objective = "masked tokens" + (f" and {second}" if second else "")
     count = sum(int(np.prod(weight.shape)) for weight in task.weights)
-    return f"""---
-library_name: keras
-tags: [albert, keras_albert, pretraining]
----
+    declared = Declared(language, settings["license"], settings["dataset"])
+    metadata = front_matter(
+        *("albert-pretrained", "fill-mask", ["pretraining"], report["scores"]),
+        evaluated_on="documents that were not trained on",
+        declared=declared,
+        preset=settings["preset"],
+    )
+    plot = "\n![losses and accuracies](curve.png)\n" if has_plot else ""
+    return f"""{metadata}
 
 # ALBERT, pretrained on {objective}
 
@@ -39,11 +54,17 @@ tags: [albert, keras_albert, pretraining]
 share their weights, {backbone.vocabulary_size:,} tokens, up to \
 {backbone.max_sequence_length} in a row.
 
+## How to use it
+
+`pip install keras-albert`, and in Python, for instance to fine-tune a classifier:
+
 ```python
 from keras_albert import AlbertClassifier
 
 model = AlbertClassifier.from_preset("path/to/this/directory", num_classes=2)
 ```
+
+On a hub, the directory is a handle, such as `"hf://user/model"`.
 
 ## How good it is
 
@@ -62,13 +83,10 @@ of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 {_lines(report["versions"])}
 
 {_curve_table(rows)}
+{plot}
+## What is not known
 
-![losses and accuracies](curve.png)
-
-## Before you use it
-
-Not yet documented: training data, bias and fairness, data licences, and limitations.
-Describe them here.
+{unknowns(declared)}
 """
 
 

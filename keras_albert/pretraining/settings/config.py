@@ -107,6 +107,10 @@ class PretrainingConfig:
         evaluation_examples: int. The maximum number of held-out examples to evaluate
             on. Defaults to `4096`.
         seed: int. Determines weights, order, masks and dropout. Defaults to `0`.
+        license: string or `None`. The license in the model card, a hub's id. Defaults
+            to `None`, unknown.
+        dataset: string or `None`. The texts in the model card, a hub's id. Defaults to
+            `None`, texts that are not on a hub.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -155,6 +159,8 @@ class PretrainingConfig:
     checkpoint_every: int = 1000
     evaluation_examples: int = 4096
     seed: int = 0
+    license: str | None = None
+    dataset: str | None = None
 
     def __post_init__(self) -> None:
         stages: Any = self.stages
@@ -189,6 +195,10 @@ class PretrainingConfig:
         for name in ("beta_2", "ema_momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise self._wrong(name, "must be at least 0 and below 1")
+        for name in ("masked", "mask_token", "random_token"):
+            # The rates have other names in Python.
+            if not 0 <= getattr(self, name) <= 1:
+                raise self._wrong(name, "must be a number from 0 to 1")
         for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
             if not 0 <= getattr(self, name) < 2**31:
                 raise self._wrong(name, "must be at least 0")
@@ -249,10 +259,8 @@ class PretrainingConfig:
             raise ValueError(msg)
         missing = {"data", "output"} - set(read) - set(settings)
         if missing:
-            msg = (
-                f"Missing directories: {', '.join(sorted(missing))}. Pass them, or set "
-                "them in the file."
-            )
+            names = " and ".join(f"`{name}`" for name in sorted(missing))
+            msg = f"Missing directories: {names}. Pass them, or set them in the file."
             raise ValueError(msg)
         if isinstance(read.get("backbone"), Mapping) and "backbone" in settings:
             settings["backbone"] = {**read["backbone"], **settings["backbone"]}

@@ -13,6 +13,7 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_files import TASK_FILE, TASK_WEIGHTS_FILE
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_finite, check_stored_weights
+from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import all_layers
 from keras_albert.utils.reading import read_json
 
@@ -23,6 +24,9 @@ else:
 
 # The arguments for the outputs of a head.
 _CLASSES = {"num_classes", "labels"}
+
+# Arguments that constructors of tasks pass on to Keras and KerasHub.
+_OF_ANY_MODEL = ("compile", "name", "trainable")
 
 # Embeddings may be padded to a multiple of up to this number.
 _PADDING = 128
@@ -64,12 +68,24 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
 
     @classmethod
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Remove and return the arguments of the backbone alone, such as `remat`."""
-        if kwargs.get("backbone") is not None:
-            return {}
+        """Remove and return the arguments of the backbone alone, such as `remat`.
+
+        Raises:
+            TypeError: If an argument is unknown; the message suggests the most similar
+                one of the task and the backbone.
+        """
         of_backbone, of_task = (
             set(inspect.signature(each).parameters) for each in (AlbertBackbone, cls)
         )
+        of_bases = (inspect.signature(each).parameters for each in cls.mro()[:-1])
+        refuse_unknown(
+            cls,
+            kwargs,
+            inherited={*_OF_ANY_MODEL, *of_backbone}.union(*of_bases),
+            hint=f"Pass arguments of `{cls.__name__}` or of `AlbertBackbone`.",
+        )
+        if kwargs.get("backbone") is not None:
+            return {}
         names = of_backbone - of_task - {"dtype"}
         return {name: kwargs.pop(name) for name in names & set(kwargs)}
 

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 
 from keras_albert import AlbertClassifier
 from keras_albert.training.run_folder import RunFolder
@@ -42,6 +43,18 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
     assert accuracy == pytest.approx(report["scores"]["accuracy"])
     card = (output / "preset" / "README.md").read_text()
     assert f"| accuracy | {accuracy:.4f} |" in card
+    # The plots are beside the card, and no path of this machine is in it.
+    for name in ("learning_curve.png", "confusion.png"):
+        assert f"]({name})" in card
+        assert (output / "preset" / name).is_file()
+    assert str(tmp_path) not in card
+    metadata = ModelCard(card).data
+    assert metadata.pipeline_tag == "text-classification"
+    assert metadata.license == "unknown"
+    assert "Add to the metadata" in card
+    found = {each.metric_name: each.metric_value for each in metadata.eval_results}
+    assert found["accuracy"] == pytest.approx(accuracy, abs=1e-4)
+    assert metadata.eval_results[0].dataset_name == "films.tsv"
     lines = (output / "curve.csv").read_text().splitlines()
     assert len(lines) == 4
     assert not (output / "training").exists()
@@ -52,7 +65,14 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
 
     # The next run may start from the result.
     more = {"preset": output / "preset", "recipe": "cola", "epochs": 1}
+    more |= {"language": "en", "license": "apache-2.0", "dataset": "user/films"}
     assert run(*arguments(file, tmp_path / "more", max_length=64, **more)) == 0
+    card = (tmp_path / "more" / "preset" / "README.md").read_text()
+    metadata = ModelCard(card).data
+    assert (metadata.language, metadata.license) == ("en", "apache-2.0")
+    assert metadata.datasets == ["user/films"]
+    assert "- preset: `preset`" in card
+    assert "Add to the metadata" not in card
     with pytest.raises(ValueError, match="pass --preset"):
         run(*arguments(file, tmp_path / "other", recipe="cola"))
 
@@ -81,6 +101,15 @@ def test_a_number_that_cannot_be_is_refused(run, file, tmp_path, capsys, name, v
     assert f"argument --{name.replace('_', '-')}: must be a" in message
     assert f"Received: {value}" in message
     assert not (tmp_path / "run").exists()
+
+
+def test_a_file_or_column_that_is_missing_is_named_with_its_option(run, file, tmp_path):
+    missing = tmp_path / "no.tsv"
+    for name in ("train", "dev"):
+        with pytest.raises(FileNotFoundError, match=f"`{name}`: there is no file .*no"):
+            run(*arguments(file, tmp_path / "run", **{name: missing}))
+    with pytest.raises(ValueError, match=r"no column 'a'.* --text-column"):
+        run(*arguments(file, tmp_path / "run", text_column="a"))
 
 
 @pytest.mark.parametrize(

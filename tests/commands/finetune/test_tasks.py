@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from huggingface_hub import ModelCard
 
 from keras_albert.commands.finetune.tasks import KINDS
 
@@ -56,6 +57,12 @@ SCORES = {
     "token-classification": {"entity f1", "entity precision", "entity recall"},
 }
 
+# The tasks of texts in the hub's list of pipelines.
+PIPELINE_TAGS = {
+    *("fill-mask", "multiple-choice", "question-answering", "sentence-similarity"),
+    *("text-classification", "token-classification"),
+}
+
 
 def test_every_kind_is_tested():
     # The other two have a separate file.
@@ -76,6 +83,10 @@ def test_from_a_file_to_a_preset(run, tmp_path, kind):
     loaded = KINDS[kind].task.from_preset(output / "preset")
     card = (output / "preset" / "README.md").read_text()
     assert type(loaded).__name__ in card
+    metadata = ModelCard(card).data
+    assert metadata.pipeline_tag in PIPELINE_TAGS
+    assert metadata.library_name == "keras"
+    assert metadata.eval_results
     # The code in the model card works.
     assert eval(KINDS[kind].use, {"model": loaded}) is not None  # noqa: S307
 

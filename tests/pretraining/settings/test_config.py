@@ -69,7 +69,8 @@ def test_what_follows_from_settings():
         ({"warmup_steps": 11, "steps": 10}, "from 0 to steps=10"),
         ({"clip_norm": -1.0}, "clip_norm=-1.0"),
         ({"seed": -1}, "seed=-1"),
-        ({"masked": 2.0}, "mask_selection_rate=2.0"),
+        ({"masked": 2.0}, "`masked` must be a number from 0 to 1. Received: masked=2"),
+        ({"mask_token": float("nan")}, "`mask_token` must be a number"),
         ({"backbone": {"nope": 3}}, "--backbone.*no argument `nope`"),
         ({"backbone": {"num_layer": 3}}, "Did you mean `num_layers`"),
         ({"backbone": {"seed": 3}}, "Pass `seed`"),
@@ -110,7 +111,7 @@ def test_says_which_type_is_wrong(settings, message):
             b'{"data": "a", "output": "b", "batch": 1}',
             "unknown settings: batch. The settings are: accumulation",
         ),
-        ("a.json", b'{"data": "a"}', "Missing directories: output"),
+        ("a.json", b'{"data": "a"}', "Missing directories: `output`"),
     ],
 )
 def test_says_what_is_wrong_with_a_file(tmp_path, name, contents, message):

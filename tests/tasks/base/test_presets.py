@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from keras_albert import (
+    AlbertBackbone,
     AlbertClassifier,
     AlbertMaskedLM,
     AlbertPretrainer,
     AlbertTextEmbedder,
+    AlbertTokenizer,
 )
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 
@@ -97,3 +99,27 @@ def test_what_a_task_does_not_know_is_an_error(preset, pretrainer, name):
         AlbertClassifier.from_preset(
             preset, backbone=pretrainer.backbone, num_classes=2, **{name: True}
         )
+
+
+@pytest.mark.parametrize(
+    ("cls", "unknown", "nearest"),
+    [
+        (AlbertClassifier, "num_clases", "num_classes"),
+        (AlbertClassifier, "num_layer", "num_layers"),
+        (AlbertMaskedLM, "dropuot", "dropout"),
+        (AlbertBackbone, "rmat", "remat"),
+        (AlbertTokenizer, "text_rule", "text_rules"),
+    ],
+)
+def test_a_misspelt_argument_is_named_with_the_nearest_one(
+    preset, cls, unknown, nearest
+):
+    message = f"^{cls.__name__} has no argument `{unknown}`. Did you mean `{nearest}`"
+    with pytest.raises(TypeError, match=message):
+        cls.from_preset(preset, **{unknown: 2})
+
+
+def test_arguments_of_any_model_are_known(preset):
+    options = {"compile": False, "name": "mine", "trainable": False}
+    task = AlbertMaskedLM.from_preset(preset, **options)
+    assert (task.name, task.trainable) == ("mine", False)

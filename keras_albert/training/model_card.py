@@ -1,0 +1,201 @@
+"""The metadata of a model card, as model hubs read it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_albert.presets.handles import BUILTIN_PRESETS
+
+# The ids of https://hf.co/metrics; the root of a mean has none there.
+_METRICS = {
+    "accuracy": "accuracy",
+    "macro F1": "f1",
+    "f1": "f1",
+    "exact_match": "exact_match",
+    "entity f1": "f1",
+    "entity precision": "precision",
+    "entity recall": "recall",
+    "Pearson": "pearsonr",
+    "Spearman": "spearmanr",
+    "RMSE": "rmse",
+    "perplexity": "perplexity",
+    "masked_lm_accuracy": "accuracy",
+    "sentence_order_accuracy": "accuracy",
+    "next_sentence_accuracy": "accuracy",
+}
+_HUB = "hf://"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What only the author of a model knows.
+
+    Args:
+        language: string or `None`. The code of the texts' language. Defaults to `None`,
+            unknown.
+        license: string or `None`. The hub's id of the license. Defaults to `None`,
+            unknown.
+        dataset: string or `None`. The hub's id of the training data. Defaults to
+            `None`, data that are not on the hub.
+    """
+
+    language: str | None = None
+    license: str | None = None
+    dataset: str | None = None
+
+
+def front_matter(
+    name: str,
+    pipeline_tag: str,
+    tags: Sequence[str],
+    scores: Mapping[str, float],
+    evaluated_on: str,
+    declared: Declared,
+    preset: str | None = None,
+) -> str:
+    """Return the metadata at the beginning of a model card.
+
+    Source: the [specification](https://github.com/huggingface/hub-docs/blob/main/modelcard.md)
+    of Hugging Face's hub.
+
+    Args:
+        name: string. The name of the model.
+        pipeline_tag: string. The hub's name of the task, "fill-mask", say.
+        tags: Sequence of string. Tags in addition to "albert", "keras" and
+            "keras_albert".
+        scores: dict of string to float. The metrics by their names in reports; others
+            and those that are not finite are left out.
+        evaluated_on: string. The name of the data of the scores.
+        declared: `Declared`.
+        preset: string or `None`. What training started from. Defaults to `None`.
+
+    Returns:
+        YAML between lines of dashes.
+
+    Example:
+        >>> print(front_matter(
+        ...     "albert-films", "text-classification", ["classification"],
+        ...     {"accuracy": 0.9}, "dev.tsv", Declared(language="en")))
+        ---
+        language: en
+        library_name: keras
+        license: unknown
+        metrics:
+        - accuracy
+        pipeline_tag: text-classification
+        tags:
+        - albert
+        - keras
+        - keras_albert
+        - classification
+        model-index:
+        - name: albert-films
+          results:
+          - task:
+              type: text-classification
+            dataset:
+              name: dev.tsv
+              type: local
+            metrics:
+            - type: accuracy
+              value: 0.9
+              name: accuracy
+        ---
+    """
+    # Slow to import, and needed at the end of a run only.
+    from huggingface_hub import EvalResult, ModelCardData  # noqa: PLC0415
+
+    results = [
+        EvalResult(
+            task_type=pipeline_tag,
+            dataset_type=declared.dataset or "local",
+            dataset_name=evaluated_on,
+            metric_type=_METRICS[key],
+            metric_value=round(value, 4),
+            metric_name=key.replace("_", " "),
+        )
+        for key, value in scores.items()
+        if key in _METRICS and math.isfinite(value)
+    ]
+    data = ModelCardData(
+        base_model=base_model(preset),
+        datasets=None if declared.dataset is None else [declared.dataset],
+        eval_results=results or None,
+        language=declared.language,
+        library_name="keras",
+        license=declared.license or "unknown",
+        metrics=list(dict.fromkeys(x.metric_type for x in results)) or None,
+        # It is part of the results, and else no key of the metadata.
+        model_name=name if results else None,
+        pipeline_tag=pipeline_tag,
+        tags=["albert", "keras", "keras_albert", *tags],
+    )
+    return f"---\n{data.to_yaml()}\n---"
+
+
+def base_model(preset: str | None) -> str | None:
+    """Return the hub's name of the model that training started from.
+
+    Args:
+        preset: string or `None`. A name, a handle or a directory.
+
+    Returns:
+        The name; `None` for random weights and what is not on the hub.
+
+    Example:
+        >>> base_model("albert_base_v2_en_uncased")
+        'albert/albert-base-v2'
+        >>> base_model("runs/mine/preset")
+    """
+    handle: str | None = preset
+    if preset in BUILTIN_PRESETS:
+        handle = BUILTIN_PRESETS[preset].handle
+    if handle is None or not handle.startswith(_HUB):
+        return None
+    return handle.removeprefix(_HUB)
+
+
+def printable(value: Any) -> Any:
+    """Return a setting without the location of a file on this machine.
+
+    Args:
+        value: A setting.
+
+    Returns:
+        The name of a file or directory; anything else as it is.
+
+    Example:
+        >>> from pathlib import Path
+        >>> printable(Path("data/dev.tsv")), printable(32)
+        ('dev.tsv', 32)
+    """
+    if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_dir()):
+        return Path(value).name
+    return value
+
+
+def unknowns(declared: Declared) -> str:
+    """Return the section of what a card does not say.
+
+    Args:
+        declared: `Declared`.
+
+    Returns:
+        Markdown.
+    """
+    missing = [name for name, value in asdict(declared).items() if value is None]
+    lines = [
+        "Not known, as nothing was measured or declared; describe it here before you "
+        "publish the model:",
+        "",
+        "- which texts it was trained on, who wrote them, and their licenses;",
+        "- what it is meant for, and for which texts and readers it fails;",
+        "- how it treats groups of people: bias and fairness were not examined;",
+        "- how it does on texts of other sources than those above.",
+    ]
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        lines += ["", f"Add to the metadata in the first lines of this file: {names}."]
+    return "\n".join(lines)

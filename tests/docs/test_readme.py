@@ -1,0 +1,116 @@
+"""The README is short, its links lead somewhere, and its picture is of the code."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keras_albert
+from keras_albert import AlbertBackbone
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SIZES = {
+    "vocabulary_size": 50,
+    "num_layers": 3,
+    "num_heads": 2,
+    "embedding_dim": 6,
+    "hidden_dim": 8,
+    "intermediate_dim": 20,
+}
+
+
+@pytest.fixture
+def picture(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import parameters_picture
+
+    return parameters_picture
+
+
+def num_parameters(model):
+    return sum(int(np.prod(weight.shape)) for weight in model.weights)
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 150
+
+
+def test_its_links_lead_to_files():
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", README)
+    assert len(links) > 10
+    missing = [
+        link
+        for link in links
+        if not link.startswith("https://") and not (ROOT / link).is_file()
+    ]
+    assert not missing
+
+
+def test_its_programs_exist():
+    programs = re.findall(r"(?:python|pytest)\s+([\w/]+\.py)", README)
+    assert programs
+    assert not [name for name in programs if not (ROOT / name).is_file()]
+
+
+def test_its_figures_stand_on_the_pages_with_their_commands():
+    """They are copied from tables there, which commands printed."""
+    speed = (ROOT / "docs/speed.md").read_text(encoding="utf-8")
+    table = README.partition("| | KerasHub | transformers (PyTorch) |")[2]
+    rows = [row for row in table.partition("\n\n")[0].splitlines()[2:] if row]
+    figures = [x for row in rows for x in re.findall(r"\b\d+\.?\d*\b(?! x|\d)", row)]
+    figures = [figure for figure in figures if figure not in ("2", "8", "128")]
+    assert len(figures) > 10
+    for figure in figures:
+        assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.]\d)", speed), figure
+    commands = re.findall(r"(KERAS_BACKEND=\w+\s+python\s[^`]*)`", README)
+    assert len(commands) == 2
+    flat = " ".join(speed.split())
+    for command in commands:
+        # The options of a command there; those of the page's first lines are added.
+        words = command.split()
+        assert words[2] in flat
+        assert all(word in flat for word in words), command
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_parameters_are_counted_right(picture, groups):
+    shared = AlbertBackbone(**SIZES, num_groups=groups)
+    counted = picture.count_parameters(**SIZES)
+    block = picture.count_parameters(**SIZES | {"embedding_dim": 8}, is_bert=True)
+    block -= picture.count_parameters(
+        **SIZES | {"embedding_dim": 8, "num_layers": 2}, is_bert=True
+    )
+    assert num_parameters(shared) == counted + (groups - 1) * block
+
+
+def test_bert_is_that_of_keras_hub(picture):
+    import keras_hub
+
+    bert = keras_hub.models.BertBackbone(
+        **{name: size for name, size in SIZES.items() if name != "embedding_dim"},
+        max_sequence_length=512,
+    )
+    assert num_parameters(bert) == picture.count_parameters(**SIZES, is_bert=True)
+
+
+def test_the_picture_is_drawn_from_the_code():
+    program = ROOT / "docs" / "parameters_picture.py"
+    finished = subprocess.run(
+        [sys.executable, program, "--check"], capture_output=True, text=True, check=True
+    )
+    # "With the layers of BERT base it has a ninth of BERT's weights".
+    assert re.search(r"\| base \| .* \| 9\.\d \|", finished.stdout)
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    version = project["project"]["version"]
+    assert keras_albert.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {version} - " in changes
