@@ -23,6 +23,7 @@ ON_PYTORCH = (
     "tests/conversion/test_package_import.py",
     "tests/conversion/transformers/test_*_files.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
+    "tests/docs/test_tutorial_format.py",
     "tests/examples",
     "tests/keras_albert_cli",
     "tests/peers/test_google_research.py",
