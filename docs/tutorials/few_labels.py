@@ -135,7 +135,7 @@ def fine_tune(train_texts, train_labels, load_weights=True, **settings):
     classifier = keras_albert.AlbertClassifier.from_preset(
         preset, labels=class_names, load_weights=load_weights
     )
-    steps, batch_size = 120, 16
+    steps, batch_size = 100, 16
     epochs = max(3, round(steps * batch_size / len(train_texts)))
     history = classifier.fit(
         list(train_texts),
@@ -162,7 +162,7 @@ scratch, scratch_history = fine_tune(texts, labels, load_weights=False, **settin
 """
 ## From 96 to 960 labels
 
-A few labels can be a lucky or an unlucky choice. So the small sets are drawn
+A few labels can be a lucky or an unlucky choice. So the smallest set is drawn
 twice, from different parts of the file; random weights are trained on the first
 draw only. `results` collects the accuracies by model and number of labels.
 """
@@ -176,7 +176,7 @@ def add(name, count, probabilities):
     results.setdefault(name, {}).setdefault(count, []).append(accuracy)
 
 
-for count, draws in ((96, 2), (300, 2), (960, 1)):
+for count, draws in ((96, 2), (300, 1), (960, 1)):
     for draw in range(draws):
         part = slice(draw * count, (draw + 1) * count)
         few = texts[part], labels[part]

@@ -177,7 +177,7 @@ for seed in seeds:
         inputs,
         train[1],
         batch_size=16,
-        epochs=max(3, round(3000 / len(train[1]))),
+        epochs=max(3, round(1800 / len(train[1]))),
         validation_data=(dev_inputs, dev[1]),
         verbose=2 if seed == 0 else 0,
     )
@@ -260,8 +260,7 @@ These figures are published:
 
 The first row is from
 [google-research/bert](https://github.com/google-research/bert), the second from
-the PABEE experiments in
-[transformers](https://github.com/huggingface/transformers).
+[Zhou et al., 2020](https://arxiv.org/abs/2006.04152).
 
 ## At full size
 
