@@ -12,8 +12,8 @@ Accelerator: None
 
 Texts are easy to collect, and labels are not: somebody has to read each text. So
 the first question of a project is how many labels are enough, and the second is
-which model makes the best of them. This tutorial answers both for one data set.
-It trains five models on 96, on 300 and on 960 labelled messages:
+which model uses them best. This tutorial answers both for one data set. It trains
+five models on 96, on 300 and on 960 labelled messages:
 
 - **TF-IDF** with logistic regression, which counts words and parts of words;
 - **frozen vectors**: a pretrained ALBERT computes a vector per text once, and
@@ -23,11 +23,11 @@ It trains five models on 96, on 300 and on 960 labelled messages:
   pretraining is worth;
 - **both**: the mean of the probabilities of fine-tuning and TF-IDF.
 
-Why should a pretrained model need fewer labels? A bag of words that never saw
-"invoice" in training cannot use it. During pretraining a language model learned
-from many sentences that "invoice" is used like "bill". The layers of ALBERT share
-their weights, so that there are also few weights to adapt: about two million in
-the preset used here.
+Why should a pretrained model need fewer labels? In a bag of words, a word that is
+in no labelled text has no weight. During pretraining "invoice" and "bill" occur
+in similar sentences, so that their vectors become similar: what is learned from a
+text with one of them holds for the other. The layers of ALBERT share their
+weights, so that there are also few weights to adapt.
 """
 
 """
@@ -121,8 +121,8 @@ def frozen_vectors(train_texts, train_labels):
 Fine-tuning changes all weights. With few labels two settings matter:
 
 - **Enough steps.** Four epochs of 96 messages in batches of 16 are 24 steps, too
-  few for a new head. So the number of steps is fixed, and few labels are read
-  more often.
+  few for a new head. So the number of steps is fixed, and fewer labels are
+  repeated more often.
 - **No early stopping.** A validation set that stops the training needs labels,
   too, and they are scarce. The default optimizer lowers the learning rate to zero
   within the steps of `fit()`, so the last weights are good ones. The validation
@@ -230,14 +230,13 @@ of the curves and not their last digit:
 
 - The difference between fine-tuning and random weights is what pretraining adds.
 - TF-IDF is strong on short messages whose words tell the class. A pretrained
-  model as small as this one, which read little text, is level with it rather than
-  ahead.
+  model as small as this one is level with it rather than ahead.
 - The two make different errors, so the mean of their probabilities is often
   better than each of them, at no cost in labels.
 - Frozen vectors cost almost nothing to train. Their accuracy depends on the
   vectors, and a small model has weak ones.
 
-A full-size preset reads far better: ALBERT base was pretrained on Wikipedia and
+A full-size preset is far better: ALBERT base was pretrained on Wikipedia and
 books with about 16 GB of text
 ([Lan et al., 2020](https://arxiv.org/abs/1909.11942)). Only the name of the
 preset changes, and a GPU is needed:
@@ -248,10 +247,10 @@ preset = "albert_base_v2_en_uncased"
 
 ## Which message to label next
 
-A model can tell which texts would teach it most: those whose best class has a low
-probability. This is the idea of active learning. Here it is with the bag of words
-that was trained on 96 messages, which is quick enough to be trained after each
-new label:
+The texts that are worth a label most are those of which a model is least sure:
+its best class has a low probability. This is the idea of active learning. Here it
+is with the bag of words that was trained on 96 messages, which is quick enough to
+be trained after each new label:
 """
 
 seen, unseen = texts[:96], texts[96:]

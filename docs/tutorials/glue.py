@@ -155,12 +155,12 @@ for name, (scores,) in results.items():
 A pair is a tuple of two lists of texts. A score is a classifier with one class:
 with `num_classes=1` the loss is the squared error.
 
-Fine-tuning starts from a head with random weights and sees the examples in a
+Fine-tuning starts from a head with random weights and takes the examples in a
 random order, so each seed ends elsewhere; on small data the difference is large.
 ALBERT's paper reports the median of five runs for GLUE. Here there are three, and
 all are shown. The result of a run is that of its last epoch. To keep the best
 epoch on the dev set, as the benchmark allows, flatters the result, since the same
-examples choose and measure.
+examples are used to choose and to measure.
 """
 
 seeds = range(3)
@@ -246,7 +246,7 @@ for name, runs in results.items():
 The standard error of an accuracy on 100 reviews is four points, and on SST-2's
 872 dev sentences a little over one. Within that the small preset and the bag of
 words may change places: in reviews single words such as "wonderful" or "awful"
-decide, which a bag of words sees as well. CoLA is the opposite. There the order
+decide, and a bag of words is made of them. CoLA is the opposite. There the order
 of the words decides, a bag of words has hardly any chance, and neither has a
 model of a few million parameters: the smallest BERT of google-research, twice the
 size of this preset, has a Matthews correlation of 0.0.
@@ -297,8 +297,8 @@ MRPC, STS-B and RTE start from a model that was fine-tuned on MNLI first
 
 The same three calls, `from_preset()`, `fit()` and `predict()`, train on a
 sentence, a pair, a class or a score. What makes a result worth reporting is
-around them: a baseline, more than one seed, and a dev set that did not choose the
-model.
+around them: a baseline, more than one seed, and a dev set that was not used to
+choose the model.
 
 What to try next:
 
