@@ -89,7 +89,7 @@ fewer weights must move further.
 results = {}
 
 
-def train(name, prepare, learning_rate, epochs=4):
+def train(name, prepare, learning_rate, epochs=3):
     keras.utils.set_random_seed(0)
     classifier = keras_albert.AlbertClassifier.from_preset(preset, labels=class_names)
     prepare(classifier)
@@ -121,7 +121,10 @@ full = train("all weights", lambda classifier: None, learning_rate=None)
 
 """
 The head alone: the encoder is frozen, and its outputs are features. This is the
-least that can be trained.
+least that can be trained. It is also the weakest: the classifier's input is
+`pooled_output`, which pretraining fits to the order of sentences and not to their
+subject. The mean of all tokens is the better feature of a frozen encoder, see
+[few labels](few_labels.py).
 """
 
 
@@ -278,11 +281,10 @@ classifier.export("model.onnx", format="onnx", inputs="text", quantize="int8")
 
 ## Conclusion
 
-On this data LoRA is between the head alone and all weights, or level with all
-weights, and its files are a small part of a model's size. The preset here is very
-small, so that there is little to save. With ALBERT xlarge, of 59 million
-parameters and a width of 2,048, the same LoRA of rank 8 has 328 thousand, or
-0.6%.
+LoRA is far closer to the training of all weights than to that of the head, and
+its files are a small part of a model's size. The preset here is very small, so
+that there is little to save. With ALBERT xlarge, of 59 million parameters and a
+width of 2,048, the same LoRA of rank 8 has 328 thousand, or 0.6%.
 
 When to use which:
 
