@@ -185,8 +185,8 @@ print("transformers:", *tokenizer.tokenize(text))
 """
 The other direction is `from_preset()` with the directory, or with a handle such
 as `hf://albert/albert-base-v2`. The class decides what is loaded.
-`AlbertClassifier` keeps the head and its classes; with `num_classes` the head is
-new; another task or `AlbertBackbone` takes the encoder only.
+`AlbertClassifier` keeps the head and its classes; with `num_classes` or `labels`
+the head is new; another task or `AlbertBackbone` takes the encoder only.
 """
 
 again = keras_albert.AlbertClassifier.from_preset(folder / "transformers")
@@ -220,14 +220,15 @@ compare("from KerasHub", again.predict(validation_texts, verbose=0))
 
 The original code reads TensorFlow 1 checkpoints. Their variables have the names
 of the first ALBERT program. The files do not contain the names of the classes, so
-they are given again.
+they are assigned after loading. As an argument of `from_preset()`, `labels` would
+mean new classes, and a new head.
 """
 
 classifier.export_to_google(folder / "google")
 print(sorted(path.name for path in (folder / "google").iterdir()))
-again = keras_albert.AlbertClassifier.from_preset(
-    folder / "google", labels=classifier.class_names
-)
+again = keras_albert.AlbertClassifier.from_preset(folder / "google")
+again.labels = classifier.class_names
+print(again.classify("Where is my parcel? It was due on Monday."))
 compare("from google-research", again.predict(validation_texts, verbose=0))
 
 """
@@ -253,7 +254,7 @@ version of a program might do. The error names it:
 
 weights_file = folder / "transformers" / "model.safetensors"
 tensors = load_file(weights_file)
-removed = tensors.pop("classifier.weight")
+tensors.pop("classifier.weight")
 save_file(tensors, weights_file)
 try:
     keras_albert.AlbertClassifier.from_preset(folder / "transformers")
