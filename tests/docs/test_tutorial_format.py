@@ -143,7 +143,7 @@ def test_lists_follow_a_blank_line(text):
 
 def test_links(text):
     assert "arxiv.org/pdf/" not in text
-    assert "http://" not in text
+    assert "](http://" not in text
     for line in prose(text):
         assert line.count("](") == len(re.findall(r"\]\([^()\s]+\)", line)), line
         # The text of a link and its address are on one line.
