@@ -67,7 +67,7 @@ with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as f
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 texts = [row["text"] for row in rows]
 labels = np.array([row["label"] for row in rows])
-class_names = tuple(sorted(set(labels)))
+class_names = tuple(sorted({row["label"] for row in rows}))
 validation_texts, validation_labels = texts[-240:], labels[-240:]
 texts, labels = texts[:-240], labels[:-240]
 for name in class_names:
@@ -156,8 +156,10 @@ messages, with the validation accuracy after each epoch:
 """
 
 settings = {"validation_data": (validation_texts, validation_labels), "verbose": 2}
-tuned, tuned_history = fine_tune(texts, labels, **settings)
-scratch, scratch_history = fine_tune(texts, labels, load_weights=False, **settings)
+tuned_on_all, tuned_history = fine_tune(texts, labels, **settings)
+scratch_on_all, scratch_history = fine_tune(
+    texts, labels, load_weights=False, **settings
+)
 
 """
 ## From 96 to 960 labels
@@ -181,11 +183,13 @@ for count, draws in ((96, 2), (300, 1), (960, 1)):
         part = slice(draw * count, (draw + 1) * count)
         few = texts[part], labels[part]
         counted = bag_of_words(*few)
-        if count < len(texts):  # The models of all messages are trained already.
+        if count == len(texts):
+            tuned, scratch = tuned_on_all, scratch_on_all
+        else:
             tuned, _ = fine_tune(*few, verbose=0)
-        if draw == 0:
-            if count < len(texts):
+            if draw == 0:
                 scratch, _ = fine_tune(*few, load_weights=False, verbose=0)
+        if draw == 0:
             add("random weights", count, scratch)
         add("TF-IDF", count, counted)
         add("frozen vectors", count, frozen_vectors(*few))

@@ -241,7 +241,6 @@ which is small, stays in float32.
 
 before = full.predict(validation[0], verbose=0)
 full.save_to_preset(folder / "float32")
-float_weights = sum(int(np.prod(v.shape)) * 4 for v in full.weights)
 started = time.perf_counter()
 full.predict(validation[0], verbose=0)
 float_seconds = time.perf_counter() - started
