@@ -207,7 +207,7 @@ preset of KerasHub's classes.
 task = keras_hub.models.TextClassifier.from_preset(str(folder / "own"))
 print(type(task).__module__.split(".")[0], type(task).__name__)
 classifier.export_to_keras_hub(folder / "keras_hub")
-task = keras_hub.models.TextClassifier.from_preset(
+task = keras_hub.models.AlbertTextClassifier.from_preset(
     str(folder / "keras_hub"), preprocessor=None
 )
 print(type(task).__module__.split(".")[0], type(task).__name__)
