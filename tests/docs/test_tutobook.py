@@ -1,12 +1,8 @@
-"""The format of tutorials, and its conversion."""
-
-import re
-from pathlib import Path
+"""The conversion of tutorials to notebooks; test_tutorial_format.py has their format."""
 
 import pytest
 import tutobook
 
-TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 TEXT = '''"""
 Title: Small
 Authors: Somebody
@@ -83,29 +79,3 @@ def test_a_notebook_has_the_cells_that_are_shown():
 )
 def test_progress_bars_show_their_end(text, shown):
     assert tutobook.last_state(text) == shown
-
-
-@pytest.mark.parametrize("path", sorted(TUTORIALS.glob("*.py")), ids=lambda p: p.stem)
-def test_a_tutorial_follows_the_rules_of_keras_io(path):
-    text = path.read_text(encoding="utf-8")
-    cells = tutobook.split_cells(text)
-    header = re.findall(r"^([A-Z][\w ]*): ", cells[0].source, re.MULTILINE)
-    assert text.startswith('"""\nTitle: ')
-    assert [name.replace("Authors", "Author") for name in header[:6]] == list(
-        tutobook.HEADER
-    )
-    facts = tutobook.read_header(text)
-    assert re.fullmatch(r"[A-Z].{,98}\.", facts["Description"])
-    assert facts["Accelerator"] in ("GPU", "TPU", "None")
-    for name in ("Date created", "Last modified"):
-        assert re.fullmatch(r"\d{4}/\d\d/\d\d", facts[name])
-    code = "\n".join(cell.source for cell in cells if cell.kind == "code")
-    lines = [line.strip() for line in code.split("\n")]
-    assert len([x for x in lines if x and not x.startswith("#")]) <= 400
-    assert not [x for x in text.split("\n") if x != x.rstrip()]
-    assert "//arxiv.org/pdf/" not in text
-    assert not re.search(r"^\s*[!%]|pip install", code, re.MULTILINE)
-    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert headings[0] == "Introduction"
-    assert "Conclusion" in headings
-    compile(code, str(path), "exec")

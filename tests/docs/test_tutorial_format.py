@@ -1,0 +1,150 @@
+"""The tutorials have Keras' format, so that keras.io can take each file unchanged."""
+
+import ast
+import datetime
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.py"))
+
+HEADER = (
+    "Title",
+    "Author",
+    "Date created",
+    "Last modified",
+    "Description",
+    "Accelerator",
+)
+QUOTES = '"""'
+# Keras counts lines that are neither blank nor a comment, Markdown included in neither.
+MAX_LINES_OF_CODE = 400
+MAX_TEXT_WIDTH = 88
+
+
+@pytest.fixture(params=TUTORIALS, ids=lambda path: path.stem)
+def text(request):
+    return request.param.read_text(encoding="utf-8")
+
+
+def split_cells(text):
+    """Return (kind, lines) of each cell; the kind of Markdown without a name is ""."""
+    cells = [("code", [])]
+    for line in text.splitlines():
+        if not line.startswith(QUOTES):
+            cells[-1][1].append(line)
+        elif cells[-1][0] == "code":
+            cells.append((line.removeprefix(QUOTES), []))
+        else:
+            assert line == QUOTES, f"a cell ends with more than quotation marks: {line}"
+            cells.append(("code", []))
+    assert cells[-1][0] == "code", "the last cell does not end"
+    return [(kind, lines) for kind, lines in cells if any(map(str.strip, lines))]
+
+
+def prose(text):
+    """Return the lines of Markdown cells outside of the header and of fenced code."""
+    lines, is_fenced = [], False
+    for kind, cell in split_cells(text)[1:]:
+        for line in cell if kind == "" else ():
+            is_fence = line.lstrip().startswith("```")
+            is_fenced ^= is_fence
+            if not (is_fence or is_fenced):
+                lines.append(line)
+    return lines
+
+
+def test_there_are_tutorials():
+    assert len(TUTORIALS) >= 5
+
+
+def test_header(text):
+    lines = text.splitlines()
+    assert lines[0] == QUOTES
+    assert lines[len(HEADER) + 1] == QUOTES
+    names, values = zip(
+        *(line.split(": ", 1) for line in lines[1 : len(HEADER) + 1]), strict=True
+    )
+    assert names == HEADER
+    values = dict(zip(names, values, strict=True))
+    assert values["Author"] == "keras_albert authors"
+    created, modified = (
+        datetime.datetime.strptime(values[name], "%Y/%m/%d").date()
+        for name in ("Date created", "Last modified")
+    )
+    assert created <= modified
+    description = values["Description"]
+    assert description[0].isupper()
+    assert description.endswith(".")
+    assert len(description) <= 100
+    assert values["Accelerator"] in ("GPU", "TPU", "None")
+
+
+def test_cells(text):
+    kinds = [kind for kind, _ in split_cells(text)]
+    assert set(kinds) <= {"code", "", "shell", "invisible"}
+    assert "code" in kinds
+    # A string on one line, or one that is not at the left, is no cell for Keras.
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            assert isinstance(node.value.value, str)
+            source = ast.get_source_segment(text, node).splitlines()
+            assert source[0].removeprefix(QUOTES) in ("", "shell", "invisible")
+            assert source[-1] == QUOTES
+
+
+def test_sections(text):
+    headings = [line for line in prose(text) if line.startswith("#")]
+    assert headings[0] == "## Introduction"
+    assert headings[-1] == "## Conclusion"
+    # The header has the only title.
+    assert not [line for line in headings if line.startswith("# ")]
+
+
+def test_lines_of_code(text):
+    code = [
+        line
+        for kind, lines in split_cells(text)
+        for line in lines
+        if kind == "code" and line.strip() and not line.lstrip().startswith("#")
+    ]
+    assert len(code) <= MAX_LINES_OF_CODE
+
+
+def test_code_installs_nothing(text):
+    for kind, lines in split_cells(text):
+        if kind == "code":
+            assert not [line for line in lines if re.match(r"\s*[!%]", line)]
+            assert "pip install" not in "\n".join(lines)
+
+
+def test_text(text):
+    assert text.endswith("\n")
+    assert "\t" not in text
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
+    lines = prose(text)
+    long = [line for line in lines if len(line) > MAX_TEXT_WIDTH]
+    # A link is not broken, and a table's row cannot be.
+    assert not [line for line in long if "](" not in line and line[0] != "|"]
+    # keras.io renders no formulas.
+    assert "$" not in re.sub(r"`[^`]*`", "", "\n".join(lines))
+
+
+def test_lists_follow_a_blank_line(text):
+    is_item = re.compile(r"\s*(-|\*|\d+\.) ").match
+    lines = ["", *prose(text)]
+    for before, line in itertools.pairwise(lines):
+        if is_item(line) and not is_item(before):
+            # Or the item before goes on.
+            assert not before.strip() or before.startswith("  "), line
+
+
+def test_links(text):
+    assert "arxiv.org/pdf/" not in text
+    assert "](http://" not in text
+    for line in prose(text):
+        assert line.count("](") == len(re.findall(r"\]\([^()\s]+\)", line)), line
+        # The text of a link and its address are on one line.
+        assert not re.match(r"[^\[]*\]\(", line), line
