@@ -10,10 +10,10 @@ Accelerator: GPU
 """
 ## Introduction
 
-Named entity recognition finds the names of people, places and organizations in a
-text, and other spans of interest, such as dates. The usual way is to classify
-each word. In the scheme BIO, a word is tagged `B-person` if it begins the name of
-a person, `I-person` if it is inside of one, and `O` if it is outside of all
+Named entity recognition finds the names of people, places and organizations in
+a text, and other spans of interest, such as dates. The usual way is to classify
+each word. In the scheme BIO, a word is tagged `B-person` if it begins the name
+of a person, `I-person` if it is inside of one, and `O` if it is outside of all
 entities:
 
     Maria     Lindqvist  joined  Northgate       Foods           in  Leeds
@@ -64,9 +64,9 @@ data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 """
 ## The data
 
-`entities.conll` has a word and its tag on each line, and a blank line after each
-sentence. Its 400 sentences were written for this project, and their names are
-invented. The last 100 sentences are the validation set.
+`entities.conll` has a word and its tag on each line, and a blank line after
+each sentence. Its 400 sentences were written for this project, and their names
+are invented. The last 100 sentences are the validation set.
 
 A data set of full size is read in the same way: set `TUTORIAL_ENTITIES` to a
 directory with a file for training and one for validation, such as those of
@@ -96,8 +96,8 @@ for word, tag in zip(train_words[0], train_tags[0]):
 
 The preprocessor of the task tokenizes each word separately, so that it is known
 which pieces belong to which word. The first piece of a word carries its tag.
-Other pieces, `[CLS]`, `[SEP]` and padding have the sample weight 0: they have no
-loss, and do not count in the accuracy. `label_all_pieces=True` would tag all
+Other pieces, `[CLS]`, `[SEP]` and padding have the sample weight 0: they have
+no loss, and do not count in the accuracy. `label_all_pieces=True` would tag all
 pieces of a word, and average their predictions.
 """
 
@@ -114,21 +114,22 @@ for token_id, tag, weight in zip(x["token_ids"][0], y[0], weights[0]):
     print(f"{token:>12}  {tag_names[tag] if weight else '-':16} weight {weight:.0f}")
 
 """
-The table shows something else: this vocabulary is uncased. Its text rules convert
-all letters to lower case, so ALBERT does not see that `Northgate` begins with a
-capital. It has to tell names from other words by their context and by the words
-themselves. For English prose this is a real loss, and it is the reason why good
-taggers use a cased vocabulary. `keras_albert` trains and reads those, too (see
-`keras_albert.text.TextRules`), but the released English models are uncased.
+The table shows something else: this vocabulary is uncased. Its text rules
+convert all letters to lower case, so ALBERT does not see that `Northgate`
+begins with a capital. It has to tell names from other words by their context
+and by the words themselves. For English prose this is a real loss, and it is
+the reason why good taggers use a cased vocabulary. `keras_albert` trains and
+reads those, too (see `keras_albert.text.TextRules`), but the released English
+models are uncased.
 
 ## Baselines
 
-**Memory.** Each word gets the tag that it had most often in the training data; an
-unknown word is outside. This is the usual baseline of shared tasks.
+**Memory.** Each word gets the tag that it had most often in the training data;
+an unknown word is outside. This is the usual baseline of shared tasks.
 
 **Logistic regression** classifies each word by the word itself, its ending, its
-neighbours, and whether they begin with a capital. It sees the capitals that ALBERT
-does not see.
+neighbours, and whether they begin with a capital. It sees the capitals that
+ALBERT does not see.
 """
 
 
@@ -193,7 +194,8 @@ history = tagger.fit(
 
 """
 The accuracy of words says little, since most words are outside of all entities:
-a model that finds nothing has a high accuracy. The next section counts entities.
+a model that finds nothing has a high accuracy. The next section counts
+entities.
 """
 
 outside = np.mean([tag == "O" for row in validation_tags for tag in row])
@@ -204,9 +206,10 @@ print(f"accuracy of ALBERT: {history.history['val_accuracy'][-1]:.1%}")
 ## Scoring whole entities
 
 An entity counts as found if its first word, its last word and its kind are all
-correct. Precision is the share of the returned entities that are correct, recall
-the share of the entities that are found, and F1 their harmonic mean. seqeval
-computes them from tags; `tagger.evaluate_entities()` does both steps in one call.
+correct. Precision is the share of the returned entities that are correct,
+recall the share of the entities that are found, and F1 their harmonic mean.
+seqeval computes them from tags; `tagger.evaluate_entities()` does both steps in
+one call.
 """
 
 predicted["ALBERT"] = tagger.predict_tags(validation_words)
@@ -220,12 +223,13 @@ for name, rows in predicted.items():
     print(f"{name:22}{line}{report['micro avg']['f1-score']:8.1%}")
 
 """
-Memory fails on names that it has not seen, which are most of them. Logistic
-regression and ALBERT generalize in different ways: the first by capitals and by
-the words beside a name, the second by what pretraining taught it about words.
-With more labelled sentences and a model of full size, the order of these two is
-not in doubt; with a few hundred sentences and a tiny uncased model, read it from
-the table.
+Memory fails on names that it has not seen, and most names of a new text are
+new. Logistic regression and ALBERT generalize in different ways: the first by
+capitals and by the words beside a name, the second by what pretraining taught
+it about words. With a few hundred sentences and a tiny uncased preset, neither
+is clearly better than the other on all kinds. Organizations are the hardest:
+their names are made of words of all kinds, including those of persons and
+places.
 
 ## Which kinds are confused?
 
@@ -262,13 +266,13 @@ plt.show()
 ## Reading new texts
 
 `tag()` takes raw text, splits it into words and returns the entities with their
-place in the text: `text[start:end]` is the entity, with its capitals. `score` is
-the mean probability of the tags of its words.
+place in the text: `text[start:end]` is the entity, with its capitals. `score`
+is the mean probability of the tags of its words.
 """
 
 message = (
-    "Hello Birgit, on 3 November Pedro Almeida will visit Harbour Glass in "
-    "Rotterdam. He arrives from Lisbon on Monday."
+    "On 3 November Pedro Almeida from Harbour Glass will visit us in Rotterdam. "
+    "Birgit meets him at the station, he arrives from Lisbon on Monday."
 )
 found = tagger.tag(message)
 for entity in found:
@@ -296,12 +300,12 @@ def draw(message, found, width=58):
             box = plt.Rectangle((column, -line - 0.45), 1, 0.9)
             box.set_color(color_of[position])
             axes.add_patch(box)
-        axes.text(column + 0.5, -line, character, ha="center", va="center", size=11)
+        center = {"ha": "center", "va": "center", "family": "monospace"}
+        axes.text(column + 0.5, -line, character, **center)
         column += 1
     for number, kind in enumerate(kinds):
-        axes.text(
-            number * 14, -line - 1.4, kind, backgroundcolor=colors[kind], va="center"
-        )
+        left = number * (width + 14) / len(kinds)
+        axes.text(left, -line - 1.4, kind, backgroundcolor=colors[kind], va="center")
     axes.set_xlim(0, width + 14)
     axes.set_ylim(-line - 2, 0.7)
     axes.axis("off")
@@ -311,9 +315,9 @@ def draw(message, found, width=58):
 draw(message, found)
 
 """
-Texts may have any length. A text with more pieces than a row of the model is read
-in overlapping windows, and each word is tagged in the window in which it has the
-most context:
+Texts may have any length. A text with more pieces than a row of the model is
+read in overlapping windows, and each word is tagged in the window in which it
+has the most context:
 """
 
 long_text = " ".join([message] * 40)
@@ -324,18 +328,19 @@ print(f"{len(long_text):,} characters, {len(tagger.tag(long_text))} entities")
 
 `AlbertTokenClassifier` trains on words and tags, aligns them with pieces, and
 returns entities with their offsets in raw text. The baselines show what the
-encoder adds, and that a cheap feature (capitals) can be worth as much as a small
-encoder that does not see it.
+encoder adds, and that a cheap feature (capitals) can be worth as much as a
+small encoder that does not see it.
 
 What to try next:
 
-- A full-size preset: replace `preset` by `"albert_base_en_uncased"`, and the rate
-  by 3e-5. With a GPU, three epochs on a few thousand sentences take minutes.
-- Entities in characters: `fit(texts, spans)` takes raw texts, and for each a list
-  of dicts of `start`, `end` and `label`.
-- `label_all_pieces=True`, and other schemes of tags: BIOES, IOB1 and bare labels
-  are detected.
-- `tagger.save_to_preset()`, and `tagger.export()`, which writes a model that takes
-  strings and returns entities: see [Serving strings](serving_strings.py).
+- A full-size preset: replace `preset` by `"albert_base_en_uncased"`, and the
+  rate by 3e-5. With a GPU, three epochs on a few thousand sentences take
+  minutes.
+- Entities in characters: `fit(texts, spans)` takes raw texts, and for each a
+  list of dicts of `start`, `end` and `label`.
+- `label_all_pieces=True`, and other schemes of tags: BIOES, IOB1 and bare
+  labels are detected.
+- `tagger.save_to_preset()`, and `tagger.export()`, which writes a model that
+  takes strings and returns entities: see [Serving strings](serving_strings.py).
 - The same on the command line: `keras-albert finetune token-classification`.
 """

@@ -20,26 +20,29 @@ takes text files, and ends with a classifier:
 4. fine-tuning with few labels, against random weights and a bag of words.
 
 Masked tokens are the task of BERT: 15% of the tokens are hidden, and the model
-predicts them from the others. ALBERT hides whole words, in runs of one to three.
+predicts them from the others. ALBERT hides whole words, in runs of one to
+three.
 
-Sentence order is ALBERT's own. BERT's second task is to tell whether two segments
-are from the same document. A model can solve that by their topic alone, which
-teaches little. ALBERT gets two consecutive segments, half of the time in the wrong
-order. Both have the same topic, so the model has to learn what follows from what.
-In table 5 of [the paper](https://arxiv.org/abs/1909.11942), the average over five
-tasks is 80.1 with sentence order, 79.2 with BERT's task and 79.0 with neither.
+Sentence order is ALBERT's own. BERT's second task is to tell whether two
+segments are from the same document. A model can solve that by their topic
+alone, which teaches little. ALBERT gets two consecutive segments, half of the
+time in the wrong order. Both have the same topic, so the model has to learn
+what follows from what. In table 5 of
+[the paper](https://arxiv.org/abs/1909.11942), the average over five tasks is
+80.1 with sentence order, 79.2 with BERT's task and 79.0 with neither.
 
-The texts here are 240 short stories, and the model has some ten thousand
-parameters. It learns these stories, and not English. The steps are the same for
-gigabytes of text.
+The texts here are 240 short stories, and the model has 65 thousand parameters.
+It learns these stories, and not English. The steps are the same for gigabytes
+of text.
 """
 
 """
 ## Setup
 
-The package is installed with `pip install "keras-albert[torch,pretraining,examples]"`,
-or with `tensorflow` or `jax` in place of `torch`. The environment variable
-`KERAS_BACKEND` selects the backend. No network is needed.
+The package is installed with
+`pip install "keras-albert[torch,pretraining,examples]"`, or with `tensorflow`
+or `jax` in place of `torch`. The environment variable `KERAS_BACKEND` selects
+the backend. No network is needed.
 """
 
 import csv
@@ -69,10 +72,10 @@ output = pathlib.Path(tempfile.mkdtemp())
 ## The texts
 
 A text file has a paragraph or a sentence on each line, and a blank line between
-documents. `stories.txt` was generated for this project by a program that fills six
-plots with names, things and weather. Much of a sentence can be predicted from its
-neighbours, and the sentences have an order. The last 40 stories are kept for the
-test at the end, and the model does not read them before.
+documents. `stories.txt` was generated for this project by a program that fills
+six plots with names, things and weather. Much of a sentence can be predicted
+from its neighbours, and the sentences have an order. The last 40 stories are
+kept for the test at the end, and the model does not read them before.
 
 Set `TUTORIAL_TEXTS` to other files, such as `"wikitext/*.txt"`, to pretrain on
 them. [WikiText](https://arxiv.org/abs/1609.07843) has this format.
@@ -96,9 +99,9 @@ print("\n".join(seen_stories[0]))
 ## A vocabulary
 
 `train_vocabulary_on()` trains a SentencePiece model on the files, with ALBERT's
-special tokens. A usual size is 30,000 pieces; these stories have few words, so 400
-are enough. ALBERT's text rules (lower case, no accents) are written into the
-vocabulary file, so every program that loads it returns the same ids.
+special tokens. A usual size is 30,000 pieces; these stories have few words, so
+400 are enough. ALBERT's text rules (lower case, no accents) are written into
+the vocabulary file, so every program that loads it returns the same ids.
 """
 
 vocabulary = pretraining.train_vocabulary_on(
@@ -116,10 +119,10 @@ word several.
 ## The corpus
 
 `prepare_examples()` splits documents into sentences, tokenizes them, and writes
-pairs of consecutive segments, together at most 64 tokens long. It is an Apache Beam
-pipeline: it runs in this process, in several, or on Dataflow, Flink and Spark. 10%
-of the documents are held out. They are chosen by their content, so the same document
-is never in both parts.
+pairs of consecutive segments, together at most 64 tokens long. It is an Apache
+Beam pipeline: it runs in this process, in several, or on Dataflow, Flink and
+Spark. 10% of the documents are held out. They are chosen by their content, so
+the same document is never in both parts.
 """
 
 prepared = pretraining.prepare_examples(
@@ -133,10 +136,10 @@ for name, count in prepared.counters.items():
     print(f"{name:<36}{count:>8,}")
 
 """
-Masks are not stored. They are drawn when a batch is read, differently in each epoch,
-and half of the pairs are swapped. This is a batch of three examples. `▢` is the token
-`[MASK]`; of the selected tokens, 80% are replaced by it, 10% by a random token, and
-10% are unchanged.
+Masks are not stored. They are drawn when a batch is read, differently in each
+epoch, and half of the pairs are swapped. This is a batch of three examples. `▢`
+is the token `[MASK]`; of the selected tokens, 80% are replaced by it, 10% by a
+random token, and 10% are unchanged.
 """
 
 data = pretraining.PretrainingData(output / "prepared")
@@ -153,9 +156,9 @@ for row in range(3):
 """
 ## The model
 
-This ALBERT is tiny: its embeddings have 32 numbers per piece, which are projected
-to a width of 64, and all layers apply the same block. The number of layers changes
-the computation, but not the number of parameters:
+This ALBERT is tiny: its embeddings have 32 numbers per piece, which are
+projected to a width of 64, and all layers apply the same block. The number of
+layers changes the computation, but not the number of parameters:
 """
 
 architecture = {
@@ -173,10 +176,10 @@ for num_layers in (1, 2, 12):
 """
 ## Pretraining
 
-`PretrainingConfig` holds all settings of a run, and `pretrain()` runs it. The loss is
-the sum of both tasks. Every 75 steps the model is evaluated on the held-out
-documents. The directory has a checkpoint at any time: if the run is interrupted, the
-same call resumes it with the same result.
+`PretrainingConfig` holds all settings of a run, and `pretrain()` runs it. The
+loss is the sum of both tasks. Every 75 steps the model is evaluated on the
+held-out documents. The directory has a checkpoint at any time: if the run is
+interrupted, the same call resumes it with the same result.
 """
 
 config = pretraining.PretrainingConfig(
@@ -196,8 +199,9 @@ print(f"masked tokens: {scores['masked_lm_accuracy']:.1%} predicted correctly")
 print(f"sentence order: {scores['sentence_order_accuracy']:.1%} correct, chance is 50%")
 
 """
-`report.json` and `curve.csv` have the figures of the run. The dotted lines are the
-accuracy without reading: the most frequent token, and the more frequent order.
+`report.json` and `curve.csv` have the figures of the run. The dotted lines are
+the accuracy without reading: the most frequent token, and the more frequent
+order.
 """
 
 report = json.loads((output / "run" / "report.json").read_text(encoding="utf-8"))
@@ -226,9 +230,9 @@ plt.show()
 """
 ## What the model has learned
 
-The run ends with a preset. `AlbertMaskedLM` predicts masked words with it. The number
-of coins and of rings is the same in each of these stories, so the last mask has only
-one good answer:
+The run ends with a preset. `AlbertMaskedLM` predicts masked words with it. The
+number of coins and of rings is the same in each of these stories, so the last
+mask has only one good answer:
 """
 
 preset = output / "run" / "preset"
@@ -244,8 +248,9 @@ for masked in (
     print(f"{masked}\n    {found}")
 
 """
-`AlbertPretrainer.score_order()` returns the probability that a text follows another.
-Here are all pairs of neighbouring sentences of the new stories, in both orders:
+`AlbertPretrainer.score_order()` returns the probability that a text follows
+another. Here are all pairs of neighbouring sentences of the new stories, in
+both orders:
 """
 
 pretrainer = keras_albert.AlbertPretrainer.from_preset(preset)
@@ -258,9 +263,9 @@ print(f"order of {len(first)} pairs: {np.mean(is_right):.1%} correct, chance is 
 ## Fine-tuning with few labels
 
 The test of pretraining is another task. The classifier reads one sentence, and
-returns its place in the story, from 1 to 8. The labelled sentences are drawn from the
-stories of the pretraining, and the test uses the 40 new ones. Three systems get the
-same labels:
+returns its place in the story, from 1 to 8. The labelled sentences are drawn
+from the stories of the pretraining, and the test uses the 40 new ones. Three
+systems get the same labels:
 
 - logistic regression on TF-IDF, which knows words only from labelled sentences,
 - ALBERT with random weights,
@@ -327,19 +332,19 @@ TODO
 ALBERT base was pretrained for 125,000 steps of 4,096 pairs on 16 GB of text, in
 rows of up to 512 tokens, with a vocabulary of 30,000 pieces. Few people have to
 repeat this: continue from a released preset with
-`PretrainingConfig(preset="albert_base_v2_en_uncased", ...)`, and prepare the texts
-with the same name as `vocabulary`.
+`PretrainingConfig(preset="albert_base_v2_en_uncased", ...)`, and prepare the
+texts with the same name as `vocabulary`.
 
-In between there is room. The preset of this package, `albert_tiny_en_uncased`, was
-trained on 25 million tokens by a CPU. From
-`keras_albert`'s guide to pretraining, in decreasing order of effect, for a small
-model and a small budget:
+In between there is room. The preset of this package, `albert_tiny_en_uncased`,
+was trained on 25 million tokens by a CPU. From `keras_albert`'s guide to
+pretraining, in decreasing order of effect, for a small model and a small
+budget:
 
 - short rows first, then long ones,
-- few layers first: since layers share their weights, the same weights continue with
-  more layers,
-- AdamW at 1e-3 with a short warm-up, for batches of tens to hundreds of rows; `Lamb`
-  for batches of thousands,
+- few layers first: since layers share their weights, the same weights continue
+  with more layers,
+- AdamW at 1e-3 with a short warm-up, for batches of tens to hundreds of rows;
+  `Lamb` for batches of thousands,
 - more masks while rows are short.
 
 `PretrainingConfig(stages=...)` describes such a run.
@@ -351,10 +356,12 @@ The steps from text files to a fine-tuned classifier are four calls:
 
 What to try next:
 
-- Your own texts, with `TUTORIAL_TEXTS`, more `steps`, a larger `vocabulary_size`, and
-  rows of 128 or 512 tokens.
-- The same from the command line: `keras-albert prepare` and `keras-albert pretrain`.
-- `second_task="next_sentence"` or `"none"`, to repeat the comparison of the paper.
+- Your own texts, with `TUTORIAL_TEXTS`, more `steps`, a larger
+  `vocabulary_size`, and rows of 128 or 512 tokens.
+- The same from the command line: `keras-albert prepare` and
+  `keras-albert pretrain`.
+- `second_task="next_sentence"` or `"none"`, to repeat the comparison of the
+  paper.
 - Several devices: `PretrainingConfig(distribution=...)`, see
   [Several devices](several_devices.py).
 - [Named entity recognition](named_entities.py) and

@@ -10,28 +10,28 @@ Accelerator: GPU
 """
 ## Introduction
 
-In extractive question answering a model gets a question and a context, and returns
-the part of the context that answers the question. It does not write text. It only
-chooses where the answer begins and where it ends, so every answer can be shown in
-its context.
+In extractive question answering a model gets a question and a context, and
+returns the part of the context that answers the question. It does not write
+text. It only chooses where the answer begins and where it ends, so every answer
+can be shown in its context.
 
 The encoder reads both texts in one row:
 
     [CLS] how long is the pool ? [SEP] the pool is 25 metres long ... [SEP]
 
-A small layer on top returns two numbers for each token: how likely the answer begins
-there, and how likely it ends there. Two problems remain, and most of the code of
-such models deals with them:
+A small layer on top returns two numbers for each token: how likely the answer
+begins there, and how likely it ends there. Two problems remain, and most of the
+code of such models deals with them:
 
-- **Contexts are longer than a row.** A manual has thousands of tokens, and a row of
-  ALBERT at most 512. The context is split into overlapping windows, and each is
-  read with the question.
+- **Contexts are longer than a row.** A manual has thousands of tokens, and a
+  row of ALBERT at most 512. The context is split into overlapping windows, and
+  each is read with the question.
 - **Some questions have no answer.** Then the answer is the token `[CLS]`, and a
   threshold decides when to believe it. SQuAD 2.0 made this part of the task.
 
-`AlbertQuestionAnswerer` takes strings, and does both. This tutorial trains it on
-questions about short notices, chooses the threshold, and then asks the same questions
-about long documents.
+`AlbertQuestionAnswerer` takes strings, and does both. This tutorial trains it
+on questions about short notices, chooses the threshold, and then asks the same
+questions about long documents.
 """
 
 """
@@ -58,22 +58,22 @@ from keras_albert.tasks import squad_scores
 
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
-epochs = 12
+epochs = 6
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 
 """
 ## The data
 
-`questions.json` was written for this project: 38 notices of an invented town, and
-287 questions about them, 60 of which have no answer in their notice. It has the format
-of SQuAD 2.0, which `read_squad()` reads. All questions about the last ten notices are
-the validation set. A split of single questions would be wrong: the model would
-know the contexts of the validation set.
+`questions.json` was written for this project: 38 notices of an invented town,
+and 287 questions about them, 60 of which have no answer in their notice. It has
+the format of SQuAD 2.0, which `read_squad()` reads. All questions about the
+last ten notices are the validation set. A split of single questions would be
+wrong: the model would know the contexts of the validation set.
 
-Set `TUTORIAL_SQUAD` to a directory with a file for training and one for validation in
-this format, whose names contain `train` and `dev`, such as
-[SQuAD 2.0](https://arxiv.org/abs/1806.03822), and `TUTORIAL_LIMIT` to the number of
-questions of each to use.
+Set `TUTORIAL_SQUAD` to a directory with a file for training and one for
+validation in this format, whose names contain `train` and `dev`, such as
+[SQuAD 2.0](https://arxiv.org/abs/1806.03822), and `TUTORIAL_LIMIT` to the
+number of questions of each to use.
 """
 
 
@@ -112,14 +112,14 @@ for question, answer in list(zip(validation.questions, validation.answers))[:8]:
 ## Rows, windows and targets
 
 The data give an answer as text, with the position of its first character. The
-preprocessor converts it to the positions of its first and last token. If a context
-does not fit into a row, it returns several rows. `doc_stride` is the distance in tokens
-between the beginnings of two windows. It should be so small that each answer is
-complete in some window.
+preprocessor converts it to the positions of its first and last token. If a
+context does not fit into a row, it returns several rows. `doc_stride` is the
+distance in tokens between the beginnings of two windows. It should be so small
+that each answer is complete in some window.
 
-Here are the rows of one question if a row has only 64 tokens. The windows that do not
-contain the whole answer have `[CLS]`, position 0, as their target, so the model
-also learns where the answer is not.
+Here are the rows of one question if a row has only 64 tokens. The windows that
+do not contain the whole answer have `[CLS]`, position 0, as their target, so
+the model also learns where the answer is not.
 """
 
 short = keras_albert.AlbertQuestionAnswererPreprocessor.from_preset(
@@ -138,9 +138,9 @@ for row in range(len(x["token_ids"])):
 """
 ## Baselines
 
-The usual scores of SQuAD are exact match, the share of the answers that are exactly
-right, and F1, which counts common words. Both ignore case, punctuation and articles. An
-empty answer to a question without an answer has the score 1.
+The usual scores of SQuAD are exact match, the share of the answers that are
+exactly right, and F1, which counts common words. Both ignore case, punctuation
+and articles. An empty answer to a question without an answer has the score 1.
 
 Two baselines show what is easy. The first never answers. The second returns the
 sentence that has the most words in common with the question.
@@ -165,10 +165,10 @@ results = {
 """
 ## Fine-tuning
 
-`fit()` takes questions and contexts, and the answers. The notices fit into rows of
-192 tokens. The answerer has two heads: `"independent"` is the simple layer described
-above, and `"conditional"`, which the authors of ALBERT use for SQuAD 2.0, predicts the
-end from the start, and has a classifier for "no answer".
+`fit()` takes questions and contexts, and the answers. The notices fit into rows
+of 192 tokens. The answerer has two heads: `"independent"` is the simple layer
+described above, and `"conditional"`, which the authors of ALBERT use for SQuAD
+2.0, predicts the end from the start, and has a classifier for "no answer".
 
 A part of the training contexts is kept for the choice of the threshold.
 """
@@ -193,15 +193,15 @@ history = reader.fit(
 """
 ## No answer
 
-For each question, the answerer compares the score of the best span with the score of
-`[CLS]`. The logarithm of their ratio is the log-odds of "no answer". Above a threshold,
-"no answer" is returned. A high threshold means that the model answers nearly
-every question, also those that have no answer.
+For each question, the answerer compares the score of the best span with the
+score of `[CLS]`. The logarithm of their ratio is the log-odds of "no answer".
+Above a threshold, "no answer" is returned. A high threshold means that the
+model answers nearly every question, also those that have no answer.
 
-`choose_null_threshold()` takes the threshold with the best F1 on the questions that
-were kept for it. The picture shows what a threshold does, on the validation set. With
-`null_threshold` at minus infinity, `answer(top_k=2)` returns "no answer" first and the
-best span second.
+`choose_null_threshold()` takes the threshold with the best F1 on the questions
+that were kept for it. The picture shows what a threshold does, on the
+validation set. With `null_threshold` at minus infinity, `answer(top_k=2)`
+returns "no answer" first and the best span second.
 """
 
 reader.null_threshold = -np.inf
@@ -253,17 +253,24 @@ for question, right, answer in rows[:12]:
     print(f"{question}\n    {answer['answer'] or '(no answer)'}   [{expected}]")
 
 """
-TODO
+The questions ask for a time, a price, a name or a place, and a model that
+learned only this from its few examples returns something of the right kind from
+the wrong sentence. To find the right sentence, it has to relate the words of
+the question to those of the context. The second baseline does nothing else. A
+model of full size learns both: ALBERT base has an F1 of 90.2 on SQuAD 1.1 and
+82.1 on SQuAD 2.0 after training on 88 and 130 thousand questions
+([google-research/albert](https://github.com/google-research/albert)).
 
 ## Long documents
 
-Nothing changes for long contexts: `answer()` makes the windows, reads all of them,
-and returns the best span of all. To see what length does, each validation notice is
-put between other notices. The answer is the same, and the text around it grows:
+Nothing changes for long contexts: `answer()` makes the windows, reads all of
+them, and returns the best span of all. To see what length does, each validation
+notice is put between other notices. The answer is the same, and the text around
+it grows:
 """
 
 notices = list(dict.fromkeys(validation.contexts))
-answerable = [row for row, a in enumerate(validation.answers) if a["text"]][:60]
+answerable = [row for row, a in enumerate(validation.answers) if a["text"]][:30]
 asked = take(validation, answerable)
 reader.null_threshold = None
 lengths = (1, 2, 4, 8)
@@ -281,5 +288,29 @@ for count in lengths:
     print(f"{count:>8}{tokens:>8}{len(x['token_ids']):>9}{f1:7.1f}")
 
 """
-TODO
+Each further window is another chance for a wrong span with a high score, so the
+F1 falls with the length. If the documents are very long, it is better to search
+for the few best passages first, for example with `AlbertTextEmbedder`, and to
+read only those.
+
+## Conclusion
+
+`AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
+of SQuAD. Windows, the positions of tokens and the offsets in the original text
+are its own business, and the threshold for "no answer" is chosen by one call.
+
+What to try next:
+
+- SQuAD with a preset of full size: set `TUTORIAL_SQUAD`, replace `preset` by
+  `"albert_base_en_uncased"`, the rate by 3e-5, `epochs` by 2 and the length of
+  rows by 384. This takes a GPU for an hour or two.
+  `keras-albert finetune question-answering --recipe squad-2.0` has the
+  hyperparameters of the paper.
+- `head="conditional"`, the head of the paper for SQuAD 2.0.
+- `reader.answer(question, context, top_k=3)`, for several answers with their
+  probabilities.
+- `reader.export()`, which writes a model that takes a question and a context of
+  any length, and contains the windows: see
+  [Serving strings](serving_strings.py).
+- [Sentence embeddings](sentence_embeddings.py), to search for passages.
 """
