@@ -63,7 +63,7 @@ import keras_albert
 from keras_albert import pretraining
 
 keras.utils.set_random_seed(0)
-steps = 600
+steps = 320
 vocabulary_size = 400
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 output = pathlib.Path(tempfile.mkdtemp())
@@ -177,7 +177,7 @@ for num_layers in (1, 2, 12):
 ## Pretraining
 
 `PretrainingConfig` holds all settings of a run, and `pretrain()` runs it. The
-loss is the sum of both tasks. Every 75 steps the model is evaluated on the
+loss is the sum of both tasks. Every 40 steps the model is evaluated on the
 held-out documents. The directory has a checkpoint at any time: if the run is
 interrupted, the same call resumes it with the same result.
 """
@@ -189,12 +189,12 @@ config = pretraining.PretrainingConfig(
     backbone={"num_layers": 2, **architecture},
     steps=steps,
     batch_size=32,
-    learning_rate=2e-3,
-    log_every=max(1, steps // 24),
-    evaluate_every=3 * max(1, steps // 24),
+    learning_rate=3e-3,
+    log_every=max(1, steps // 8),
+    evaluate_every=max(1, steps // 8),
     checkpoint_every=max(1, steps // 2),
 )
-scores = pretraining.pretrain(config, verbose=0)
+scores = pretraining.pretrain(config, verbose=2)
 print(f"masked tokens: {scores['masked_lm_accuracy']:.1%} predicted correctly")
 print(f"sentence order: {scores['sentence_order_accuracy']:.1%} correct, chance is 50%")
 
@@ -289,12 +289,12 @@ def train_classifier(texts, labels, load_weights):
     return classifier
 
 
-fine_tuning_steps = 150
+fine_tuning_steps = 100
 places = [str(place) for place in range(1, 9)]
 sentences, labels = place_in_story(seen_stories)
 test_sentences, test_labels = place_in_story(new_stories)
 order = np.random.default_rng(0).permutation(len(sentences))
-counts = (16, 48, 144, 432)
+counts = (16, 64, 256)
 accuracies = {"TF-IDF": [], "random weights": [], "pretrained": []}
 for count in counts:
     few_sentences = [sentences[row] for row in order[:count]]

@@ -10,10 +10,10 @@ Accelerator: GPU
 """
 ## Introduction
 
-In extractive question answering a model gets a question and a context, and
-returns the part of the context that answers the question. It does not write
-text. It only chooses where the answer begins and where it ends, so every answer
-can be shown in its context.
+Extractive question answering takes a question and a context, and returns the
+part of the context that answers the question. No text is written: the model
+finds where the answer begins and where it ends, so every answer can be shown in
+its context.
 
 The encoder reads both texts in one row:
 
@@ -21,13 +21,13 @@ The encoder reads both texts in one row:
 
 A small layer on top returns two numbers for each token: how likely the answer
 begins there, and how likely it ends there. Two problems remain, and most of the
-code of such models deals with them:
+code of such programs deals with them:
 
 - **Contexts are longer than a row.** A manual has thousands of tokens, and a
   row of ALBERT at most 512. The context is split into overlapping windows, and
   each is read with the question.
 - **Some questions have no answer.** Then the answer is the token `[CLS]`, and a
-  threshold decides when to believe it. SQuAD 2.0 made this part of the task.
+  threshold separates both cases. SQuAD 2.0 made this part of the task.
 
 `AlbertQuestionAnswerer` takes strings, and does both. This tutorial trains it
 on questions about short notices, chooses the threshold, and then asks the same
@@ -296,14 +296,14 @@ read only those.
 ## Conclusion
 
 `AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
-of SQuAD. Windows, the positions of tokens and the offsets in the original text
-are its own business, and the threshold for "no answer" is chosen by one call.
+of SQuAD. Windows, positions of tokens and offsets in the original text are
+handled inside, and the threshold for "no answer" is chosen by one call.
 
 What to try next:
 
 - SQuAD with a preset of full size: set `TUTORIAL_SQUAD`, replace `preset` by
   `"albert_base_en_uncased"`, the rate by 3e-5, `epochs` by 2 and the length of
-  rows by 384. This takes a GPU for an hour or two.
+  rows by 384. This needs a GPU.
   `keras-albert finetune question-answering --recipe squad-2.0` has the
   hyperparameters of the paper.
 - `head="conditional"`, the head of the paper for SQuAD 2.0.

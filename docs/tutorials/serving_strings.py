@@ -10,10 +10,10 @@ Accelerator: None
 """
 ## Introduction
 
-A model that is trained on tokens has to be served with its tokenizer. If the
-server has another version of it, or forgets to lowercase, the model gets other
-ids and its answers become worse, without any error. The usual way out is to
-rewrite the preprocessing for each server.
+A model that is trained on tokens has to be served with its tokenizer. With
+another version of it, or without its lower case, the ids are others and the
+answers worse, without any error. The usual way out is to rewrite the
+preprocessing for each server.
 
 An exported ALBERT takes strings. ALBERT's text rules (lower case, accents,
 spaces) are part of the vocabulary, and the vocabulary is part of the graph.
@@ -63,7 +63,7 @@ from keras_albert import serving
 
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
-epochs = 4
+epochs = 3
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 folder = pathlib.Path(tempfile.mkdtemp())
 
@@ -150,7 +150,7 @@ for name, signature in verified.signatures.items():
 TensorFlow Serving itself is started with Docker:
 
 ```shell
-docker run --rm -p 8501:8501 -v "$PWD/served/messages:/models/messages" \\
+docker run --rm -p 8501:8501 -v "$PWD/served/messages:/models/messages" \
     -e MODEL_NAME=messages tensorflow/serving
 ```
 
