@@ -25,10 +25,10 @@ This tutorial exports a classifier as
 | ONNX | ONNX Runtime, without TensorFlow | strings, or ids |
 | LiteRT | phones and small devices | ids |
 
-and runs each of them without Keras: the SavedModel behind an HTTP server with
-TensorFlow Serving's interface, the ONNX model in a program that imports neither
-Keras nor `keras_albert`, and the LiteRT file in its interpreter. All answers
-are compared with those of Keras.
+and runs each of them outside of Keras: the SavedModel behind an HTTP server
+with TensorFlow Serving's interface, the ONNX model in a program that imports
+neither Keras nor `keras_albert`, and the LiteRT file in its interpreter. All
+answers are compared with those of Keras.
 """
 
 """
