@@ -227,16 +227,23 @@ model.save_pretrained("mine")
 ```
 
 After, on any backend. The task tokenizes, pads each batch to its longest text,
-and has a default optimizer with warm-up and decay. Labels may be names:
+and has a default optimizer with warm-up and decay. Labels may be names. The
+preset of the package, written in transformers' format, stands for the
+downloaded checkpoint:
 """
 
+masked_lm = keras_albert.AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+masked_lm.export_to_transformers(folder / "pretrained")
+
 labels = ["delivery", "praise", "billing"]
-classifier.compile(learning_rate=3e-3)
+classifier = keras_albert.AlbertClassifier.from_preset(
+    folder / "pretrained", labels=sorted(labels)
+)
 history = classifier.fit(
-    texts * 20,
-    labels * 20,
-    batch_size=10,
-    epochs=5,
+    texts * 8,
+    labels * 8,
+    batch_size=8,
+    epochs=8,
     validation_data=(texts, labels),
     verbose=2,
 )
