@@ -1,4 +1,4 @@
-"""The conversion of tutorials to notebooks; test_tutorial_format.py has their format."""
+"""The conversion of tutorials to notebooks; their format is another test."""
 
 import pytest
 import tutobook

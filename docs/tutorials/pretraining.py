@@ -1,0 +1,373 @@
+"""
+Title: Pretraining ALBERT from text files
+Author: keras_albert authors
+Date created: 2026/11/23
+Last modified: 2026/11/23
+Description: Train a vocabulary and an ALBERT with masked tokens and sentence order.
+Accelerator: GPU
+"""
+
+"""
+## Introduction
+
+A pretrained encoder is trained twice: first on texts without labels, then on a
+few labelled examples of a task. This tutorial does both from the beginning. It
+takes text files, and ends with a classifier:
+
+1. a vocabulary of subwords, trained on the texts,
+2. a corpus: pairs of segments, stored on disk,
+3. pretraining with **masked tokens** and **sentence order**,
+4. fine-tuning with few labels, against random weights and a bag of words.
+
+Masked tokens are the task of BERT: 15% of the tokens are hidden, and the model
+predicts them from the others. ALBERT hides whole words, in runs of one to
+three.
+
+Sentence order is ALBERT's own. BERT's second task is to tell whether two
+segments are from the same document. A model can solve that by their topic
+alone, which teaches little. ALBERT gets two consecutive segments, half of the
+time in the wrong order. Both have the same topic, so the model has to learn
+what follows from what. In table 5 of
+[the paper](https://arxiv.org/abs/1909.11942), the average over five tasks is
+80.1 with sentence order, 79.2 with BERT's task and 79.0 with neither.
+
+The texts here are 240 short stories, and the model has 65 thousand parameters.
+It learns these stories, and not English. The steps are the same for gigabytes
+of text.
+"""
+
+"""
+## Setup
+
+The package is installed with
+`pip install "keras-albert[torch,pretraining,examples]"`, or with `tensorflow`
+or `jax` in place of `torch`. The environment variable `KERAS_BACKEND` selects
+the backend. No network is needed.
+"""
+
+import csv
+import glob
+import json
+import os
+import pathlib
+import tempfile
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+import keras_albert
+from keras_albert import pretraining
+
+keras.utils.set_random_seed(0)
+steps = 320
+vocabulary_size = 400
+data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+output = pathlib.Path(tempfile.mkdtemp())
+
+"""
+## The texts
+
+A text file has a paragraph or a sentence on each line, and a blank line between
+documents. `stories.txt` was generated for this project by a program that fills
+six plots with names, things and weather. Much of a sentence can be predicted
+from its neighbours, and the sentences have an order. The last 40 stories are
+kept for the test at the end, and the model does not read them before.
+
+Set `TUTORIAL_TEXTS` to other files, such as `"wikitext/*.txt"`, to pretrain on
+them. [WikiText](https://arxiv.org/abs/1609.07843) has this format.
+"""
+
+stories = (data_path / "stories.txt").read_text(encoding="utf-8").split("\n\n")
+stories = [story.strip().split("\n") for story in stories if story.strip()]
+seen_stories, new_stories = stories[:-40], stories[-40:]
+
+texts_path = os.environ.get("TUTORIAL_TEXTS")
+if texts_path:
+    files = sorted(glob.glob(texts_path))
+else:
+    files = [output / "stories.txt"]
+    documents = ["\n".join(story) for story in seen_stories]
+    files[0].write_text("\n\n".join(documents), encoding="utf-8")
+print(f"{len(files)} file, {sum(os.path.getsize(file) for file in files):,} bytes\n")
+print("\n".join(seen_stories[0]))
+
+"""
+## A vocabulary
+
+`train_vocabulary_on()` trains a SentencePiece model on the files, with ALBERT's
+special tokens. A usual size is 30,000 pieces; these stories have few words, so
+400 are enough. ALBERT's text rules (lower case, no accents) are written into
+the vocabulary file, so every program that loads it returns the same ids.
+"""
+
+vocabulary = pretraining.train_vocabulary_on(
+    files, vocabulary_size, hard_vocab_limit=False
+)
+tokenizer = keras_albert.AlbertTokenizer(vocabulary)
+example = "The NEIGHBOURS searched in the fog."
+print(f"{tokenizer.vocabulary_size()} pieces")
+print([tokenizer.id_to_token(int(token_id)) for token_id in tokenizer(example)])
+
+"""
+A piece that begins with `▁` begins a word. A frequent word is one piece, a rare
+word several.
+
+## The corpus
+
+`prepare_examples()` splits documents into sentences, tokenizes them, and writes
+pairs of consecutive segments, together at most 64 tokens long. It is an Apache
+Beam pipeline: it runs in this process, in several, or on Dataflow, Flink and
+Spark. 10% of the documents are held out. They are chosen by their content, so
+the same document is never in both parts.
+"""
+
+prepared = pretraining.prepare_examples(
+    files,
+    output / "prepared",
+    vocabulary,
+    sequence_length=64,
+    held_out=0.1,
+)
+for name, count in prepared.counters.items():
+    print(f"{name:<36}{count:>8,}")
+
+"""
+Masks are not stored. They are drawn when a batch is read, differently in each
+epoch, and half of the pairs are swapped. This is a batch of three examples. `▢`
+is the token `[MASK]`; of the selected tokens, 80% are replaced by it, 10% by a
+random token, and 10% are unchanged.
+"""
+
+data = pretraining.PretrainingData(output / "prepared")
+x, y, weights = data.batches(3).batch(0)
+for row in range(3):
+    ids = x["token_ids"][row][x["padding_mask"][row] > 0]
+    pieces = [tokenizer.id_to_token(int(token_id)) for token_id in ids]
+    shown = "".join("▢" if piece == "[MASK]" else piece for piece in pieces)
+    print(shown.replace("▁", " "))
+    targets = y["masked_lm"][row][weights["masked_lm"][row] > 0]
+    print("  to predict:", [tokenizer.id_to_token(int(t)) for t in targets])
+    print("  swapped:" if y["sentence_order"][row] else "  in order", "\n")
+
+"""
+## The model
+
+This ALBERT is tiny: its embeddings have 32 numbers per piece, which are
+projected to a width of 64, and all layers apply the same block. The number of
+layers changes the computation, but not the number of parameters:
+"""
+
+architecture = {
+    "num_heads": 2,
+    "embedding_dim": 32,
+    "hidden_dim": 64,
+    "intermediate_dim": 128,
+}
+for num_layers in (1, 2, 12):
+    backbone = keras_albert.AlbertBackbone(
+        tokenizer.vocabulary_size(), num_layers, **architecture
+    )
+    print(f"{num_layers:>2} layers: {backbone.count_params():,} parameters")
+
+"""
+## Pretraining
+
+`PretrainingConfig` holds all settings of a run, and `pretrain()` runs it. The
+loss is the sum of both tasks. Every 40 steps the model is evaluated on the
+held-out documents. The directory has a checkpoint at any time: if the run is
+interrupted, the same call resumes it with the same result.
+"""
+
+config = pretraining.PretrainingConfig(
+    data=str(output / "prepared"),
+    output=str(output / "run"),
+    size="tiny",
+    backbone={"num_layers": 2, **architecture},
+    steps=steps,
+    batch_size=32,
+    learning_rate=3e-3,
+    log_every=max(1, steps // 8),
+    evaluate_every=max(1, steps // 8),
+    checkpoint_every=max(1, steps // 2),
+)
+scores = pretraining.pretrain(config, verbose=2)
+print(f"masked tokens: {scores['masked_lm_accuracy']:.1%} predicted correctly")
+print(f"sentence order: {scores['sentence_order_accuracy']:.1%} correct, chance is 50%")
+
+"""
+`report.json` and `curve.csv` have the figures of the run. The dotted lines are
+the accuracy without reading: the most frequent token, and the more frequent
+order.
+"""
+
+report = json.loads((output / "run" / "report.json").read_text(encoding="utf-8"))
+with open(output / "run" / "curve.csv", encoding="utf-8") as file:
+    rows = list(csv.DictReader(file))
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+for number, name in enumerate(("masked_lm", "sentence_order")):
+    for axis, metric in zip(axes, ("loss", "accuracy")):
+        column = f"val_{name}_{metric}"
+        points = [row for row in rows if row[column]]
+        axis.plot(
+            [int(row["step"]) for row in points],
+            [float(row[column]) for row in points],
+            marker=".",
+            color=f"C{number}",
+            label=name.replace("_", " "),
+        )
+        axis.set_xlabel("step")
+        axis.set_ylabel(f"validation {metric}")
+    baseline = report["baselines"][f"{name}_accuracy"]
+    axes[1].axhline(baseline, color=f"C{number}", linestyle=":")
+axes[0].legend()
+figure.tight_layout()
+plt.show()
+
+"""
+## What the model has learned
+
+The run ends with a preset. `AlbertMaskedLM` predicts masked words with it. The
+number of coins and of rings is the same in each of these stories, so the last
+mask has only one good answer:
+"""
+
+preset = output / "run" / "preset"
+masked_lm = keras_albert.AlbertMaskedLM.from_preset(preset)
+for masked in (
+    "The train left the [MASK] at eight.",
+    "They reached the island in the afternoon and made a [MASK].",
+    "Ada found a red map and bought it for five coins. They dug up a box with [MASK] "
+    "silver rings.",
+):
+    answers = masked_lm.fill_mask(masked, top_k=3)
+    found = ", ".join(f"{each['token_str']} {each['score']:.2f}" for each in answers)
+    print(f"{masked}\n    {found}")
+
+"""
+`AlbertPretrainer.score_order()` returns the probability that a text follows
+another. Here are all pairs of neighbouring sentences of the new stories, in
+both orders:
+"""
+
+pretrainer = keras_albert.AlbertPretrainer.from_preset(preset)
+first = [sentence for story in new_stories for sentence in story[:-1]]
+second = [sentence for story in new_stories for sentence in story[1:]]
+is_right = pretrainer.score_order(first, second) > pretrainer.score_order(second, first)
+print(f"order of {len(first)} pairs: {np.mean(is_right):.1%} correct, chance is 50%")
+
+"""
+## Fine-tuning with few labels
+
+The test of pretraining is another task. The classifier reads one sentence, and
+returns its place in the story, from 1 to 8. The labelled sentences are drawn
+from the stories of the pretraining, and the test uses the 40 new ones. Three
+systems get the same labels:
+
+- logistic regression on TF-IDF, which knows words only from labelled sentences,
+- ALBERT with random weights,
+- ALBERT with the pretrained weights.
+"""
+
+
+def place_in_story(some_stories):
+    pairs = [pair for story in some_stories for pair in enumerate(story, start=1)]
+    return [sentence for _, sentence in pairs], [str(place) for place, _ in pairs]
+
+
+def train_classifier(texts, labels, load_weights):
+    keras.utils.set_random_seed(1)
+    classifier = keras_albert.AlbertClassifier.from_preset(
+        preset, labels=places, load_weights=load_weights
+    )
+    classifier.compile(learning_rate=2e-3)
+    epochs = max(1, fine_tuning_steps * 16 // len(texts))
+    classifier.fit(texts, labels, batch_size=16, epochs=epochs, verbose=0)
+    return classifier
+
+
+fine_tuning_steps = 100
+places = [str(place) for place in range(1, 9)]
+sentences, labels = place_in_story(seen_stories)
+test_sentences, test_labels = place_in_story(new_stories)
+order = np.random.default_rng(0).permutation(len(sentences))
+counts = (16, 64, 256)
+accuracies = {"TF-IDF": [], "random weights": [], "pretrained": []}
+for count in counts:
+    few_sentences = [sentences[row] for row in order[:count]]
+    few_labels = [labels[row] for row in order[:count]]
+    bag_of_words = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10))
+    bag_of_words.fit(few_sentences, few_labels)
+    accuracies["TF-IDF"].append(bag_of_words.score(test_sentences, test_labels))
+    for name, load_weights in (("random weights", False), ("pretrained", True)):
+        classifier = train_classifier(few_sentences, few_labels, load_weights)
+        _, accuracy = classifier.evaluate(test_sentences, test_labels, verbose=0)
+        accuracies[name].append(accuracy)
+
+print(f"{'labelled sentences':20}" + "".join(f"{count:>8}" for count in counts))
+for name, row in accuracies.items():
+    print(f"{name:20}" + "".join(f"{accuracy:8.1%}" for accuracy in row))
+
+figure, axes = plt.subplots(figsize=(5, 3.5))
+for name, row in accuracies.items():
+    axes.plot(counts, row, marker="o", label=name)
+axes.axhline(1 / len(places), color="gray", linestyle=":", label="chance")
+axes.set_xscale("log")
+axes.set_xticks(counts, counts)
+axes.minorticks_off()
+axes.set_xlabel("labelled sentences")
+axes.set_ylabel("accuracy on new stories")
+axes.legend()
+figure.tight_layout()
+plt.show()
+
+"""
+The two encoders have the same architecture and the same labels; what is between
+their curves is the pretraining. TF-IDF is a strong baseline here, since each
+sentence of these stories has its own fixed words, and one labelled example of a
+sentence is enough to know it again. On real texts, with millions of different
+sentences, the words of the labelled examples are not enough.
+
+## At full size
+
+ALBERT base was pretrained for 125,000 steps of 4,096 pairs on 16 GB of text, in
+rows of up to 512 tokens, with a vocabulary of 30,000 pieces. Few people have to
+repeat this: continue from a released preset with
+`PretrainingConfig(preset="albert_base_v2_en_uncased", ...)`, and prepare the
+texts with the same name as `vocabulary`.
+
+In between there is room. The preset of this package, `albert_tiny_en_uncased`,
+was trained on 25 million tokens by a CPU. From `keras_albert`'s guide to
+pretraining, in decreasing order of effect, for a small model and a small
+budget:
+
+- short rows first, then long ones,
+- few layers first: since layers share their weights, the same weights continue
+  with more layers,
+- AdamW at 1e-3 with a short warm-up, for batches of tens to hundreds of rows;
+  `Lamb` for batches of thousands,
+- more masks while rows are short.
+
+`PretrainingConfig(stages=...)` describes such a run.
+
+## Conclusion
+
+The steps from text files to a fine-tuned classifier are four calls:
+`train_vocabulary_on()`, `prepare_examples()`, `pretrain()` and `from_preset()`.
+
+What to try next:
+
+- Your own texts, with `TUTORIAL_TEXTS`, more `steps`, a larger
+  `vocabulary_size`, and rows of 128 or 512 tokens.
+- The same from the command line: `keras-albert prepare` and
+  `keras-albert pretrain`.
+- `second_task="next_sentence"` or `"none"`, to repeat the comparison of the
+  paper.
+- Several devices: `PretrainingConfig(distribution=...)`, see
+  [Several devices](several_devices.py).
+- [Named entity recognition](named_entities.py) and
+  [question answering](question_answering.py) with a pretrained preset.
+"""

@@ -1,0 +1,316 @@
+"""
+Title: Extractive question answering with ALBERT
+Author: keras_albert authors
+Date created: 2026/11/23
+Last modified: 2026/11/23
+Description: Find answers in long contexts with windows, or say that there is none.
+Accelerator: GPU
+"""
+
+"""
+## Introduction
+
+Extractive question answering takes a question and a context, and returns the
+part of the context that answers the question. No text is written: the model
+finds where the answer begins and where it ends, so every answer can be shown in
+its context.
+
+The encoder reads both texts in one row:
+
+    [CLS] how long is the pool ? [SEP] the pool is 25 metres long ... [SEP]
+
+A small layer on top returns two numbers for each token: how likely the answer
+begins there, and how likely it ends there. Two problems remain, and most of the
+code of such programs deals with them:
+
+- **Contexts are longer than a row.** A manual has thousands of tokens, and a
+  row of ALBERT at most 512. The context is split into overlapping windows, and
+  each is read with the question.
+- **Some questions have no answer.** Then the answer is the token `[CLS]`, and a
+  threshold separates both cases. SQuAD 2.0 made this part of the task.
+
+`AlbertQuestionAnswerer` takes strings, and does both. This tutorial trains it
+on questions about short notices, chooses the threshold, and then asks the same
+questions about long documents.
+"""
+
+"""
+## Setup
+
+The package is installed with `pip install "keras-albert[torch,examples]"`, or
+with `tensorflow` or `jax` in place of `torch`. The environment variable
+`KERAS_BACKEND` selects the backend. No network is needed: the preset
+`albert_tiny_en_uncased` is part of the package.
+"""
+
+import os
+import pathlib
+import re
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+import keras_albert
+from keras_albert import text
+from keras_albert.tasks import squad_scores
+
+keras.utils.set_random_seed(0)
+preset = "albert_tiny_en_uncased"
+epochs = 6
+data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+
+"""
+## The data
+
+`questions.json` was written for this project: 38 notices of an invented town,
+and 287 questions about them, 60 of which have no answer in their notice. It has
+the format of SQuAD 2.0, which `read_squad()` reads. All questions about the
+last ten notices are the validation set. A split of single questions would be
+wrong: the model would know the contexts of the validation set.
+
+Set `TUTORIAL_SQUAD` to a directory with a file for training and one for
+validation in this format, whose names contain `train` and `dev`, such as
+[SQuAD 2.0](https://arxiv.org/abs/1806.03822), and `TUTORIAL_LIMIT` to the
+number of questions of each to use.
+"""
+
+
+def take(file, rows):
+    return text.SquadFile(*([column[row] for row in rows] for column in file))
+
+
+def split_by_context(file, is_held_out):
+    names = list(dict.fromkeys(file.contexts))
+    held_out = {name for number, name in enumerate(names) if is_held_out(number)}
+    rows = range(len(file.ids))
+    return (
+        take(file, [row for row in rows if file.contexts[row] not in held_out]),
+        take(file, [row for row in rows if file.contexts[row] in held_out]),
+    )
+
+
+squad_path = os.environ.get("TUTORIAL_SQUAD")
+if squad_path:
+    limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "1000")))
+    directory = pathlib.Path(squad_path)
+    train = text.read_squad(next(directory.glob("*train*"))).take(limit)
+    validation = text.read_squad(next(directory.glob("*dev*"))).take(limit)
+else:
+    questions = text.read_squad(data_path / "questions.json")
+    train, validation = split_by_context(questions, lambda number: number >= 28)
+
+for name, file in (("train", train), ("validation", validation)):
+    empty = sum(not answer["text"] for answer in file.answers)
+    print(f"{name}: {len(file.ids)} questions, {empty} of them without an answer")
+print(f"\n{validation.contexts[0]}\n")
+for question, answer in list(zip(validation.questions, validation.answers))[:8]:
+    print(f"{question:50} {answer['text'][0] if answer['text'] else '(no answer)'}")
+
+"""
+## Rows, windows and targets
+
+The data give an answer as text, with the position of its first character. The
+preprocessor converts it to the positions of its first and last token. If a
+context does not fit into a row, it returns several rows. `doc_stride` is the
+distance in tokens between the beginnings of two windows. It should be so small
+that each answer is complete in some window.
+
+Here are the rows of one question if a row has only 64 tokens. The windows that
+do not contain the whole answer have `[CLS]`, position 0, as their target, so
+the model also learns where the answer is not.
+"""
+
+short = keras_albert.AlbertQuestionAnswererPreprocessor.from_preset(
+    preset, max_sequence_length=64, doc_stride=32
+)
+x, y = short((validation.questions[1], validation.contexts[1]), validation.answers[1])
+for row in range(len(x["token_ids"])):
+    ids = x["token_ids"][row]
+    context = ids[(x["segment_ids"][row] == 1) & (x["padding_mask"][row] == 1)][:-1]
+    words = short.tokenizer.detokenize(context).split()
+    start, end = int(y["start_logits"][row]), int(y["end_logits"][row])
+    target = short.tokenizer.detokenize(ids[start : end + 1]) if start else "[CLS]"
+    print(f"{' '.join(words[:5])} ... {' '.join(words[-4:])}")
+    print(f"    target: {start} to {end}, {target}")
+
+"""
+## Baselines
+
+The usual scores of SQuAD are exact match, the share of the answers that are
+exactly right, and F1, which counts common words. Both ignore case, punctuation
+and articles. An empty answer to a question without an answer has the score 1.
+
+Two baselines show what is easy. The first never answers. The second returns the
+sentence that has the most words in common with the question.
+"""
+
+
+def content_words(sentence):
+    return set(re.findall(r"\w+", sentence.lower())) - ENGLISH_STOP_WORDS
+
+
+def best_sentence(question, context):
+    sentences = re.split(r"(?<=[.!?;]) ", context)
+    asked = content_words(question)
+    return max(sentences, key=lambda sentence: len(content_words(sentence) & asked))
+
+
+results = {
+    "no answer": [""] * len(validation.ids),
+    "best sentence": [best_sentence(*pair) for pair in zip(*validation.x)],
+}
+
+"""
+## Fine-tuning
+
+`fit()` takes questions and contexts, and the answers. The notices fit into rows
+of 192 tokens. The answerer has two heads: `"independent"` is the simple layer
+described above, and `"conditional"`, which the authors of ALBERT use for SQuAD
+2.0, predicts the end from the start, and has a classifier for "no answer".
+
+A part of the training contexts is kept for the choice of the threshold.
+"""
+
+train, threshold_questions = split_by_context(train, lambda number: number % 5 == 4)
+preprocessor = keras_albert.AlbertQuestionAnswererPreprocessor.from_preset(
+    preset, max_sequence_length=192, doc_stride=96
+)
+reader = keras_albert.AlbertQuestionAnswerer.from_preset(
+    preset, preprocessor=preprocessor
+)
+reader.compile(learning_rate=7e-4)
+history = reader.fit(
+    train.x,
+    train.answers,
+    batch_size=16,
+    epochs=epochs,
+    validation_data=(validation.x, validation.answers),
+    verbose=2,
+)
+
+"""
+## No answer
+
+For each question, the answerer compares the score of the best span with the
+score of `[CLS]`. The logarithm of their ratio is the log-odds of "no answer".
+Above a threshold, "no answer" is returned. A high threshold means that the
+model answers nearly every question, also those that have no answer.
+
+`choose_null_threshold()` takes the threshold with the best F1 on the questions
+that were kept for it. The picture shows what a threshold does, on the
+validation set. With `null_threshold` at minus infinity, `answer(top_k=2)`
+returns "no answer" first and the best span second.
+"""
+
+reader.null_threshold = -np.inf
+pairs = reader.answer(*validation.x, top_k=2)
+spans = [spans[-1]["answer"] for spans in pairs]
+log_odds = np.array(
+    [np.log(nothing["score"] / best["score"]) for nothing, *_, best in pairs]
+)
+thresholds = np.linspace(np.quantile(log_odds, 0.02), log_odds.max(), 25)
+curves = {"all questions": [], "with an answer": [], "without an answer": []}
+for threshold in thresholds:
+    answers = ["" if odds > threshold else a for odds, a in zip(log_odds, spans)]
+    scores = squad_scores(answers, validation.answers)
+    for name, key in zip(curves, ("f1", "HasAns_f1", "NoAns_f1")):
+        curves[name].append(scores[key])
+
+chosen = reader.choose_null_threshold(
+    threshold_questions.x, threshold_questions.answers
+)
+print(f"threshold chosen on {len(threshold_questions.ids)} questions: {chosen:.2f}")
+figure, axes = plt.subplots(figsize=(6, 3.5))
+for name, curve in curves.items():
+    axes.plot(thresholds, curve, label=name)
+axes.axvline(chosen, color="gray", linestyle=":", label="chosen")
+axes.set_xlabel("threshold for the log-odds of no answer")
+axes.set_ylabel("F1")
+axes.legend()
+figure.tight_layout()
+plt.show()
+
+"""
+## Results
+"""
+
+results["ALBERT, always a span"] = spans
+answered = reader.answer(*validation.x)
+results["ALBERT"] = [answer["answer"] for answer in answered]
+print(f"{'':24}{'exact match':>12}{'F1':>8}{'F1 with':>10}{'F1 without':>12}")
+for name, answers in results.items():
+    scores = squad_scores(answers, validation.answers, version_2=True)
+    figures = [scores.get(key, 0) for key in ("f1", "HasAns_f1", "NoAns_f1")]
+    line = "{:8.1f}{:10.1f}{:12.1f}".format(*figures)
+    print(f"{name:24}{scores['exact_match']:12.1f}{line}")
+
+print()
+rows = list(zip(validation.questions, validation.answers, answered))
+for question, right, answer in rows[:12]:
+    expected = right["text"][0] if right["text"] else "(no answer)"
+    print(f"{question}\n    {answer['answer'] or '(no answer)'}   [{expected}]")
+
+"""
+The questions ask for a time, a price, a name or a place, and a model that
+learned only this from its few examples returns something of the right kind from
+the wrong sentence. To find the right sentence, it has to relate the words of
+the question to those of the context. The second baseline does nothing else. A
+model of full size learns both: ALBERT base has an F1 of 90.2 on SQuAD 1.1 and
+82.1 on SQuAD 2.0 after training on 88 and 130 thousand questions
+([google-research/albert](https://github.com/google-research/albert)).
+
+## Long documents
+
+Nothing changes for long contexts: `answer()` makes the windows, reads all of
+them, and returns the best span of all. To see what length does, each validation
+notice is put between other notices. The answer is the same, and the text around
+it grows:
+"""
+
+notices = list(dict.fromkeys(validation.contexts))
+answerable = [row for row, a in enumerate(validation.answers) if a["text"]][:30]
+asked = take(validation, answerable)
+reader.null_threshold = None
+lengths = (1, 2, 4, 8)
+print(f"{'notices':>8}{'tokens':>8}{'windows':>9}{'F1':>7}")
+for count in lengths:
+    documents = []
+    for context in asked.contexts:
+        others = [notice for notice in notices if notice != context][: count - 1]
+        others.insert(count // 2, context)
+        documents.append("\n".join(others))
+    tokens = len(reader.preprocessor.tokenizer(documents[0]))
+    x = reader.preprocessor((asked.questions[:1], documents[:1]))
+    answers = [found["answer"] for found in reader.answer(asked.questions, documents)]
+    f1 = squad_scores(answers, asked.answers)["f1"]
+    print(f"{count:>8}{tokens:>8}{len(x['token_ids']):>9}{f1:7.1f}")
+
+"""
+Each further window is another chance for a wrong span with a high score, so the
+F1 falls with the length. If the documents are very long, it is better to search
+for the few best passages first, for example with `AlbertTextEmbedder`, and to
+read only those.
+
+## Conclusion
+
+`AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
+of SQuAD. Windows, positions of tokens and offsets in the original text are
+handled inside, and the threshold for "no answer" is chosen by one call.
+
+What to try next:
+
+- SQuAD with a preset of full size: set `TUTORIAL_SQUAD`, replace `preset` by
+  `"albert_base_en_uncased"`, the rate by 3e-5, `epochs` by 2 and the length of
+  rows by 384. This needs a GPU.
+  `keras-albert finetune question-answering --recipe squad-2.0` has the
+  hyperparameters of the paper.
+- `head="conditional"`, the head of the paper for SQuAD 2.0.
+- `reader.answer(question, context, top_k=3)`, for several answers with their
+  probabilities.
+- `reader.export()`, which writes a model that takes a question and a context of
+  any length, and contains the windows: see
+  [Serving strings](serving_strings.py).
+- [Sentence embeddings](sentence_embeddings.py), to search for passages.
+"""
