@@ -232,7 +232,7 @@ def make_questions(stories, positions):
     return questions, np.array(answers)
 
 
-next_x, next_y = make_questions(stories[:200], (1, 4))
+next_x, next_y = make_questions(stories[:150], (1, 4))
 held_out_x, held_out_y = make_questions(stories[200:], (1, 4))
 print(json.dumps(next_x[0], indent=2))
 
@@ -249,8 +249,8 @@ story_history = continuer.fit(
     next_x,
     next_y,
     validation_data=(held_out_x, held_out_y),
-    batch_size=16,
-    epochs=epochs,
+    batch_size=8,
+    epochs=2,
     verbose=2,
 )
 show_baselines(held_out_x, held_out_y)

@@ -3,7 +3,7 @@ Title: Sentence embeddings and semantic search
 Author: keras_albert authors
 Date created: 2026/11/23
 Last modified: 2026/11/23
-Description: Compute a vector per text, search by meaning, and train on pairs of sentences.
+Description: Embed texts as vectors, search by meaning, and train on sentence pairs.
 Accelerator: GPU
 """
 

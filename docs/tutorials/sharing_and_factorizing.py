@@ -189,7 +189,8 @@ for variant in variants:
     history, seconds = pretrain(backbone)
     print(
         f"{variant:<15} {backbone.count_params():7,} parameters  {seconds:4.0f} s  "
-        f"loss {history['val_loss'][-1]:.3f}  accuracy {history['val_accuracy'][-1]:.1%}"
+        f"loss {history['val_loss'][-1]:.2f}  "
+        f"accuracy {history['val_accuracy'][-1]:.1%}"
     )
 
 """
@@ -214,7 +215,7 @@ depths = [1, 2, 3, 4, 5, 6, 8]
 losses = []
 for depth in depths:
     model = keras_albert.AlbertMaskedLM.from_preset(preset, num_layers=depth)
-    scores = model.evaluate(texts[:300], verbose=0, return_dict=True)
+    scores = model.evaluate(texts[:150], verbose=0, return_dict=True)
     losses.append(scores["loss"])
     print(f"{depth} layers: loss {scores['loss']:.2f} on masked tokens, no training")
 
