@@ -55,7 +55,7 @@ seeds = (0, 1)
 ## The data
 
 1,200 support messages in six classes, written for this project. The teacher learns
-from 720 messages with labels. The students have the labels of the first 240 of them
+from 480 messages with labels. The students have the labels of the first 240 of them
 only, as if the others could not be kept. They also see the texts of the others,
 without labels: the teacher can say something about any text.
 """
@@ -65,7 +65,7 @@ with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as f
 texts = [row["text"] for row in rows]
 class_names = sorted({row["label"] for row in rows})
 labels = np.array([class_names.index(row["label"]) for row in rows])
-few, many = slice(240), slice(720)
+few, many = slice(160), slice(480)
 validation = slice(-240, None)
 
 """
@@ -76,7 +76,7 @@ those of the teacher.
 """
 
 results = {"most frequent class": [np.bincount(labels[validation]).max() / 240]}
-for name, part in (("240 labels", few), ("720 labels", many)):
+for name, part in (("160 labels", few), ("480 labels", many)):
     model = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10))
     model.fit(texts[part], labels[part])
     accuracy = model.score(texts[validation], labels[validation])
@@ -90,7 +90,7 @@ The preset at the depth of its pretraining, fine-tuned on strings.
 """
 
 preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(
-    preset, sequence_length=32
+    preset, sequence_length=24
 )
 
 
@@ -159,7 +159,7 @@ def make_optimizer(steps):
     return keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
 
 
-steps = student_epochs * 720 // 16
+steps = student_epochs * 480 // 16
 label_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
@@ -183,7 +183,7 @@ def distil(student):
 def learn(student, part):
     """Train a student on labels alone, with the same number of steps."""
     student.compile(optimizer=make_optimizer(steps))
-    epochs = student_epochs * 720 // len(labels[part])
+    epochs = student_epochs * 480 // len(labels[part])
     student.fit(rows_of(part), labels[part], batch_size=16, epochs=epochs, verbose=0)
 
 
@@ -191,15 +191,15 @@ def learn(student, part):
 All students have one layer, the same weights at the start, the same optimizer and the
 same number of steps:
 
-- 240 labels, and no teacher;
-- 720 texts and the teacher, without a single label;
-- 720 labels, and no teacher: what the teacher's labels are worth by themselves.
+- 160 labels, and no teacher;
+- 480 texts and the teacher, without a single label;
+- 480 labels, and no teacher: what the teacher's labels are worth by themselves.
 """
 
 ways = {
-    "student, 240 labels": lambda student: learn(student, few),
+    "student, 160 labels": lambda student: learn(student, few),
     "student, distilled": distil,
-    "student, 720 labels": lambda student: learn(student, many),
+    "student, 480 labels": lambda student: learn(student, many),
 }
 
 
@@ -254,8 +254,8 @@ teacher's probabilities of unlabelled texts add to a few labels.
 
 ## The student alone
 
-The distiller trained the student in place. It is an `AlbertClassifier` like any other,
-which takes strings.
+The distiller trained the student in place. It is an `AlbertClassifier` like any
+other, which takes strings.
 """
 
 student = students["student, distilled"]

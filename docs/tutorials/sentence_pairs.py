@@ -50,7 +50,7 @@ preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 stsb_path = os.environ.get("STSB_DATA")
 stsb_limit = int(os.environ.get("STSB_LIMIT", "2000"))
-epochs = 5
+epochs = 4
 
 """
 ## The data

@@ -211,11 +211,11 @@ texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 
 trained_depth = keras_albert.AlbertBackbone.from_preset(preset).num_layers
-depths = [1, 2, 3, 4, 5, 6, 8]
+depths = [1, 2, 3, 4, 6, 8]
 losses = []
 for depth in depths:
     model = keras_albert.AlbertMaskedLM.from_preset(preset, num_layers=depth)
-    scores = model.evaluate(texts[:150], verbose=0, return_dict=True)
+    scores = model.evaluate(texts[:100], verbose=0, return_dict=True)
     losses.append(scores["loss"])
     print(f"{depth} layers: loss {scores['loss']:.2f} on masked tokens, no training")
 
@@ -226,7 +226,7 @@ is a classifier of support messages, trained on 400 of them and evaluated on 240
 others.
 """
 
-train_texts, train_labels = texts[:400], labels[:400]
+train_texts, train_labels = texts[:300], labels[:300]
 test_texts, test_labels = texts[-240:], labels[-240:]
 baseline = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10))
 baseline.fit(train_texts, train_labels)
@@ -234,7 +234,7 @@ tfidf_accuracy = baseline.score(test_texts, test_labels)
 print(f"TF-IDF: {tfidf_accuracy:.1%}")
 
 fine_tuned = {}
-for depth in (1, 2, 4, 6):
+for depth in (1, 2, 4):
     keras.utils.set_random_seed(0)
     classifier = keras_albert.AlbertClassifier.from_preset(
         preset, num_classes=6, num_layers=depth
