@@ -55,7 +55,7 @@ seeds = (0, 1)
 ## The data
 
 1,200 support messages in six classes, written for this project. The teacher learns
-from 480 messages with labels. The students have the labels of the first 240 of them
+from 480 messages with labels. The students have the labels of the first 160 of them
 only, as if the others could not be kept. They also see the texts of the others,
 without labels: the teacher can say something about any text.
 """

@@ -222,7 +222,7 @@ for depth in depths:
 """
 The model was pretrained with a fixed number of layers, and predicts best near it: the
 loop was never taught to stop earlier or to go on. Fine-tuning repairs this. Each row
-is a classifier of support messages, trained on 400 of them and evaluated on 240
+is a classifier of support messages, trained on 300 of them and evaluated on 240
 others.
 """
 
