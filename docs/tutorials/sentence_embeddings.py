@@ -153,6 +153,7 @@ def neighbour_share(vectors, count=5):
 
 for name, space in spaces.items():
     print(f"{name:<22} {neighbour_share(space):.1%}")
+
 """
 ## A picture of the space
 
@@ -172,9 +173,11 @@ for axis, name in zip(axes, ("TF-IDF", "ALBERT, common removed")):
     draw(axis, PCA(2).fit_transform(spaces[name]), name)
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right", markerscale=2)
 plt.show()
+
 """
 Two of some hundred dimensions show only a part of the space: neighbours in the full
 space are more often of one class than neighbours in the picture.
+
 ## Training on pairs
 
 `pairs.tsv` contains pairs of sentences with scores from 0 to 5, written for this
@@ -253,9 +256,11 @@ words and differ in meaning, or the reverse. Synonyms and other word forms are w
 pretraining on much text teaches, and the preset used here read little.
 
 A few hundred pairs change little, and the last digits of the table are noise: the
-standard error of a correlation of 80 pairs is about 0.06. At full size: with STS-B's
-5,749 pairs the small preset needs minutes on a CPU. Encoders that are trained on a
-million pairs reach a correlation of about 0.85 on its dev set
+standard error of a correlation of 80 pairs is about 0.06.
+
+At full size: with STS-B's 5,749 pairs the small preset needs minutes on a CPU.
+Encoders that are trained on a million pairs reach a correlation of about 0.85 on its
+dev set
 ([a small BERT](https://huggingface.co/ceshine/TinyBERT_L-4_H-312_v2-distill-AllNLI)).
 
 What to try next:
