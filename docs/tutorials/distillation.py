@@ -139,9 +139,9 @@ Three things to know:
 - The distiller has its own `compile()`. The rate of a task's default optimizer, with
   warm-up and decay, is written out here.
 - Pass the divergence as an object. In Keras 3.15 the name `"kl_divergence"`, which is
-  also the default, selects a function that is applied to the logits instead of the
-  probabilities. Its value can then be negative, and the student learns nothing
-  useful.
+  also the default, selects a function that is applied to the logits, cut to the range
+  from 0 to 1, instead of to probabilities. Its value can be negative: it is no
+  divergence.
 """
 
 ids = preprocessor(texts)
