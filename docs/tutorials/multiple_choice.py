@@ -222,12 +222,13 @@ generator = random.Random(0)
 
 def make_questions(stories, positions):
     questions, answers = [], []
-    for number, story in enumerate(stories):
-        others = stories[:number] + stories[number + 1 :]
+    for story in stories:
         for position in positions:
-            choices = [x[position + 1] for x in generator.sample(others, 2)]
+            right = story[position + 1]
+            others = sorted({other[position + 1] for other in stories} - {right})
+            choices = generator.sample(others, 2)
             answer = generator.randrange(3)
-            choices.insert(answer, story[position + 1])
+            choices.insert(answer, right)
             questions.append({"question": story[position], "choices": choices})
             answers.append(answer)
     return questions, np.array(answers)
