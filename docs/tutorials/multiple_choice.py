@@ -194,11 +194,11 @@ show("ALBERT", predicted == validation_y)
 
 """
 To find an answer, a model has to compare the tokens of the choice with those of the
-text, and to know which of them the question is about. A small preset does not learn
-this from a few hundred questions. It learns the training questions themselves:
-compare `accuracy` and `val_accuracy` above. Where counting common parts of words is
-better, it is because the text contains the words of the answer; it fails where an
-answer has to be inferred.
+text, and to know which of them the question is about. A small preset hardly learns
+this from a few hundred questions; with more epochs it remembers the training
+questions instead. Where counting common parts of words is better, it is because the
+text often contains the words of the answer. It fails where an answer has to be
+inferred.
 
 ## A task from plain text
 
@@ -260,8 +260,8 @@ predicted = continuer.predict(held_out_x, verbose=0).argmax(axis=-1)
 show("ALBERT", predicted == held_out_y)
 
 """
-The two learning curves side by side. In the first, only the training accuracy grows;
-a gap of this kind means that more epochs do not help, and more examples may.
+The two learning curves side by side. Where the training accuracy grows and that of
+the validation set does not, more epochs do not help, and more examples may.
 """
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
@@ -296,7 +296,7 @@ print(answer["choice"], np.round(answer["scores"], 2))
 
 `AlbertMultipleChoice` scores each choice in a row of its own, for any number of
 choices. The tables show what a small preset can do: it recognizes what fits to a
-sentence, and it does not answer questions about a text. A baseline that counts words
+sentence, and it hardly answers questions about a text. A baseline that counts words
 may be far better there, and should be part of every report.
 
 At full size, the paper's recipe for RACE is
