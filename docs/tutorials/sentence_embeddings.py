@@ -105,13 +105,12 @@ common = TruncatedSVD(1).fit(collection).components_[0]
 print(f"mean share of the common direction: {np.mean((collection @ common) ** 2):.0%}")
 
 
-def embed_without_common(texts):
-    vectors = weighted.embed(texts)
+def remove_common(vectors):
     vectors = vectors - np.outer(vectors @ common, common)
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-vectors = embed_without_common(sentences)
+vectors = remove_common(weighted.embed(sentences))
 print(np.round(vectors @ vectors.T, 2))
 
 """
@@ -122,17 +121,22 @@ which counts words, is the baseline. Its cosine is a dot product, too.
 """
 
 tfidf = TfidfVectorizer(sublinear_tf=True).fit(texts)
-searches = {
-    "TF-IDF": lambda queries: tfidf.transform(queries).toarray(),
-    "ALBERT, mean": embedder.embed,
-    "ALBERT, weighted": weighted.embed,
-    "ALBERT, common removed": embed_without_common,
-}
-spaces = {name: embed(texts) for name, embed in searches.items()}
 
+
+def embed_all(texts):
+    vectors = weighted.embed(texts)
+    return {
+        "TF-IDF": tfidf.transform(texts).toarray(),
+        "ALBERT, mean": embedder.embed(texts),
+        "ALBERT, weighted": vectors,
+        "ALBERT, common removed": remove_common(vectors),
+    }
+
+
+spaces = embed_all(texts)
 query = "I was charged twice this month"
-for name, embed in searches.items():
-    scores = spaces[name] @ embed([query])[0]
+for name, vectors in embed_all([query]).items():
+    scores = spaces[name] @ vectors[0]
     print(f"\n{name}")
     for number in np.argsort(-scores)[:3]:
         print(f"  {scores[number]:.2f}  {labels[number]:>9}  {texts[number]}")
@@ -211,13 +215,14 @@ train_pairs, train_scores = read_pairs(train, stsb_limit)
 validation_pairs, validation_scores = read_pairs(validation)
 
 
-def spearman(embed):
-    first, second = (embed(sentences) for sentences in validation_pairs)
+def spearman(first, second):
     cosines = np.sum(first * second, axis=-1)
     return stats.spearmanr(cosines, validation_scores).statistic
 
 
-results = {name: spearman(embed) for name, embed in searches.items()}
+first, second = (embed_all(sentences) for sentences in validation_pairs)
+results = {name: spearman(first[name], second[name]) for name in spaces}
+
 weighted.compile(learning_rate=1e-4)
 weighted.fit(
     train_pairs,
@@ -227,7 +232,7 @@ weighted.fit(
     epochs=epochs,
     verbose=2,
 )
-results["ALBERT, weighted, trained"] = spearman(weighted.embed)
+results["ALBERT, weighted, trained"] = spearman(*map(weighted.embed, validation_pairs))
 
 print(f"\n{len(train_scores)} pairs to train, {len(validation_scores)} to validate")
 for name, result in results.items():
