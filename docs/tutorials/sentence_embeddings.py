@@ -220,6 +220,8 @@ def spearman(first, second):
     return stats.spearmanr(cosines, validation_scores).statistic
 
 
+# TF-IDF counts the words of these sentences; the common direction is that of above.
+tfidf.fit([*train_pairs[0], *train_pairs[1]])
 first, second = (embed_all(sentences) for sentences in validation_pairs)
 results = {name: spearman(first[name], second[name]) for name in spaces}
 
