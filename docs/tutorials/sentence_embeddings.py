@@ -114,6 +114,9 @@ vectors = remove_common(weighted.embed(sentences))
 print(np.round(vectors @ vectors.T, 2))
 
 """
+The cosines are now spread around zero. Whether the right texts are near each other is
+another question, which the next section measures.
+
 ## Semantic search
 
 A query is embedded like a message, and the nearest vectors are the result. TF-IDF,
@@ -134,6 +137,7 @@ def embed_all(texts):
 
 
 spaces = embed_all(texts)
+
 query = "I was charged twice this month"
 for name, vectors in embed_all([query]).items():
     scores = spaces[name] @ vectors[0]
