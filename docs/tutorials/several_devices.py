@@ -194,6 +194,7 @@ figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
 for (name, (losses, _, _)), style in zip(runs.items(), ("-", "o")):
     axis.plot(range(1, len(losses) + 1), losses, style, label=name)
 axis.set(xlabel="step", ylabel="loss, mean of the epoch so far")
+axis.xaxis.get_major_locator().set_params(integer=True)
 axis.grid(alpha=0.3)
 axis.legend()
 plt.show()
