@@ -57,7 +57,7 @@ def prose(text):
 
 
 def test_there_are_tutorials():
-    assert len(TUTORIALS) >= 5
+    assert len(TUTORIALS) >= 14
 
 
 def test_header(text):

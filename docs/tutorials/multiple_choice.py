@@ -1,0 +1,316 @@
+"""
+Title: Multiple choice
+Author: keras_albert authors
+Date created: 2026/11/23
+Last modified: 2026/11/23
+Description: Choose the answer to a question about a text among three or four choices.
+Accelerator: GPU
+"""
+
+"""
+## Introduction
+
+In a multiple-choice task there is a question, often about a text, and some choices,
+of which one is right. Exams for school children are of this kind, such as RACE, on
+which ALBERT's paper reports its largest gain over BERT. So is the choice of the
+sentence that continues a text.
+
+A classifier with four classes does not fit, since the choices are others for each
+question. Instead, each choice is packed into a row of its own:
+
+    [CLS] text [SEP] question and choice [SEP]
+
+The model computes one number for each row, and the softmax over the rows of a
+question is the probability of each choice. This has two consequences. The order of
+the choices cannot matter, and the number of choices may differ between questions. The
+cost is one row per choice.
+
+This tutorial trains on two data sets: a question set that is hard for a small model,
+and a simpler one, made from plain text without any labels.
+"""
+
+"""
+## Setup
+"""
+
+import json
+import os
+import pathlib
+import random
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+import keras_albert
+
+keras.utils.set_random_seed(0)
+preset = "albert_tiny_en_uncased"
+data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+train_file = os.environ.get("CHOICES_TRAIN")
+validation_file = os.environ.get("CHOICES_DEV")
+limit = int(os.environ.get("CHOICES_LIMIT", "500"))
+epochs = 2
+
+"""
+## The data
+
+`choices.jsonl` contains 240 questions about 60 short texts, which were written for
+this project. Each line has a `context`, a `question`, its `choices`, and the letter
+of the `answer`. Four consecutive questions are about the same text; the last 60 are
+the validation set.
+
+The files of CommonsenseQA, whose questions have no text, and of RACE, with one text
+per line and several questions about it, are read as well. Set `CHOICES_TRAIN` and
+`CHOICES_DEV` to a file each (JSON lines), and `CHOICES_LIMIT` to the number of
+questions to read from each.
+"""
+
+
+def read_questions(path):
+    questions = []
+    with open(path, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    for line in lines:
+        if "article" in line:  # RACE
+            for question, choices, answer in zip(
+                line["questions"], line["options"], line["answers"]
+            ):
+                questions.append(
+                    {
+                        "context": line["article"],
+                        "question": question,
+                        "choices": choices,
+                        "answer": answer,
+                    }
+                )
+        elif "answerKey" in line:  # CommonsenseQA
+            questions.append(
+                {
+                    "question": line["question"]["stem"],
+                    "choices": [x["text"] for x in line["question"]["choices"]],
+                    "answer": line["answerKey"],
+                }
+            )
+        else:
+            questions.append(line)
+    return questions
+
+
+if train_file and validation_file:
+    train = read_questions(train_file)[:limit]
+    validation = read_questions(validation_file)[:limit]
+else:
+    questions = read_questions(data_path / "choices.jsonl")
+    train, validation = questions[:-60], questions[-60:]
+
+
+def separate(questions):
+    """Return questions without answers, and the numbers of the answers."""
+    inputs = [
+        {name: value for name, value in question.items() if name != "answer"}
+        for question in questions
+    ]
+    return inputs, np.array(["ABCDE".index(q["answer"]) for q in questions])
+
+
+train_x, train_y = separate(train)
+validation_x, validation_y = separate(validation)
+print(f"{len(train_y)} questions to train, {len(validation_y)} to validate")
+print(json.dumps(train[0], indent=2))
+
+"""
+## Baselines without a model
+
+Tests of this kind are full of accidents: the right choice may be the longest one, or
+the only one with words from the text. A model that finds such an accident looks as if
+it understood. So measure the accidents first:
+
+- guessing;
+- the longest choice;
+- the choice with the largest TF-IDF cosine with the text and the question.
+
+With a few dozen questions the standard error is some percent, so it is printed too.
+"""
+
+
+def show(name, is_right):
+    error = np.std(is_right) / np.sqrt(len(is_right))
+    print(f"{name:<24} {np.mean(is_right):6.1%} ± {error:.1%}")
+
+
+def overlap_choices(questions):
+    texts = [f"{x.get('context', '')} {x['question']}" for x in questions]
+    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5)).fit(texts)
+    answers = []
+    for question, text in zip(questions, vectorizer.transform(texts)):
+        choices = vectorizer.transform(question["choices"])
+        answers.append(int((choices @ text.T).toarray().argmax()))
+    return np.array(answers)
+
+
+def longest_choices(questions):
+    return np.array([np.argmax([*map(len, x["choices"])]) for x in questions])
+
+
+def show_baselines(questions, answers):
+    guess = np.mean([1 / len(question["choices"]) for question in questions])
+    print(f"{'guessing':<24} {guess:6.1%}")
+    show("the longest choice", longest_choices(questions) == answers)
+    show("most in common", overlap_choices(questions) == answers)
+
+
+show_baselines(validation_x, validation_y)
+
+"""
+## Training
+
+`fit()` takes a list of dicts, or a tuple of lists `(contexts, questions, choices)`,
+and the numbers or letters of the answers. `max_sequence_length` limits the rows; a
+longer text loses its end, and never the question and the choice.
+"""
+
+preprocessor = keras_albert.AlbertMultipleChoicePreprocessor.from_preset(
+    preset, max_sequence_length=128, max_qa_length=48
+)
+rows = preprocessor(train_x[:2])
+print({name: array.shape for name, array in rows.items()}, "questions, choices, tokens")
+
+chooser = keras_albert.AlbertMultipleChoice.from_preset(
+    preset, preprocessor=preprocessor
+)
+history = chooser.fit(
+    train_x,
+    train_y,
+    validation_data=(validation_x, validation_y),
+    batch_size=8,
+    epochs=epochs,
+    verbose=2,
+)
+show_baselines(validation_x, validation_y)
+predicted = chooser.predict(validation_x, verbose=0).argmax(axis=-1)
+show("ALBERT", predicted == validation_y)
+
+"""
+To find an answer, a model has to compare the tokens of the choice with those of the
+text, and to know which of them the question is about. A small preset hardly learns
+this from a few hundred questions; with more epochs it remembers the training
+questions instead. Where counting common parts of words is better, it is because the
+text often contains the words of the answer. It fails where an answer has to be
+inferred.
+
+## A task from plain text
+
+Any ordered text is a source of questions: which of these sentences comes next? No one
+has to write an answer, and there are as many examples as there are sentences. SWAG,
+with 113,000 such questions, was made from captions of films.
+
+`stories.txt` contains 240 short stories of eight sentences, generated by a program.
+The two wrong choices are sentences from the same place of other stories. This is
+important: with a sentence from the end of a story as the wrong choice, a model could
+learn to avoid endings without reading the question. 120 stories train, and the last
+40 are held out.
+"""
+
+stories = [
+    story.splitlines()
+    for story in (data_path / "stories.txt").read_text(encoding="utf-8").split("\n\n")
+]
+generator = random.Random(0)
+
+
+def make_questions(stories, positions):
+    questions, answers = [], []
+    for story in stories:
+        for position in positions:
+            right = story[position + 1]
+            others = sorted({other[position + 1] for other in stories} - {right})
+            choices = generator.sample(others, 2)
+            answer = generator.randrange(3)
+            choices.insert(answer, right)
+            questions.append({"question": story[position], "choices": choices})
+            answers.append(answer)
+    return questions, np.array(answers)
+
+
+next_x, next_y = make_questions(stories[:120], (1, 4))
+held_out_x, held_out_y = make_questions(stories[200:], (1, 4))
+print(json.dumps(next_x[0], indent=2))
+
+"""
+The same class, and the same call. Without a `context` a row is `[CLS] question [SEP]
+choice [SEP]`, the form in which the preset was pretrained to recognize the order of
+two segments.
+"""
+
+continuer = keras_albert.AlbertMultipleChoice.from_preset(
+    preset, preprocessor=preprocessor
+)
+story_history = continuer.fit(
+    next_x,
+    next_y,
+    validation_data=(held_out_x, held_out_y),
+    batch_size=8,
+    epochs=epochs,
+    verbose=2,
+)
+show_baselines(held_out_x, held_out_y)
+predicted = continuer.predict(held_out_x, verbose=0).argmax(axis=-1)
+show("ALBERT", predicted == held_out_y)
+
+"""
+The two learning curves side by side. Where the training accuracy grows and that of
+the validation set does not, more epochs do not help, and more examples may.
+"""
+
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
+names = "questions about texts", "the next sentence"
+for axis, name, run in zip(axes, names, (history, story_history)):
+    for key, label in (("accuracy", "training"), ("val_accuracy", "validation")):
+        values = run.history[key]
+        axis.plot(range(1, len(values) + 1), values, marker="o", label=label)
+    axis.set(title=name, xlabel="epoch", ylabel="accuracy", ylim=(0, 1))
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.grid(alpha=0.3)
+axes[0].legend()
+plt.show()
+
+"""
+## Predictions
+
+`choose()` takes a context (or `None`), a question and its choices, and returns the
+likeliest with the probabilities of all.
+"""
+
+first, *choices = (
+    "Anna put on her coat and went out into the rain.",
+    "She walked to the harbour with a basket.",
+    "They shared the rings before it was dark.",
+)
+answer = continuer.choose(None, first, choices)
+print(answer["choice"], np.round(answer["scores"], 2))
+
+"""
+## Conclusion
+
+`AlbertMultipleChoice` scores each choice in a row of its own, for any number of
+choices. The tables show what a small preset can do: it recognizes what fits to a
+sentence, and it hardly answers questions about a text. A baseline that counts words
+may be far better there, and should be part of every report.
+
+At full size, the paper's recipe for RACE is
+`keras_albert.tasks.recipes.recipe("race")`: 12,000 steps of 32 questions, rows of 512
+tokens, hours on a GPU. The published accuracies on RACE are 66.8% for ALBERT base,
+version 2, and 90.9% for xxlarge
+([google-research/albert](https://github.com/google-research/albert)); guessing
+reaches 25%.
+
+What to try next:
+
+- `CHOICES_TRAIN=train_rand_split.jsonl CHOICES_DEV=dev_rand_split.jsonl`, the files
+  of CommonsenseQA, with a full-size preset;
+- train on the stories first, and then the same model on the questions;
+- [question answering](question_answering.py), where the answer is a part of the text;
+- [several devices](several_devices.py): each question is several rows of work.
+"""
