@@ -235,8 +235,8 @@ of the curves and not their last digit:
 - The difference between fine-tuning and random weights is what pretraining adds.
 - TF-IDF is strong on short messages whose words tell the class. A pretrained
   model as small as this one is level with it rather than ahead.
-- The two make different errors, so the mean of their probabilities is often
-  better than each of them, at no cost in labels.
+- The two make different errors, so the mean of their probabilities can be better
+  than each of them, at no cost in labels.
 - Frozen vectors cost almost nothing to train. Their accuracy depends on the
   vectors, and a small model has weak ones.
 
