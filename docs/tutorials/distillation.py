@@ -154,7 +154,7 @@ def rows_of(part):
 
 def make_optimizer(steps):
     rate = keras.optimizers.schedules.CosineDecay(
-        0.0, steps, warmup_target=1e-3, warmup_steps=steps // 10
+        0.0, steps - steps // 10, warmup_target=1e-3, warmup_steps=steps // 10
     )
     return keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
 

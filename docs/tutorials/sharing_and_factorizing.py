@@ -189,9 +189,10 @@ for variant in variants:
 print("guessing                                   accuracy 12.5%")
 
 """
-The parameters differ by a multiple and the times do not: all four compute about the
-same. The accuracies are those of one seed and of an easy task, and their order may
-change with another seed; the paper's table above is the reliable comparison.
+The parameters differ by a multiple, and the number of operations is about the same:
+each model runs four layers of the same width. The accuracies are those of one seed
+and of an easy task, and their order may change with another seed; the paper's table
+above is the reliable comparison.
 
 ## Depth is a number
 
