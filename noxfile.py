@@ -48,6 +48,10 @@ ON_PYTORCH = (
     "tests/serving/onnx/test_text.py",
     "tests/serving/tensorflow_files/test_messages.py",
     "tests/serving/verification/test_verify.py",
+    # `test_every_task.py` compiles, saves and loads each task on all backends.
+    "tests/tasks/base/test_auto_compile.py",
+    "tests/tasks/base/test_saving.py",
+    "tests/tasks/test_read_once.py",
     "tests/test_architecture.py",
     "tests/utils",
 )
