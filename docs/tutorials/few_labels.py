@@ -233,10 +233,11 @@ a half points, and the two draws of a row differ by as much. So compare the shap
 of the curves and not their last digit:
 
 - The difference between fine-tuning and random weights is what pretraining adds.
-- TF-IDF is strong on short messages whose words tell the class. A pretrained
-  model as small as this one is level with it rather than ahead.
-- The two make different errors, so the mean of their probabilities can be better
-  than each of them, at no cost in labels.
+- TF-IDF is strong on short messages whose words tell the class. A model as small
+  as this one, pretrained on little text, does not reach it here.
+- The two make different errors, so the mean of their probabilities is better than
+  fine-tuning alone, at no cost in labels. If the two models are about equally good,
+  it is often better than each of them.
 - Frozen vectors cost almost nothing to train. Their accuracy depends on the
   vectors, and a small model has weak ones.
 

@@ -63,7 +63,7 @@ import keras_albert
 from keras_albert import pretraining
 
 keras.utils.set_random_seed(0)
-steps = 320
+steps = 800
 vocabulary_size = 400
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 output = pathlib.Path(tempfile.mkdtemp())
@@ -156,16 +156,21 @@ for row in range(3):
 """
 ## The model
 
-This ALBERT is tiny: its embeddings have 32 numbers per piece, which are
-projected to a width of 64, and all layers apply the same block. The number of
-layers changes the computation, but not the number of parameters:
+This ALBERT is tiny: its embeddings have 64 numbers per piece, which are
+projected to a width of 128, and all layers apply the same block. The number of
+layers changes the computation, but not the number of parameters. Dropout is off,
+as in the later ALBERT models: with masks that differ in each epoch, so small a
+model does not learn the texts by heart, and with dropout it learns much more
+slowly.
 """
 
 architecture = {
-    "num_heads": 2,
-    "embedding_dim": 32,
-    "hidden_dim": 64,
-    "intermediate_dim": 128,
+    "num_heads": 4,
+    "embedding_dim": 64,
+    "hidden_dim": 128,
+    "intermediate_dim": 256,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
 }
 for num_layers in (1, 2, 12):
     backbone = keras_albert.AlbertBackbone(
@@ -177,7 +182,9 @@ for num_layers in (1, 2, 12):
 ## Pretraining
 
 `PretrainingConfig` holds all settings of a run, and `pretrain()` runs it. The
-loss is the sum of both tasks. Every 40 steps the model is evaluated on the
+loss is the sum of both tasks. 30% of the tokens are masked, instead of the
+paper's 15% in groups of up to three: a small model learns faster from more and
+easier questions. Every 100 steps the model is evaluated on the
 held-out documents. The directory has a checkpoint at any time: if the run is
 interrupted, the same call resumes it with the same result.
 """
@@ -190,6 +197,8 @@ config = pretraining.PretrainingConfig(
     steps=steps,
     batch_size=32,
     learning_rate=3e-3,
+    masked=0.3,
+    max_ngram=1,
     log_every=max(1, steps // 8),
     evaluate_every=max(1, steps // 8),
     checkpoint_every=max(1, steps // 2),
@@ -283,13 +292,13 @@ def train_classifier(texts, labels, load_weights):
     classifier = keras_albert.AlbertClassifier.from_preset(
         preset, labels=places, load_weights=load_weights
     )
-    classifier.compile(learning_rate=2e-3)
+    classifier.compile(learning_rate=1e-3)
     epochs = max(1, fine_tuning_steps * 16 // len(texts))
     classifier.fit(texts, labels, batch_size=16, epochs=epochs, verbose=0)
     return classifier
 
 
-fine_tuning_steps = 100
+fine_tuning_steps = 200
 places = [str(place) for place in range(1, 9)]
 sentences, labels = place_in_story(seen_stories)
 test_sentences, test_labels = place_in_story(new_stories)
