@@ -120,7 +120,8 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 
     is_text = tf.strings.regex_full_match(texts, _UTF8)
-    row = tf.argmin(tf.cast(is_text, tf.int32))
+    # One more, since `argmin` refuses an empty batch.
+    row = tf.argmin(tf.concat([tf.cast(is_text, tf.int32), [1]], axis=0))
     message = tf.strings.join(
         [
             "row ",
