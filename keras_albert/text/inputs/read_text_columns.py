@@ -111,7 +111,7 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python.
 
     Args:
-        texts: TensorFlow string tensor `(batch,)`.
+        texts: TensorFlow string tensor `(batch,)` or `()`, or what converts to one.
         name: string. Name of the column in the message. Defaults to `"texts"`.
 
     Returns:
@@ -119,9 +119,11 @@ def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     """
     import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 
+    texts = tf.convert_to_tensor(texts, tf.string)
     is_text = tf.strings.regex_full_match(texts, _UTF8)
     # One more, since `argmin` refuses an empty batch.
-    row = tf.argmin(tf.concat([tf.cast(is_text, tf.int32), [1]], axis=0))
+    flat = tf.reshape(tf.cast(is_text, tf.int32), [-1])
+    row = tf.argmin(tf.concat([flat, [1]], axis=0))
     message = tf.strings.join(
         [
             "row ",

@@ -13,6 +13,7 @@ import numpy as np
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.text.inputs.read_text_columns import check_graph_text
 from keras_albert.text.inputs.read_texts import to_text_rows
 from keras_albert.text.tokenizer.characters import (
     graph_tokens_with_offsets,
@@ -260,7 +261,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
             'A Café'
         """
         if is_in_graph():
-            return graph_tokens_with_offsets(self._graph_tokenizer(), inputs)
+            texts = check_graph_text(inputs)
+            return graph_tokens_with_offsets(self._graph_tokenizer(), texts)
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         encoded = self._processor().Encode(rows, return_type="offset_mapping")
         ids = [np.array(row["ids"], np.int32) for row in encoded]

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.inputs.read_text_columns import check_graph_text
-
 __all__ = ["BLANKS", "UNSPACED", "graph_tokens_with_offsets", "trim_blanks"]
 
 # The characters that the vocabulary normalizes to a space: Python's whitespace, and
@@ -69,7 +67,7 @@ def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, An
 
     Returns:
         Ids, starts and ends: ragged tensors, or dense tensors for one text; offsets
-        are int32. A text that is not UTF-8 raises an error that names its row.
+        are int32.
     """
     # Called in TensorFlow graphs only.
     import tensorflow as tf  # noqa: PLC0415
@@ -79,7 +77,6 @@ def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, An
         scalar = texts.shape.rank == 0
         if scalar:
             texts = tf.expand_dims(texts, 0)
-        texts = check_graph_text(texts)
         ids, starts, ends = sentence_piece.tokenize_with_offsets(texts)
         starts, ends = _graph_character_offsets(tf, texts, starts, ends)
     return (ids.values, starts.values, ends.values) if scalar else (ids, starts, ends)
