@@ -9,6 +9,7 @@ format with one stream is that of PyTorch before 1.6, which the first released
 checkpoints use.
 """
 
+import mmap
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +71,13 @@ def _read_file(path: Path) -> dict[str, StoredTensor]:
         with open(path, "rb") as file:
             is_zip = file.read(4) == b"PK\3\4"
             file.seek(0)
-            found, places, order = (_from_zip if is_zip else _from_stream)(path, file)
+            if is_zip:
+                found, places, order = _from_zip(path, file)
+            else:
+                # A file allocates as many bytes as are asked for, which the program
+                # claims; a map returns at most what there is.
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                    found, places, order = _from_stream(path, mapped)
         if not isinstance(found, dict):
             raise TypeError(
                 f"it contains a {type(found).__name__} instead of named tensors"
@@ -119,7 +126,7 @@ def _from_zip(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, _Place], str]
     return found, places, order
 
 
-def _from_stream(path: Path, file: IO[bytes]) -> tuple[Any, dict[str, _Place], str]:
+def _from_stream(path: Path, file: Any) -> tuple[Any, dict[str, _Place], str]:
     if run_tensor_program(file) != _STREAM_MAGIC:
         raise ValueError("it does not begin as PyTorch's files do")
     if run_tensor_program(file) != _STREAM_VERSION:

@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -149,6 +150,18 @@ def test_a_truncated_file_is_refused(pickled, kept, stream):
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"pytorch_model\.bin.* is damaged"):
         AlbertBackbone.from_preset(pickled)
+
+
+def test_a_claimed_length_allocates_nothing(tmp_path):
+    # A text of four gigabytes, of which three bytes are there.
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x02X\xff\xff\xff\xffabc")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"pytorch_model\.bin.* is damaged"):
+            torch_tensors(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+    finally:
+        tracemalloc.stop()
 
 
 def expand(tensor):
