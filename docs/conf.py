@@ -52,6 +52,8 @@ nb_execution_cache_path = str(HERE.parent / "build" / "tutorials")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_merge_streams = True
+# What a tutorial shows on another backend than that of the build.
+tutorial_backends = {"several_devices": "jax"}
 # Messages of libraries at their start; an error stops the build.
 nb_output_stderr = "remove"
 

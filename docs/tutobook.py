@@ -144,6 +144,23 @@ def to_notebook(text: str) -> Any:
     return notebook
 
 
+def link_downloads(text: str) -> str:
+    """Let the links of a notebook lead to other notebooks, as if in one folder.
+
+    A tutorial links to the files of others, which the site resolves to their pages. A
+    link to another page of the site becomes plain text.
+
+    Args:
+        text: string. The notebook's file.
+
+    Example:
+        >>> link_downloads("[glue](glue.py), [speed](../speed.md)")
+        '[glue](glue.ipynb), speed'
+    """
+    text = re.sub(r"\]\((\w+)\.py\)", r"](\1.ipynb)", text)
+    return re.sub(r"\[([^\[\]]+)\]\(\.\./[\w/]+\.md\)", r"\1", text)
+
+
 def last_state(text: str) -> str:
     r"""Return what a terminal shows in the end, without colours.
 

@@ -1,9 +1,10 @@
-"""The tutorials' pages: the list of them, the download, and tidy outputs."""
+"""The tutorials' pages: their list, backend, download, and tidy outputs."""
 
 import os
 from pathlib import Path
 from typing import Any
 
+import keras
 import tutobook
 from docutils import nodes
 from sphinx.addnodes import download_reference
@@ -27,6 +28,7 @@ _GROUPS = {
     "Coming from other libraries": ("migrating_from_transformers",),
 }
 _OTHERS = "More"
+_BACKEND_NAMES = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 
 
 def _list(folder: Path) -> str:
@@ -72,6 +74,17 @@ def _is_tutorial(app: Any, docname: str) -> bool:
     return app.env.doc2path(docname).suffix == ".py"
 
 
+def _backend(app: Any, docname: str) -> str:
+    """Return the backend on which a page is executed."""
+    own = keras.config.backend()
+    return app.config.tutorial_backends.get(docname.rpartition("/")[2], own)
+
+
+def _set_backend(app: Any, docname: str, source: list[str]) -> None:
+    # A tutorial's process inherits it; this one has imported Keras already.
+    os.environ["KERAS_BACKEND"] = _backend(app, docname)
+
+
 def _add_download(app: Any, doctree: nodes.document) -> None:
     """Add links to the notebook with its outputs, and to the Python file."""
     docname = app.env.docname
@@ -79,6 +92,8 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
     if title is None or not _is_tutorial(app, docname):
         return
     executed = Path(app.env.mystnb_config.output_folder) / f"{docname}.ipynb"
+    written = tutobook.link_downloads(executed.read_text(encoding="utf-8"))
+    executed.write_text(written, encoding="utf-8")
     notebook = "/" + os.path.relpath(executed, app.srcdir)
     paragraph = nodes.paragraph(classes=["tutorial-downloads"])
     for text, target in (
@@ -89,6 +104,9 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
         link += nodes.inline("", text, classes=["xref", "download"])
         paragraph += link
         paragraph += nodes.Text("   ")
+    if app.env.mystnb_config.execution_mode != "off":
+        name = _BACKEND_NAMES[_backend(app, docname)]
+        paragraph += nodes.Text(f"Executed with {name}")
     title.parent.insert(title.parent.index(title) + 1, paragraph)
 
 
@@ -106,8 +124,10 @@ def _tidy_blocks(app: Any, doctree: nodes.document) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
+    app.add_config_value("tutorial_backends", {}, "env", dict)
     app.connect("env-before-read-docs", _read_index_again)
     app.connect("source-read", _fill_in_list)
+    app.connect("source-read", _set_backend)
     # Before Sphinx collects the files that pages offer.
     app.connect("doctree-read", _add_download, priority=100)
     app.connect("doctree-read", _tidy_blocks, priority=100)

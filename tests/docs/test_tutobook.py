@@ -79,3 +79,9 @@ def test_a_notebook_has_the_cells_that_are_shown():
 )
 def test_progress_bars_show_their_end(text, shown):
     assert tutobook.last_state(text) == shown
+
+
+def test_links_of_a_downloaded_notebook_lead_to_notebooks():
+    text = "[a](few_labels.py), [the\\n b](../speed.md), [c](https://x.y/z.py)"
+    expected = "[a](few_labels.ipynb), the\\n b, [c](https://x.y/z.py)"
+    assert tutobook.link_downloads(text) == expected

@@ -146,5 +146,7 @@ def test_links(text):
     assert "](http://" not in text
     for line in prose(text):
         assert line.count("](") == len(re.findall(r"\]\([^()\s]+\)", line)), line
+        for name in re.findall(r"\]\((\w+\.py)\)", line):
+            assert (TUTORIALS[0].parent / name).is_file(), line
         # The text of a link and its address are on one line.
         assert not re.match(r"[^\[]*\]\(", line), line
