@@ -166,9 +166,11 @@ with torch.no_grad():
 compare("transformers, same ids", outputs.logits.numpy())
 
 """
-Each library has its own tokenizer code, too. transformers starts a new word after
-a quotation mark or a hyphen, where the reference does not. Such a text has other
-ids, and so other outputs:
+Each library has its own tokenizer code, too. From a `spiece.model` alone,
+transformers builds a tokenizer that starts a new word after a quotation mark or a
+hyphen, where google-research's code does not. Such a text has other ids, and so other
+outputs. The export therefore contains a `tokenizer.json` without this difference,
+which transformers prefers:
 """
 
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "transformers")
@@ -292,9 +294,11 @@ for name, (difference, agreement) in comparisons.items():
     print(f"{name:<24} {difference:>10.1e} {agreement:>12.1%}")
 
 """
-With the same ids, all formats return the same outputs up to the rounding of
-float32. Only the row of random weights, and any text with other ids, differ by
-more.
+All formats return the same outputs up to the rounding of float32. Only random
+weights return others.
+
+A full-size model is loaded with the same calls: `albert_base_v2_en_uncased` is a
+download of about 50 MB, and needs no GPU to be converted.
 
 What to try next:
 

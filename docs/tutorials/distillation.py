@@ -249,8 +249,9 @@ axis.set(xlabel="accuracy; a line for each seed", xlim=(0, 1))
 plt.show()
 
 """
-The number to look at is the difference of the first two students: it is what the
-teacher's probabilities of unlabelled texts add to a few labels.
+The number to look at is the difference between the first student and the second. The
+first has 160 labels. The second has no label, and the teacher's probabilities of 480
+texts.
 
 ## The student alone
 
@@ -264,10 +265,11 @@ print(student.classify("the courier left my parcel in the rain"))
 """
 ## Conclusion
 
-A student of ALBERT is the same weights in a shorter loop, and distilling it takes one
-class of Keras. The teacher's opinion replaces labels, so that unlabelled texts become
-useful. Where all labels are at hand, there is less to gain. A simple task leaves
-little room for any of this: a bag of words may be as good as the teacher.
+A student of ALBERT has the weights of its teacher in a shorter loop, and distilling
+it takes one class of Keras. The teacher's probabilities replace labels, so that
+unlabelled texts become useful. Where all labels are at hand, there is less to gain.
+On a simple task a bag of words may be better than all of them, as the table shows
+here: the teacher is a very small model.
 
 At full size: [DistilBERT](https://arxiv.org/abs/1910.01108) has half the layers of
 BERT base and 97% of its score on GLUE. It was distilled during pretraining, on the

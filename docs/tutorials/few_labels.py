@@ -135,8 +135,8 @@ def fine_tune(train_texts, train_labels, load_weights=True, **settings):
     classifier = keras_albert.AlbertClassifier.from_preset(
         preset, labels=class_names, load_weights=load_weights
     )
-    steps, batch_size = 100, 16
-    epochs = max(3, round(steps * batch_size / len(train_texts)))
+    steps, batch_size = 80, 16
+    epochs = max(2, round(steps * batch_size / len(train_texts)))
     history = classifier.fit(
         list(train_texts),
         list(train_labels),
@@ -164,51 +164,53 @@ scratch_on_all, scratch_history = fine_tune(
 """
 ## From 96 to 960 labels
 
-A few labels can be a lucky or an unlucky choice. So the smallest set is drawn
-twice, from different parts of the file; random weights are trained on the first
-draw only. `results` collects the accuracies by model and number of labels.
+Each model is trained on the first 96, 300 and 960 messages. A few labels can be a
+lucky or an unlucky choice. So the bag of words, which is quick, is also trained on
+every other part of 96 and 300 messages of the file. `results` collects the
+accuracies by model and number of labels.
 """
 
-results = {}
 
-
-def add(name, count, probabilities):
+def accuracy_of(probabilities):
     answers = np.array(class_names)[probabilities.argmax(axis=-1)]
-    accuracy = np.mean(answers == validation_labels)
-    results.setdefault(name, {}).setdefault(count, []).append(accuracy)
+    return np.mean(answers == validation_labels)
 
 
-for count, draws in ((96, 2), (300, 1), (960, 1)):
-    for draw in range(draws):
-        part = slice(draw * count, (draw + 1) * count)
-        few = texts[part], labels[part]
-        counted = bag_of_words(*few)
-        if count == len(texts):
-            tuned, scratch = tuned_on_all, scratch_on_all
-        else:
-            tuned, _ = fine_tune(*few, verbose=0)
-            if draw == 0:
-                scratch, _ = fine_tune(*few, load_weights=False, verbose=0)
-        if draw == 0:
-            add("random weights", count, scratch)
-        add("TF-IDF", count, counted)
-        add("frozen vectors", count, frozen_vectors(*few))
-        add("fine-tuning", count, tuned)
-        add("both", count, (tuned + counted) / 2)
+counts = 96, 300, 960
+results = {}
+tfidf_draws = {}
+for count in counts:
+    parts = [slice(start, start + count) for start in range(0, 961 - count, count)]
+    draws = [bag_of_words(texts[part], labels[part]) for part in parts]
+    tfidf_draws[count] = [accuracy_of(draw) for draw in draws]
+    few = texts[:count], labels[:count]
+    if count == len(texts):
+        tuned, scratch = tuned_on_all, scratch_on_all
+    else:
+        tuned, _ = fine_tune(*few, verbose=0)
+        scratch, _ = fine_tune(*few, load_weights=False, verbose=0)
+    for name, probabilities in (
+        ("random weights", scratch),
+        ("TF-IDF", draws[0]),
+        ("frozen vectors", frozen_vectors(*few)),
+        ("fine-tuning", tuned),
+        ("both", (tuned + draws[0]) / 2),
+    ):
+        results.setdefault(name, []).append(accuracy_of(probabilities))
 
-counts = list(results["TF-IDF"])
 print(f"{'accuracy with':<16}" + "".join(f"{count:>9} labels" for count in counts))
-for name, by_count in results.items():
-    cells = [f"{np.mean(by_count[count]):>16.1%}" for count in counts]
-    print(f"{name:<16}" + "".join(cells))
+for name, accuracies in results.items():
+    print(f"{name:<16}" + "".join(f"{accuracy:>16.1%}" for accuracy in accuracies))
+for count, accuracies in tfidf_draws.items():
+    low, high = min(accuracies), max(accuracies)
+    print(f"TF-IDF, {len(accuracies)} draws of {count}: {low:.1%} to {high:.1%}")
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-for name, by_count in results.items():
-    for_all = [np.mean(by_count[count]) for count in counts]
-    (line,) = axes[0].plot(counts, for_all, marker="o", label=name)
-    for count in counts:
-        drawn = by_count[count]
-        axes[0].plot([count] * len(drawn), drawn, ".", color=line.get_color())
+for name, accuracies in results.items():
+    (line,) = axes[0].plot(counts, accuracies, marker="o", label=name)
+    if name == "TF-IDF":
+        for count, drawn in tfidf_draws.items():
+            axes[0].plot([count] * len(drawn), drawn, ".", color=line.get_color())
 axes[0].axhline(majority, color="grey", linestyle=":", label="one class")
 axes[0].set(xscale="log", xlabel="labelled messages", ylabel="validation accuracy")
 axes[0].set_xticks(counts, [str(count) for count in counts])
@@ -229,22 +231,28 @@ plt.show()
 ## How to read the result
 
 With 240 validation messages, an accuracy near 80% has a standard error of two and
-a half points, and the two draws of a row differ by as much. So compare the shape
-of the curves and not their last digit:
+a half points. The draws differ by more: the dots show how much the choice of the
+labelled messages matters, for one model. So compare the shape of the curves and not
+their last digit:
 
 - The difference between fine-tuning and random weights is what pretraining adds.
-- TF-IDF is strong on short messages whose words tell the class. A model as small
-  as this one, pretrained on little text, does not reach it here.
-- The two make different errors, so the mean of their probabilities is better than
-  fine-tuning alone, at no cost in labels. If the two models are about equally good,
-  it is often better than each of them.
+- TF-IDF is strong on short messages whose words tell the class. If it is ahead of
+  fine-tuning in the table, the reason is the preset: it is very small, and was
+  pretrained on little text.
+- The two models make different errors. The mean of their probabilities is therefore
+  often better than fine-tuning alone, at no cost in labels. It helps most where the
+  two are about equally good.
 - Frozen vectors cost almost nothing to train. Their accuracy depends on the
   vectors, and a small model has weak ones.
 
-A full-size preset is far better: ALBERT base was pretrained on Wikipedia and
-books with about 16 GB of text
-([Lan et al., 2020](https://arxiv.org/abs/1909.11942)). Only the name of the
-preset changes, and a GPU is needed:
+## At full size
+
+ALBERT base has six times as many parameters, and was pretrained on about 16 GB of
+text ([Lan et al., 2020](https://arxiv.org/abs/1909.11942)). On SST-2, with 67,349
+labelled phrases, its accuracy is 92.9%
+([google-research/albert](https://github.com/google-research/albert)), and that of
+TF-IDF of words and their parts is 83%. Only the name of the preset changes, and a
+GPU is needed:
 
 ```python
 preset = "albert_base_v2_en_uncased"
@@ -252,7 +260,7 @@ preset = "albert_base_v2_en_uncased"
 
 ## Which message to label next
 
-The texts that are worth a label most are those of which a model is least sure:
+The texts that are most worth a label are those of which a model is least sure:
 its best class has a low probability. This is the idea of active learning. Here it
 is with the bag of words that was trained on 96 messages, which is quick enough to
 be trained after each new label:

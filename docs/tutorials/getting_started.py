@@ -77,9 +77,8 @@ for answer in masked_lm.fill_mask("He opened the [MASK] and went into the house.
     print(f"{answer['score']:.3f}  {answer['sequence']}")
 
 """
-The answers show what the preset is: a very small model, pretrained on little
-text. Its answers are frequent words that fit the words beside them, and not
-always the sentence. A full-size preset, such as `albert_base_en_uncased`, is
+The preset is a very small model, pretrained on little text. Its answers are frequent
+words, which fit the words beside them, and not always the sentence. A full-size preset, such as `albert_base_en_uncased`, is
 loaded with the same line, and is downloaded first.
 
 ## The data
@@ -302,10 +301,9 @@ for name, accuracy in results.items():
 With 240 messages a difference of less than about three points may be chance. The
 bag of words is hard to beat here: the messages are short, and single words such
 as "parcel" or "password" tell the subject. The preset is far smaller than the
-released models, and was pretrained on far less text. ALBERT base has 92.9% on the
-film reviews of SST-2
-([google-research/albert](https://github.com/google-research/albert)), where
-TF-IDF has about 82%: there the order and the sense of words matter more.
+released models, and was pretrained on far less text. On the film reviews of SST-2, the accuracy of ALBERT base
+is 92.9% ([google-research/albert](https://github.com/google-research/albert)), and
+that of TF-IDF about 82%: there the order and the sense of words matter more.
 
 What to try next:
 

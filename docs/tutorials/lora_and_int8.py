@@ -12,7 +12,7 @@ Accelerator: None
 
 A fine-tuned model is a full copy of the pretrained one. For one task this does
 not matter. For fifty customers with a classifier each, it is fifty copies on
-disk, and in memory on the server. This tutorial uses two remedies:
+disk, and in memory on the server. This tutorial shows two remedies:
 
 - **LoRA** ([Hu et al., 2021](https://arxiv.org/abs/2106.09685)) leaves the
   pretrained weights unchanged, and trains a small addition to some of the

@@ -290,9 +290,10 @@ print(f"largest difference, from texts, with both tokenizers: {difference:.1e}")
 - **Segments.** A pair has the segments 0 and 1. transformers' tokenizer for
   ALBERT leaves them out unless `return_token_type_ids=True` is passed, and then
   all tokens are in segment 0.
-- **Token ids** are those of google-research's code. transformers' fast
-  tokenizer begins a new word after a quotation mark or a hyphen, so a few ids
-  differ.
+- **Token ids** are those of google-research's code. The tokenizer that
+  transformers builds from a `spiece.model` begins a new word after a quotation
+  mark or a hyphen, so a few ids differ. An export contains a `tokenizer.json`
+  without this difference.
 - **Padding and truncation.** Without `sequence_length`, a batch is padded to
   its longest text. transformers' examples often pad all texts to one length,
   which takes many times as long.
@@ -300,7 +301,8 @@ print(f"largest difference, from texts, with both tokenizers: {difference:.1e}")
   context.
 - **Added tokens.** A vocabulary cannot be extended, and embeddings cannot be
   resized.
-- **Attention weights** and the outputs of each layer are not among the outputs.
+- **Attention weights** and the outputs of each layer are not among the outputs of
+  a task. `all_outputs()` of its backbone returns them.
 
 transformers has hundreds of architectures and a large ecosystem. A program that
 needs those stays with it. A program that uses ALBERT with Keras keeps its

@@ -123,15 +123,15 @@ print(json.dumps(train[0], indent=2))
 """
 ## Baselines without a model
 
-Tests of this kind are full of accidents: the right choice may be the longest one, or
-the only one with words from the text. A model that finds such an accident looks as if
-it understood. So measure the accidents first:
+In tests of this kind, the right choice can often be guessed: it may be the longest
+one, or the only one with words from the text. A model that finds such a pattern looks
+as if it understood the text. So measure the patterns first:
 
 - guessing;
 - the longest choice;
 - the choice with the largest TF-IDF cosine with the text and the question.
 
-With a few dozen questions the standard error is some percent, so it is printed too.
+With a few dozen questions the standard error is several points, so it is printed too.
 """
 
 
@@ -295,14 +295,15 @@ print(answer["choice"], np.round(answer["scores"], 2))
 ## Conclusion
 
 `AlbertMultipleChoice` scores each choice in a row of its own, for any number of
-choices. The tables show what a small preset can do: it recognizes what fits to a
-sentence, and it hardly answers questions about a text. A baseline that counts words
-may be far better there, and should be part of every report.
+choices. The tables show what a small preset can do. It finds the sentence that
+follows another, and is far above the baselines. It hardly answers questions about a
+text, and there the baseline that counts parts of words is far better. Such a baseline
+should be part of every report.
 
 At full size, the paper's recipe for RACE is
 `keras_albert.tasks.recipes.recipe("race")`: 12,000 steps of 32 questions, rows of 512
 tokens, hours on a GPU. The published accuracies on RACE are 66.8% for ALBERT base,
-version 2, and 90.9% for xxlarge
+version 2, and 86.8% for xxlarge
 ([google-research/albert](https://github.com/google-research/albert)); guessing
 reaches 25%.
 

@@ -71,14 +71,18 @@ are invented. The last 100 sentences are the validation set.
 A data set of full size is read in the same way: set `TUTORIAL_ENTITIES` to a
 directory with a file for training and one for validation, such as those of
 [WNUT17](https://noisy-text.github.io/2017/emerging-rare-entities.html), whose
-names contain `train` and `dev`.
+names contain `train` and `dev`. `TUTORIAL_LIMIT` is the number of sentences of
+each to use.
 """
 
 entities_path = os.environ.get("TUTORIAL_ENTITIES")
 if entities_path:
     directory = pathlib.Path(entities_path)
-    train_words, train_tags = text.read_conll(next(directory.glob("*train*")))
-    validation_words, validation_tags = text.read_conll(next(directory.glob("*dev*")))
+    limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "4000")))
+    found = text.read_conll(next(directory.glob("*train*")))
+    train_words, train_tags = (column[limit] for column in found)
+    found = text.read_conll(next(directory.glob("*dev*")))
+    validation_words, validation_tags = (column[limit] for column in found)
 else:
     words, tags = text.read_conll(data_path / "entities.conll")
     train_words, validation_words = words[:-100], words[-100:]
@@ -324,6 +328,14 @@ long_text = " ".join([message] * 40)
 print(f"{len(long_text):,} characters, {len(tagger.tag(long_text))} entities")
 
 """
+## At full size
+
+CoNLL-2003 has 14,041 sentences to train, of news. On its test set, the F1 of BERT
+base with a cased vocabulary is 92.4
+([Devlin et al., 2018](https://arxiv.org/abs/1810.04805), table 7). WNUT17, with
+3,394 messages of social media to train, is far harder, because most of its names
+are rare. To fine-tune ALBERT base on either takes minutes on a GPU.
+
 ## Conclusion
 
 `AlbertTokenClassifier` trains on words and tags, aligns them with pieces, and

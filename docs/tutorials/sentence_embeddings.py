@@ -245,8 +245,8 @@ for name, result in results.items():
     print(f"{name:<25} {result:.3f}")
 
 """
-Training is a change for the search, too: the pairs are about daily life, and the
-messages about orders and passwords.
+Training changes the search, too, and not always for the better: the pairs are about
+daily life, and the messages about orders and passwords.
 """
 
 share = neighbour_share(weighted.embed(texts))
@@ -259,15 +259,15 @@ second sentence of each must be found among those of the batch.
 
 ## Conclusion
 
-An embedder is one line, and its vectors work with any index of vectors. The weights
-and the removal of the common component need no training; the tables above show what
-they change. Compare the two data sets, too. TF-IDF is a strong baseline for messages
-of one class, which use the same words. It is weak where pairs are written to share
-words and differ in meaning, or the reverse. Synonyms and other word forms are what
-pretraining on much text teaches, and the preset used here read little.
+An embedder is built with one line, and its vectors work with any index of vectors.
+The weights and the removal of the common component need no training; the tables above
+show what they change. TF-IDF is a strong baseline, and the better one for messages,
+since those of one class use the same words. It is weaker on pairs that were written
+to share words and differ in meaning, or the reverse. Synonyms and other word forms
+are learned from much text, and the preset used here was pretrained on little.
 
-A few hundred pairs change little, and the last digits of the table are noise: the
-standard error of a correlation of 80 pairs is about 0.06.
+Training on a few hundred pairs changes little. The last digits of the table are
+noise: the standard error of a correlation of 80 pairs is about 0.06.
 
 At full size: with STS-B's 5,749 pairs the small preset needs minutes on a CPU.
 Encoders that are trained on a million pairs reach a correlation of about 0.85 on its

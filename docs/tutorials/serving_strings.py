@@ -303,10 +303,14 @@ plt.show()
 The speed of the formats depends on the processor. The project's page on serving
 has a table for one, with the command that measures it on yours.
 
+At full size, nothing changes but the numbers: the 12 million parameters of ALBERT
+base are 47 megabytes in float32, and a quarter of it in int8. Exporting needs no
+GPU.
+
 ## Conclusion
 
-One line exports a fine-tuned model to each format, and the answers stay the
-same.
+One line exports a fine-tuned model to each format, and the table shows that the
+answers stay the same.
 
 What to try next:
 

@@ -24,16 +24,18 @@ So the test of a distributed setup is not that it runs, but that it has the loss
 one device. ALBERT fits data parallelism well: all of its layers share their weights,
 so the gradients that the devices exchange are those of one layer, whatever the depth.
 
-This tutorial trains the same classifier on one device and on four, and compares. It
-needs one CPU: JAX and TensorFlow can divide it into several virtual devices, which
-run the same program as real ones. They are not faster, since they share the cores.
+This tutorial trains the same classifier on one device and on four, and compares the
+losses. It needs one CPU: JAX and TensorFlow can divide it into several virtual
+devices, which run the same program as real ones. They are not faster, since they
+share the cores. The baseline is therefore the run on one device.
 """
 
 """
 ## Setup
 
 The number of devices is fixed when the backend starts, so it is set first. JAX reads
-an environment variable, TensorFlow has a function for it.
+an environment variable, TensorFlow has a function for it. The outputs on this page
+are those of JAX; `KERAS_BACKEND=tensorflow` runs the same tutorial on TensorFlow.
 """
 
 import os
@@ -93,7 +95,8 @@ them:
 - **A fixed length.** By default a batch is padded to its longest text. XLA, the
   compiler of JAX and of TPUs, compiles a program for each length. With
   `sequence_length` there is one.
-- **No dropout**, so that runs can be compared: its random masks are drawn per device.
+- **No dropout**, so that runs can be compared: its random masks are drawn for each
+  device.
 """
 
 preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(
@@ -168,10 +171,11 @@ else:
 """
 ## The comparison
 
-The losses of each epoch, and the largest difference of any number the model returns
-for the validation set. Sums in another order differ in the last digits of float32,
-and training amplifies this: differences of about a thousandth of the outputs are
-normal, an error of the kinds above is far larger.
+The table shows the losses of each epoch. The line below it shows the largest
+difference of any number that the model returns for the validation set. Sums in
+another order differ in the last digits of float32, and training amplifies this:
+differences of about a thousandth of the outputs are normal. An error of the kinds
+above is far larger.
 """
 
 print(
@@ -251,7 +255,7 @@ for num_groups, name in (
 """
 ## GPUs
 
-With several GPUs only the devices are others:
+With several GPUs only the list of devices changes:
 
 ```python
 # JAX
