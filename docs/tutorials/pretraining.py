@@ -31,9 +31,9 @@ what follows from what. In table 5 of
 [the paper](https://arxiv.org/abs/1909.11942), the average over five tasks is
 80.1 with sentence order, 79.2 with BERT's task and 79.0 with neither.
 
-The texts here are 240 short stories, and the model has 65 thousand parameters.
-It learns these stories, and not English. The steps are the same for gigabytes
-of text.
+The texts here are 200 short stories, and the model has a quarter of a million
+parameters. It learns these stories, and not English. The steps are the same for
+gigabytes of text.
 """
 
 """
@@ -63,8 +63,8 @@ import keras_albert
 from keras_albert import pretraining
 
 keras.utils.set_random_seed(0)
-steps = 800
-vocabulary_size = 400
+steps = 1400
+vocabulary_size = 600
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 output = pathlib.Path(tempfile.mkdtemp())
 
@@ -88,10 +88,13 @@ seen_stories, new_stories = stories[:-40], stories[-40:]
 texts_path = os.environ.get("TUTORIAL_TEXTS")
 if texts_path:
     files = sorted(glob.glob(texts_path))
+    other_files = []
 else:
     files = [output / "stories.txt"]
     documents = ["\n".join(story) for story in seen_stories]
     files[0].write_text("\n\n".join(documents), encoding="utf-8")
+    names = "support_messages.tsv", "reviews.tsv", "pairs.tsv"
+    other_files = [data_path / name for name in names]
 print(f"{len(files)} file, {sum(os.path.getsize(file) for file in files):,} bytes\n")
 print("\n".join(seen_stories[0]))
 
@@ -99,13 +102,15 @@ print("\n".join(seen_stories[0]))
 ## A vocabulary
 
 `train_vocabulary_on()` trains a SentencePiece model on the files, with ALBERT's
-special tokens. A usual size is 30,000 pieces; these stories have few words, so
-400 are enough. ALBERT's text rules (lower case, no accents) are written into
-the vocabulary file, so every program that loads it returns the same ids.
+special tokens. A usual size is 30,000 pieces. SentencePiece finds pieces that many
+words have in common, and the stories consist of only 280 different words. So other
+texts of this project are read as well, for the vocabulary alone, and it has 600
+pieces. ALBERT's text rules (lower case, no accents) are written into the vocabulary
+file, so every program that loads it returns the same ids.
 """
 
 vocabulary = pretraining.train_vocabulary_on(
-    files, vocabulary_size, hard_vocab_limit=False
+    [*files, *other_files], vocabulary_size, hard_vocab_limit=False
 )
 tokenizer = keras_albert.AlbertTokenizer(vocabulary)
 example = "The NEIGHBOURS searched in the fog."
@@ -119,7 +124,7 @@ word several.
 ## The corpus
 
 `prepare_examples()` splits documents into sentences, tokenizes them, and writes
-pairs of consecutive segments, together at most 64 tokens long. It is an Apache
+pairs of consecutive segments, together at most 40 tokens long. It is an Apache
 Beam pipeline: it runs in this process, in several, or on Dataflow, Flink and
 Spark. 10% of the documents are held out. They are chosen by their content, so
 the same document is never in both parts.
@@ -129,7 +134,7 @@ prepared = pretraining.prepare_examples(
     files,
     output / "prepared",
     vocabulary,
-    sequence_length=64,
+    sequence_length=40,
     held_out=0.1,
 )
 for name, count in prepared.counters.items():
@@ -159,9 +164,8 @@ for row in range(3):
 This ALBERT is tiny: its embeddings have 64 numbers per piece, which are
 projected to a width of 128, and all layers apply the same block. The number of
 layers changes the computation, but not the number of parameters. Dropout is off,
-as in the later ALBERT models: with masks that differ in each epoch, so small a
-model does not learn the texts by heart, and with dropout it learns much more
-slowly.
+as in version 2 of ALBERT: the masks differ in each epoch, so that a model of this
+size does not learn the texts by heart, and with dropout it learns much more slowly.
 """
 
 architecture = {
@@ -182,11 +186,22 @@ for num_layers in (1, 2, 12):
 ## Pretraining
 
 `PretrainingConfig` holds all settings of a run, and `pretrain()` runs it. The
-loss is the sum of both tasks. 30% of the tokens are masked, instead of the
-paper's 15% in groups of up to three: a small model learns faster from more and
-easier questions. Every 100 steps the model is evaluated on the
-held-out documents. The directory has a checkpoint at any time: if the run is
-interrupted, the same call resumes it with the same result.
+loss is the sum of both tasks. Every 100 steps the model is evaluated on the held-out
+documents. The directory has a checkpoint at any time: if the run is interrupted, the
+same call resumes it with the same result.
+
+The difficult part is the beginning. To predict a word, the model has to find its
+neighbours, and it learns this separately for each position of a row. Four settings
+shorten this phase:
+
+- **Short rows first.** The first stage cuts rows to 24 tokens, so that there are
+  fewer positions to learn, with more examples of each.
+- **Few layers first.** The first stage applies the block once, and the second twice,
+  with the same weights.
+- **More masks.** Each masked token is something to learn from. 30%, and then 20%, of
+  the tokens are masked in place of 15%.
+- **Single words.** With `max_ngram=1`, the neighbours of a masked word are more often
+  visible than in runs of up to three.
 """
 
 config = pretraining.PretrainingConfig(
@@ -194,26 +209,37 @@ config = pretraining.PretrainingConfig(
     output=str(output / "run"),
     size="tiny",
     backbone={"num_layers": 2, **architecture},
-    steps=steps,
-    batch_size=32,
-    learning_rate=3e-3,
-    masked=0.3,
+    learning_rate=5e-3,
     max_ngram=1,
-    log_every=max(1, steps // 8),
-    evaluate_every=max(1, steps // 8),
+    steps=steps,
+    stages=[
+        {
+            "steps": 0.5,
+            "batch_size": 64,
+            "sequence_length": 24,
+            "masked": 0.3,
+            "backbone": {"num_layers": 1},
+        },
+        {"batch_size": 32, "masked": 0.2},
+    ],
+    log_every=max(1, steps // 14),
+    evaluate_every=max(1, steps // 14),
     checkpoint_every=max(1, steps // 2),
 )
 scores = pretraining.pretrain(config, verbose=2)
-print(f"masked tokens: {scores['masked_lm_accuracy']:.1%} predicted correctly")
-print(f"sentence order: {scores['sentence_order_accuracy']:.1%} correct, chance is 50%")
 
 """
-`report.json` and `curve.csv` have the figures of the run. The dotted lines are
-the accuracy without reading: the most frequent token, and the more frequent
-order.
+`report.json` and `curve.csv` have the figures of the run. The baselines are the
+accuracies without reading: always the most frequent token, and always the more
+frequent order. In the picture they are dotted. The step back in the middle is the
+beginning of the second stage, whose rows have positions that are new to the model.
 """
 
 report = json.loads((output / "run" / "report.json").read_text(encoding="utf-8"))
+print(f"{'accuracy on held-out stories':30}{'baseline':>10}{'ALBERT':>10}")
+for name in ("masked_lm_accuracy", "sentence_order_accuracy"):
+    print(f"{name:30}{report['baselines'][name]:10.1%}{scores[name]:10.1%}")
+
 with open(output / "run" / "curve.csv", encoding="utf-8") as file:
     rows = list(csv.DictReader(file))
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2))
@@ -239,9 +265,8 @@ plt.show()
 """
 ## What the model has learned
 
-The run ends with a preset. `AlbertMaskedLM` predicts masked words with it. The
-number of coins and of rings is the same in each of these stories, so the last
-mask has only one good answer:
+The run ends with a preset. `AlbertMaskedLM` predicts masked words with it. In these
+stories the neighbours of a word leave few possible answers, and often only one:
 """
 
 preset = output / "run" / "preset"
@@ -249,8 +274,8 @@ masked_lm = keras_albert.AlbertMaskedLM.from_preset(preset)
 for masked in (
     "The train left the [MASK] at eight.",
     "They reached the island in the afternoon and made a [MASK].",
-    "Ada found a red map and bought it for five coins. They dug up a box with [MASK] "
-    "silver rings.",
+    "At last they dug up a [MASK] with six silver rings.",
+    "In the kitchen she washed the [MASK] and cut them into pieces.",
 ):
     answers = masked_lm.fill_mask(masked, top_k=3)
     found = ", ".join(f"{each['token_str']} {each['score']:.2f}" for each in answers)
@@ -258,8 +283,9 @@ for masked in (
 
 """
 `AlbertPretrainer.score_order()` returns the probability that a text follows
-another. Here are all pairs of neighbouring sentences of the new stories, in
-both orders:
+another. Here are all pairs of neighbouring sentences of the new stories, in both
+orders. This is harder than the rows above: the corpus cuts each story into rows from
+its beginning, so it contains some of these pairs often and others hardly ever.
 """
 
 pretrainer = keras_albert.AlbertPretrainer.from_preset(preset)

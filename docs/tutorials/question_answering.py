@@ -95,8 +95,8 @@ squad_path = os.environ.get("TUTORIAL_SQUAD")
 if squad_path:
     limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "1000")))
     directory = pathlib.Path(squad_path)
-    train = text.read_squad(next(directory.glob("*train*"))).take(limit)
-    validation = text.read_squad(next(directory.glob("*dev*"))).take(limit)
+    train = text.read_squad(sorted(directory.glob("*train*"))[-1]).take(limit)
+    validation = text.read_squad(sorted(directory.glob("*dev*"))[-1]).take(limit)
 else:
     questions = text.read_squad(data_path / "questions.json")
     train, validation = split_by_context(questions, lambda number: number >= 28)
