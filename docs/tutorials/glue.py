@@ -24,7 +24,7 @@ three kinds of outputs:
 | STS-B | a pair of sentences | similarity from 0 to 5 | Pearson, Spearman |
 
 By default it runs on `reviews.tsv`, 400 short reviews that were written for this
-project in the format of SST-2, with a small preset, in a minute on a CPU. With
+project in the format of SST-2, with a small preset, in two minutes on a CPU. With
 the official files of a task and a full-size preset the same code is the
 benchmark:
 
