@@ -135,8 +135,8 @@ def fine_tune(train_texts, train_labels, load_weights=True, **settings):
     classifier = keras_albert.AlbertClassifier.from_preset(
         preset, labels=class_names, load_weights=load_weights
     )
-    steps, batch_size = 80, 16
-    epochs = max(2, round(steps * batch_size / len(train_texts)))
+    steps, batch_size = 100, 16
+    epochs = max(3, round(steps * batch_size / len(train_texts)))
     history = classifier.fit(
         list(train_texts),
         list(train_labels),
@@ -201,7 +201,7 @@ for count in counts:
 print(f"{'accuracy with':<16}" + "".join(f"{count:>9} labels" for count in counts))
 for name, accuracies in results.items():
     print(f"{name:<16}" + "".join(f"{accuracy:>16.1%}" for accuracy in accuracies))
-for count, accuracies in tfidf_draws.items():
+for count, accuracies in list(tfidf_draws.items())[:2]:
     low, high = min(accuracies), max(accuracies)
     print(f"TF-IDF, {len(accuracies)} draws of {count}: {low:.1%} to {high:.1%}")
 
@@ -236,6 +236,7 @@ labelled messages matters, for one model. So compare the shape of the curves and
 their last digit:
 
 - The difference between fine-tuning and random weights is what pretraining adds.
+  From random weights, the network has hardly begun to learn in so few steps.
 - TF-IDF is strong on short messages whose words tell the class. If it is ahead of
   fine-tuning in the table, the reason is the preset: it is very small, and was
   pretrained on little text.
