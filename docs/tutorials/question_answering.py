@@ -183,6 +183,15 @@ train, threshold_questions = split_by_context(train, lambda number: number % 5 =
 preprocessor = keras_albert.AlbertQuestionAnswererPreprocessor.from_preset(
     preset, max_sequence_length=192, doc_stride=96
 )
+
+
+def choose_threshold(model, questions, contexts):
+    answers = threshold_questions.answers
+    if all(answer["text"] for answer in answers):
+        return np.inf  # As in SQuAD 1.1, where all questions have an answer.
+    return model.choose_null_threshold((questions, contexts), answers)
+
+
 notice_reader = keras_albert.AlbertQuestionAnswerer.from_preset(
     preset, preprocessor=preprocessor
 )
@@ -195,7 +204,7 @@ notice_reader.fit(
     validation_data=(validation.x, validation.answers),
     verbose=2,
 )
-notice_reader.choose_null_threshold(threshold_questions.x, threshold_questions.answers)
+notice_reader.null_threshold = choose_threshold(notice_reader, *threshold_questions.x)
 answered = notice_reader.answer(*validation.x)
 results["ALBERT, whole notices"] = [answer["answer"] for answer in answered]
 f1 = squad_scores(results["ALBERT, whole notices"], validation.answers)["f1"]
@@ -282,16 +291,16 @@ for threshold in thresholds:
     answers = ["" if odds > threshold else a for odds, a in zip(log_odds, spans)]
     scores = squad_scores(answers, validation.answers)
     for name, key in zip(curves, ("f1", "HasAns_f1", "NoAns_f1")):
-        curves[name].append(scores[key])
+        curves[name].append(scores.get(key, np.nan))
 
-chosen = reader.choose_null_threshold(
-    to_sentences(*threshold_questions.x), threshold_questions.answers
-)
+chosen = choose_threshold(reader, *to_sentences(*threshold_questions.x))
+reader.null_threshold = chosen
 print(f"threshold chosen on {len(threshold_questions.ids)} questions: {chosen:.2f}")
 figure, axes = plt.subplots(figsize=(6, 3.5))
 for name, curve in curves.items():
     axes.plot(thresholds, curve, label=name)
-axes.axvline(chosen, color="gray", linestyle=":", label="chosen")
+if np.isfinite(chosen):
+    axes.axvline(chosen, color="gray", linestyle=":", label="chosen")
 axes.set_xlabel("threshold for the log-odds of no answer")
 axes.set_ylabel("F1")
 axes.legend()
