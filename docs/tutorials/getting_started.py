@@ -78,8 +78,8 @@ for answer in masked_lm.fill_mask("He opened the [MASK] and went into the house.
 
 """
 The preset is a very small model, pretrained on little text. Its answers are frequent
-words, which fit the words beside them, and not always the sentence. A full-size preset, such as `albert_base_en_uncased`, is
-loaded with the same line, and is downloaded first.
+words, which fit the words beside them, and not always the sentence. A full-size preset,
+such as `albert_base_en_uncased`, is loaded with the same line, and is downloaded first.
 
 ## The data
 
@@ -298,12 +298,12 @@ for name, accuracy in results.items():
     print(f"{name:<32} {accuracy:6.1%}")
 
 """
-With 240 messages a difference of less than about three points may be chance. The
-bag of words is hard to beat here: the messages are short, and single words such
-as "parcel" or "password" tell the subject. The preset is far smaller than the
-released models, and was pretrained on far less text. On the film reviews of SST-2, the accuracy of ALBERT base
-is 92.9% ([google-research/albert](https://github.com/google-research/albert)), and
-that of TF-IDF about 82%: there the order and the sense of words matter more.
+With 240 messages a difference of less than about three points may be chance. The bag of
+words is hard to beat here: the messages are short, and single words such as "parcel" or
+"password" tell the subject. The preset is far smaller than the released models, and was
+pretrained on far less text. On the film reviews of SST-2, the accuracy of ALBERT base
+is 92.9% ([google-research/albert](https://github.com/google-research/albert)), and that
+of TF-IDF about 82%: there the order and the sense of words matter more.
 
 What to try next:
 
