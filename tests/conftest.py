@@ -3,8 +3,11 @@
 import gc
 import os
 import pathlib
+import sys
 
 import pytest
+
+from tests.warm_python.start import warm_python
 
 if os.environ.get("KERAS_BACKEND") != "torch":
     # XLA compiles for longer than tests compute. Read when its first program is made.
@@ -22,6 +25,30 @@ def _what_other_files_left_is_not_looked_at() -> None:
     times: in a process of many tests each took seconds."""
     gc.collect()
     gc.freeze()
+
+
+# Where programs are started for what they do; elsewhere, for how they start.
+_STARTS_MANY = tuple(
+    f"tests.{folder}."
+    for folder in ["commands", "examples", "pretraining", "serving", "tasks"]
+)
+
+
+@pytest.fixture(scope="session")
+def _quick_python(tmp_path_factory):
+    with warm_python(tmp_path_factory.mktemp("python")) as python:
+        yield python
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_start_quickly(request):
+    """To import the libraries takes longer than most programs run."""
+    if not request.module.__name__.startswith(_STARTS_MANY):
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", request.getfixturevalue("_quick_python"))
+        yield
 
 
 @pytest.fixture(scope="session")

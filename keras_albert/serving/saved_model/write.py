@@ -48,7 +48,11 @@ def write_saved_model(
         task.preprocessor.sequence_length = None
         task.preprocessor.max_sequence_length = max_length
     graph = graph_class(task, "saved_model")(task, top_k)
-    signatures = graph.signatures()
+    # Each is traced once: for a function, saving would trace it again.
+    signatures = {
+        name: function.get_concrete_function()
+        for name, function in graph.signatures().items()
+    }
     tf.saved_model.save(graph.module, target, signatures=signatures)
     folder = Path(target, "assets.extra")
     folder.mkdir()
@@ -68,14 +72,19 @@ def write_saved_model(
 
 
 def _describe(function: Any) -> dict[str, Any]:
-    concrete = function.get_concrete_function()
     return {
-        "inputs": {spec.name: _shape_of(spec) for spec in function.input_signature},
+        "inputs": {spec.name: _shape_of(spec) for spec in _inputs_of(function)},
         "outputs": {
             name: _shape_of(tensor)
-            for name, tensor in concrete.structured_outputs.items()
+            for name, tensor in function.structured_outputs.items()
         },
     }
+
+
+def _inputs_of(function: Any) -> list[Any]:
+    """Return the specifications of a concrete function's inputs."""
+    positional, named = function.structured_input_signature
+    return [*positional, *named.values()]
 
 
 def _shape_of(spec: Any) -> dict[str, Any]:
@@ -94,7 +103,7 @@ def _write_warm_up(
             for rows, length in ((2, 8), (1, max_length)):
                 inputs = {
                     spec.name: _make_input(spec, rows, min(length, max_length), special)
-                    for spec in function.input_signature
+                    for spec in _inputs_of(function)
                 }
                 log = PredictionLog()
                 request, response = log.predict_log.request, log.predict_log.response

@@ -100,7 +100,7 @@ class TaskGraph:
                 }
             )
 
-        return tf.function(serve_tokens, input_signature=specs)
+        return tf.function(serve_tokens, input_signature=specs, autograph=False)
 
 
 def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any:
@@ -121,7 +121,7 @@ def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any
     def serve(*texts: Any) -> dict[str, Any]:
         return function(*check_rows(texts, specs))
 
-    return tf.function(serve, input_signature=specs)
+    return tf.function(serve, input_signature=specs, autograph=False)
 
 
 def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
