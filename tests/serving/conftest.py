@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from tests.warm_python.start import REAL_PYTHON
 
 _MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "support_messages.tsv"
 
@@ -75,7 +75,7 @@ def serve(tmp_path_factory):
         (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
         whole = _BEFORE + program + _AFTER
         finished = subprocess.run(
-            [sys.executable, "-c", whole, str(folder)],
+            [REAL_PYTHON, "-c", whole, str(folder)],
             env=os.environ
             | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"},
             capture_output=True,

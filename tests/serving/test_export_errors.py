@@ -10,6 +10,7 @@ import keras
 import pytest
 
 from tests.serving.served_models import make_task
+from tests.warm_python.start import REAL_PYTHON
 
 # The path that each format writes, and the package that it requires.
 FORMATS = {
@@ -106,7 +107,7 @@ def test_a_disk_that_is_full(kind, python, assert_leaves_what_was):
     message = r"File too large: nothing was written to .*model.*\. Name a place"
     if kind != "onnx":
         # A limit of a few blocks per file.
-        python(f'ulimit -f 8\nexec "{sys.executable}" "$@"')
+        python(f'ulimit -f 8\nexec "{REAL_PYTHON}" "$@"')
         assert_leaves_what_was(OSError, message)
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

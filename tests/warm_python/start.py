@@ -5,6 +5,9 @@ import os
 import sys
 from pathlib import Path
 
+# A process of its own: for what a program imports, and for the limits of a process.
+REAL_PYTHON = sys.executable
+
 
 @contextlib.contextmanager
 def warm_python(folder):
@@ -17,7 +20,7 @@ def warm_python(folder):
     alive = os.open(folder / "alive", os.O_RDWR)
     client = Path(__file__).with_name("client.py")
     python = folder / "python"
-    command = f'"{sys.executable}" -IS "{client}" "{sys.executable}" "{folder}" "$@"'
+    command = f'"{REAL_PYTHON}" -IS "{client}" "{REAL_PYTHON}" "{folder}" "$@"'
     python.write_text(f"#!/bin/sh\nexec {command}\n")
     python.chmod(0o755)
     try:
