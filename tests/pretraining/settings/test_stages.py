@@ -104,6 +104,7 @@ def test_a_stop_changes_nothing(staged, staged_run, tmp_path, monkeypatch, momen
     assert_same_run(RunFolder(tmp_path / "run"), staged_run[0])
 
 
+@on_one_backend
 def test_evaluates_and_saves_the_average(settings, tmp_path):
     """After two updates, the average is half of the first and half of the second."""
     short = settings | {

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.one_backend import on_one_backend
 from tests.tasks.small_models import small_embedder
 
 COUNT, SIZE = 24, 8
@@ -116,6 +117,7 @@ def test_fits_for_several_epochs(learner, data, name):
     assert history["val_loss"][-1] == pytest.approx(expected, abs=1e-5)
 
 
+@on_one_backend
 def test_fits_on_a_generator_with_weights(make_classifier, data):
     classifier = make_classifier()
     classifier.compile(keras.optimizers.SGD(0.1, weight_decay=None))
@@ -127,6 +129,7 @@ def test_fits_on_a_generator_with_weights(make_classifier, data):
     assert not all(map(np.array_equal, before, classifier.get_weights()))
 
 
+@on_one_backend
 def test_the_automatic_rate_ends_at_zero(make_classifier, data):
     classifier = make_classifier()
     classifier.fit(Indexed(*data), epochs=2, verbose=0)
@@ -134,6 +137,7 @@ def test_the_automatic_rate_ends_at_zero(make_classifier, data):
     assert float(keras.ops.convert_to_numpy(schedule(6))) == pytest.approx(0, abs=1e-9)
 
 
+@on_one_backend
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
     keras.utils.set_random_seed(1)
@@ -148,6 +152,7 @@ def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
     assert dataset.epochs >= 1
 
 
+@on_one_backend
 def test_names_of_classes_are_labels_where_a_loss_needs_them(make_classifier, toy):
     texts, names = toy[0][:COUNT], toy[1][:COUNT]
     for form in (batches_of, Indexed, as_tf_data):

@@ -6,6 +6,7 @@ from keras_albert import AlbertQuestionAnswerer
 from keras_albert.layers.conditional_span_head import MASKED_LOGIT
 from keras_albert.text.question_answering.context_tokens import ContextTokens
 from tests.foreign_models import ragged_inputs, save_transformers
+from tests.one_backend import on_one_backend
 from tests.tasks.question_answering.small_reader import (
     CONTEXT,
     small_reader,
@@ -138,6 +139,7 @@ def test_gold_starts_train_and_likely_ones_predict(readers):
     )
 
 
+@on_one_backend
 def test_only_a_model_that_saw_no_answer_says_so(toy_proto):
     reader = small_reader(toy_proto)
     x, y = toy_reading(4, answerable=True)
@@ -199,6 +201,7 @@ class TestBadInput:
             reader.evaluate(ids, wrong, verbose=0)
 
 
+@on_one_backend
 def test_sample_weights_and_data_sets(toy_proto):
     x, y = toy_reading(4)
     reader = small_reader(toy_proto, head="conditional")
