@@ -14,6 +14,8 @@ import sys
 import time
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Another module's workers may start processes and threads of their own.
+_OURS = ("keras_albert", "tests.")
 
 
 def main():
@@ -21,8 +23,9 @@ def main():
     if arguments and arguments[0].endswith(".py"):
         arguments = ["", *arguments]
     is_program = arguments and arguments[0] in {"", "-c", "-m"}
+    is_foreign = arguments[:1] == ["-m"] and not arguments[1].startswith(_OURS)
     # ONNX Runtime's operations on texts crash beside TensorFlow's.
-    if not is_program or "onnx" in arguments[1]:
+    if not is_program or is_foreign or "onnx" in arguments[1]:
         os.execv(python, [python, *sys.argv[3:]])  # noqa: S606
     request = {
         "arguments": arguments,
