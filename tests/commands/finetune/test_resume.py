@@ -208,10 +208,15 @@ def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
     output = tmp_path / "run"
     folder = RunFolder(output)
     program = (
-        "import sys\n"
+        "import sys, time\n"
         "from keras_albert.commands.finetune import training\n"
+        "from keras_albert.training.training_recorder import TrainingRecorder\n"
         "from keras_albert_cli.run_command import run_command\n"
         "training._SECONDS_PER_CHECKPOINT = 0.0\n"
+        "end = TrainingRecorder.on_train_batch_end\n"
+        # A signal takes a moment, too.
+        "def wait(*args): time.sleep(0.05), end(*args)\n"
+        "TrainingRecorder.on_train_batch_end = wait\n"
         "sys.exit(run_command(sys.argv[1:]))"
     )
     arguments = flags(files, output, preset=files / "start")

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from keras_albert.pretraining import (
 )
 from keras_albert.pretraining.data.example_file import ExampleFile
 from tests.pretraining.texts import make_documents, plain
+from tests.warm_python.start import REAL_PYTHON
 
 pytest.importorskip("apache_beam")
 
@@ -163,7 +163,7 @@ def test_a_killed_run_leaves_whole_shards_and_the_next_does_the_rest(
     total = sum(map(len, examples_in(whole).values()))
     arguments = [str(corpus / "*"), str(output), str(tmp_path / "v.spm")]
     killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, *arguments, str(total - 10)],
+        [REAL_PYTHON, "-c", _KILLED, *arguments, str(total - 10)],
         check=False,
         capture_output=True,
         env=os.environ,
