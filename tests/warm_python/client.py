@@ -70,4 +70,5 @@ def connect(python, folder):
     return connection
 
 
-main()
+if __name__ == "__main__":
+    main()
