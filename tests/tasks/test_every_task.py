@@ -1,5 +1,6 @@
 """The checks that all tasks pass; each task's own file has the rest."""
 
+from tests.one_backend import on_one_backend
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader, toy_reading
 from tests.tasks.small_models import (
@@ -18,6 +19,7 @@ def test_classifier(make_classifier, toy, tmp_path):
     check_task(make_classifier(), texts[:12], labels[:12], tmp_path)
 
 
+@on_one_backend
 def test_regression(make_classifier, toy, tmp_path):
     texts, _ = toy
     scores = [len(text) / 20 for text in texts[:12]]
@@ -29,6 +31,7 @@ def test_multiple_choice(toy_proto, tmp_path):
     check_task(small_chooser(toy_proto), x, y, tmp_path)
 
 
+@on_one_backend
 def test_embedder_of_pairs_with_similarities(toy_proto, tmp_path):
     x, y = toy_pairs(8)
     check_task(small_embedder(toy_proto), x, y, tmp_path)
@@ -60,6 +63,7 @@ def test_question_answerer(toy_proto, tmp_path):
     check_task(small_reader(toy_proto), x, y, tmp_path)
 
 
+@on_one_backend
 def test_question_answerer_with_the_conditional_head(toy_proto, tmp_path):
     x, y = toy_reading(6)
     check_task(small_reader(toy_proto, head="conditional"), x, y, tmp_path)

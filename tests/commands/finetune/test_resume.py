@@ -215,7 +215,7 @@ def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
         "training._SECONDS_PER_CHECKPOINT = 0.0\n"
         "end = TrainingRecorder.on_train_batch_end\n"
         # A signal takes a moment, too.
-        "def wait(*args): time.sleep(0.05), end(*args)\n"
+        "def wait(*args, **kwargs): time.sleep(0.05), end(*args, **kwargs)\n"
         "TrainingRecorder.on_train_batch_end = wait\n"
         "sys.exit(run_command(sys.argv[1:]))"
     )
