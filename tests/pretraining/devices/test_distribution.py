@@ -87,12 +87,11 @@ def die(running):
         process.communicate()
 
 
-@pytest.fixture
-def shared(settings, tmp_path):
+@pytest.fixture(scope="module")
+def shared(settings):
     """Settings that reveal any mistake of the replicas."""
     backbone = settings["backbone"] | {"dropout": 0.0, "attention_dropout": 0.0}
     return settings | {
-        "output": str(tmp_path / "run"),
         "backbone": backbone,
         "batch_size": 16,
         "steps": 12,
@@ -105,11 +104,19 @@ def shared(settings, tmp_path):
     }
 
 
+@pytest.fixture(scope="module")
+def learned_by_one(shared, tmp_path_factory):
+    """The run of one device in one process."""
+    output = tmp_path_factory.mktemp("one") / "run"
+    pretrain(PretrainingConfig(output=str(output), **shared), verbose=0)
+    return RunFolder(output)
+
+
 @pytest.mark.parametrize(("name", "devices", "processes"), LAYOUTS[BACKEND])
-def test_replicas_learn_what_one_learns(shared, tmp_path, name, devices, processes):
-    whole = tmp_path / "whole"
-    pretrain(PretrainingConfig(**shared | {"output": str(whole)}), verbose=0)
-    settings = shared | {"distribution": name}
+def test_replicas_learn_what_one_learns(
+    shared, learned_by_one, tmp_path, name, devices, processes
+):
+    settings = shared | {"distribution": name, "output": str(tmp_path / "run")}
     given = {"settings": settings, "devices": devices, "dies_at": None}
     path = tmp_path / "given.json"
     if processes > 1:
@@ -117,7 +124,7 @@ def test_replicas_learn_what_one_learns(shared, tmp_path, name, devices, process
         die(start(given | {"dies_at": 20}, path, processes))
         assert RunFolder(tmp_path / "run").last.is_file()
     finish(start(given, path, processes))
-    found, expected = RunFolder(tmp_path / "run"), RunFolder(whole)
+    found, expected = RunFolder(tmp_path / "run"), learned_by_one
     assert (found.preset / "config.json").is_file()
     rows = found.curve.rows()
     assert len(rows) == 4
