@@ -425,6 +425,8 @@ def main(arguments: argparse.Namespace) -> None:
     app = build_app(ServedModel(arguments.name, verified.directory, limits))
     url = f"http://{arguments.host}:{listening.getsockname()[1]}"
     print_commands(url, versions, arguments.name)
+    # From here on requests wait for the server instead of being refused.
+    listening.listen()
     print(f"serving on {url}; Ctrl-C ends it", flush=True)
     config = uvicorn.Config(
         app,
