@@ -23,7 +23,7 @@ import json
 import shlex
 import socket
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,8 @@ with loading("serve.py"):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (its operations)
     import uvicorn
-    from rest_json import read_rest_request, write_rest_response
+    from request_batches import Arrays, Limits, RequestBatches
     from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
@@ -65,26 +64,6 @@ MESSAGES = Path(__file__).parent / "data" / "support_messages.tsv"
 MAX_LENGTH = 64
 # TensorFlow's names of the dtypes of signatures.
 DTYPES = {"float32": "DT_FLOAT", "int32": "DT_INT32", "string": "DT_STRING"}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of requests; each is an option of the program.
-
-    Args:
-        body_bytes: int. Bytes in the body of a request; more result in status 413.
-        rows: int. Rows in a request; more result in status 400.
-        characters: int. Characters of a text; more result in status 400.
-        requests: int. Requests at the same time; more result in status 503.
-        seconds: int. Time for a request to arrive, after which the status is 408, and
-            for its answer to be read.
-    """
-
-    body_bytes: int = 2 * 2**20
-    rows: int = 128
-    characters: int = 100_000
-    requests: int = 16
-    seconds: int = 20
 
 
 class ServedModel:
@@ -135,22 +114,18 @@ class ServedModel:
             "metadata": {"signature_def": {"signature_def": described}},
         }
 
-    def predict(self, body: bytes) -> str:
-        """Return the answer to the body of a request; raise `ValueError` if invalid."""
-        request = read_rest_request(
-            body, self.signatures, self.limits.rows, self.limits.characters
-        )
-        specs = self.signatures[request.signature].inputs
+    def compute(self, signature: str, inputs: Arrays) -> Arrays:
+        """Return the outputs of a signature; raise `ValueError` for invalid inputs."""
+        specs = self.signatures[signature].inputs
         tensors = {
             name: tf.constant(array, specs[name].dtype, array.shape)
-            for name, array in request.inputs.items()
+            for name, array in inputs.items()
         }
         try:
-            outputs = self._model.signatures[request.signature](**tensors)
+            outputs = self._model.signatures[signature](**tensors)
         except tf.errors.InvalidArgumentError as error:
             raise ValueError(error.message) from error
-        arrays = {name: tensor.numpy() for name, tensor in outputs.items()}
-        return write_rest_response(arrays, request.in_rows)
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
 def _describe(spec: TensorSpec) -> dict[str, Any]:
@@ -243,8 +218,7 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 def build_app(model: ServedModel) -> Starlette:
     """Create an application with TensorFlow Serving's paths for a model."""
     limits = model.limits
-    # TensorFlow uses all cores for one request; two at a time only take more memory.
-    computing = asyncio.Lock()
+    batches = RequestBatches(model.compute, model.signatures, limits)
     open_requests = 0
 
     def check(request: Request) -> None:
@@ -269,8 +243,7 @@ def build_app(model: ServedModel) -> Starlette:
         open_requests += 1
         try:
             body = await read_body(request, limits.body_bytes)
-            async with computing:
-                answer = await run_in_threadpool(model.predict, body)
+            answer = await asyncio.wrap_future(batches.submit(body))
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         except ClientDisconnect:

@@ -1,0 +1,176 @@
+"""Batches of requests that wait for a model.
+
+Most of the time of a small request is the call of the model, not its texts. While the
+model computes, further requests wait; the next call answers the oldest of them together
+with those of similar length. A request that finds the model idle is computed at once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rest_json import RestRequest, read_rest_request, write_rest_response
+
+from keras_albert.serving.tensorflow_files.saved_model_file import Signature
+
+Arrays = dict[str, npt.NDArray[Any]]
+# The padding of shorter texts costs less than a call of the model.
+SHORT_TEXT = 64
+# More texts at a time take longer, and are not computed faster.
+MAX_BATCH_CHARACTERS = 2**14
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of requests; each is an option of the program.
+
+    Args:
+        body_bytes: int. Bytes in the body of a request; more result in status 413.
+        rows: int. Rows in a request; more result in status 400.
+        characters: int. Characters of a text; more result in status 400.
+        requests: int. Requests at the same time; more result in status 503.
+        batch_rows: int. Rows of several requests that are computed together; with 1,
+            each request is computed alone.
+        seconds: int. Time for a request to arrive, after which the status is 408, and
+            for its answer to be read.
+    """
+
+    body_bytes: int = 2 * 2**20
+    rows: int = 128
+    characters: int = 100_000
+    requests: int = 16
+    batch_rows: int = 64
+    seconds: int = 20
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    request: RestRequest
+    rows: int
+    # Characters of the longest text.
+    longest: int
+    body_bytes: int
+    # Requests with equal keys may be computed together.
+    key: Hashable
+    answer: "Future[str]"
+
+
+class RequestBatches:
+    """Computes requests in the order of their arrival, and similar ones together.
+
+    Args:
+        compute: Callable of the name of a signature and its inputs, which returns its
+            outputs, with a row for each row of the inputs. It is called by one thread.
+        signatures: The model's signatures by name.
+        limits: `Limits`.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[str, Arrays], Arrays],
+        signatures: Mapping[str, Signature],
+        limits: Limits,
+    ) -> None:
+        self._call, self._signatures, self._limits = compute, signatures, limits
+        self._arrived: deque[tuple[bytes, Future[str]]] = deque()
+        self._waiting: list[_Waiting] = []
+        # A model uses all cores for a batch; two at a time only take more memory.
+        self._thread = ThreadPoolExecutor(1)
+
+    def submit(self, body: bytes) -> "Future[str]":
+        """Return the future answer to the body of a request, or its error."""
+        answer: Future[str] = Future()
+        self._arrived.append((body, answer))
+        # One run for each request, of which every run completes at least one.
+        self._thread.submit(self._run)
+        return answer
+
+    def _run(self) -> None:
+        self._read_arrived()
+        batch: list[_Waiting] = []
+        others: list[_Waiting] = []
+        rows = longest = 0
+        for waiting in self._waiting:
+            all_rows = rows + waiting.rows
+            longest_of_all = max(longest, waiting.longest)
+            fits = (
+                all_rows <= self._limits.batch_rows
+                and all_rows * longest_of_all <= MAX_BATCH_CHARACTERS
+            )
+            if not batch or (waiting.key == batch[0].key and fits):
+                batch.append(waiting)
+                rows, longest = all_rows, longest_of_all
+            else:
+                others.append(waiting)
+        self._waiting = others
+        # Requests are cancelled when the server stops.
+        self._answer([x for x in batch if x.answer.set_running_or_notify_cancel()])
+
+    def _read_arrived(self) -> None:
+        size = sum(waiting.body_bytes for waiting in self._waiting)
+        while self._arrived:
+            body, answer = self._arrived[0]
+            size += len(body)
+            if self._waiting and size > self._limits.body_bytes:
+                break
+            self._arrived.popleft()
+            try:
+                request = read_rest_request(
+                    body, self._signatures, self._limits.rows, self._limits.characters
+                )
+            except Exception as error:
+                if answer.set_running_or_notify_cancel():
+                    answer.set_exception(error)
+            else:
+                self._waiting.append(self._describe(request, len(body), answer))
+
+    def _describe(
+        self, request: RestRequest, body_bytes: int, answer: "Future[str]"
+    ) -> _Waiting:
+        arrays = list(request.inputs.values())
+        rows = len(arrays[0])
+        texts = [text for x in arrays if x.dtype == object for text in x.flat]
+        longest = max(map(len, texts), default=0)
+        key: Hashable = object()
+        outputs = self._signatures[request.signature].outputs.values()
+        # Others are padded to the longest output of the batch.
+        is_by_row = not any(None in spec.shape[1:] for spec in outputs)
+        if rows and is_by_row:
+            # No text is more than twice as long as another.
+            length = max(longest, SHORT_TEXT).bit_length()
+            key = request.signature, length, *(x.shape[1:] for x in arrays)
+        return _Waiting(request, rows, longest, body_bytes, key, answer)
+
+    def _answer(self, batch: list[_Waiting]) -> None:
+        try:
+            answers = self._compute(batch) if batch else []
+        except Exception as error:
+            if len(batch) == 1:
+                batch[0].answer.set_exception(error)
+                return
+            # The error may be that of one request only.
+            for waiting in batch:
+                self._answer([waiting])
+        else:
+            for waiting, answer in zip(batch, answers, strict=True):
+                waiting.answer.set_result(answer)
+
+    def _compute(self, batch: list[_Waiting]) -> list[str]:
+        requests = [waiting.request for waiting in batch]
+        inputs = {
+            name: np.concatenate([request.inputs[name] for request in requests])
+            for name in requests[0].inputs
+        }
+        outputs = self._call(requests[0].signature, inputs)
+        ends = np.cumsum([waiting.rows for waiting in batch])
+        parts = {name: np.split(x, ends[:-1]) for name, x in outputs.items()}
+        return [
+            write_rest_response(
+                {name: part[i] for name, part in parts.items()}, request.in_rows
+            )
+            for i, request in enumerate(requests)
+        ]
