@@ -7,7 +7,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import keras
 import numpy as np
@@ -31,18 +34,21 @@ def output(tmp_path_factory):
     return tmp_path_factory.mktemp("serve")
 
 
-@pytest.fixture(scope="module")
-def url(output):
-    """Start the example, and end it after the tests."""
+def read_lines(file):
+    file.seek(0)
+    return file.read().splitlines()
+
+
+@contextmanager
+def serving(output, *options):
+    """Start the example, and end it; return the process, its output and its address."""
     command = [sys.executable, str(EXAMPLE), "--epochs", "1", "--port", "0"]
-    command += ["--max-requests", "3", "--max-seconds", "5"]
-    errors = output / "stderr.txt"
     with (
-        errors.open("w") as words,
+        TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [*command, "--output", str(output)],
+            [*command, "--output", str(output), *options],
             stdout=subprocess.PIPE,
-            stderr=words,
+            stderr=errors,
             text=True,
         ) as server,
     ):
@@ -51,16 +57,24 @@ def url(output):
             printed.append(line)
             if found := re.search(r"serving on (http://127.0.0.1:\d+)", line):
                 break
-        assert found, errors.read_text()[-3000:]
-        assert "warm-up requests answered" in "".join(printed)
-        assert "docker run" in "".join(printed)
-        SERVER["pid"] = server.pid
-        yield f"{found[1]}/v1/models/model"
+        assert found, read_lines(errors)[-50:]
+        yield server, "".join(printed), f"{found[1]}/v1/models/model"
         server.terminate()
         assert server.wait() == 143
-    lines = errors.read_text().splitlines()
+        lines = read_lines(errors)
     assert lines[-1] == "serve.py: stopped"
     assert "Traceback" not in "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def url(output):
+    """The address of the model in a server that ends after the tests."""
+    options = ("--max-requests", "3", "--max-seconds", "5")
+    with serving(output, *options) as (server, printed, url):
+        assert "warm-up requests answered" in printed
+        assert "docker run" in printed
+        SERVER["pid"] = server.pid
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +115,19 @@ def test_columns(url, expected):
     status, answer = ask(f"{url}:predict", body)
     assert status == 200
     assert_answers(answer["outputs"]["label"], answer["outputs"]["score"], expected)
+
+
+def test_requests_at_the_same_time_have_their_own_answers(url, expected):
+    bodies = [{"instances": [text]} for text in TEXTS] + [{"instances": [1]}]
+    with ThreadPoolExecutor(3) as clients:
+        answers = list(
+            clients.map(lambda body: ask(f"{url}:predict", body), bodies * 8)
+        )
+    assert [status for status, _ in answers] == [200, 200, 200, 200, 400] * 8
+    for number, (_, answer) in enumerate(answers):
+        if (place := number % 5) < len(TEXTS):
+            (row,) = answer["predictions"]
+            assert_answers([row["label"]], [row["score"]], [expected[place]])
 
 
 def test_status_and_metadata(url):
@@ -233,6 +260,23 @@ def test_open_requests_are_bounded_and_given_back(url):
     for connection in waiting:
         assert read_all(connection).startswith(b"HTTP/1.1 408 ")
     assert ask(f"{url}:predict", {"instances": ["a"]})[0] == 200
+
+
+def test_a_server_that_stops_answers_the_requests_that_wait(output, expected):
+    body = json.dumps({"instances": [TEXTS[0]]}).encode()
+    whole = HEADERS + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    with serving(output, "--max-requests", "8") as (server, _, address):
+        assert ask(f"{address}:predict", body)[0] == 200
+        waiting = [connect(address, whole) for _ in range(8)]
+        # This is answered after the requests before it were begun.
+        assert ask(address)[0] == 200
+        server.terminate()
+        for connection in waiting:
+            head, _, words = read_all(connection).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 ")
+            (row,) = json.loads(words)["predictions"]
+            assert_answers([row["label"]], [row["score"]], expected[:1])
+        assert server.wait() == 143
 
 
 def memory():
