@@ -18,10 +18,10 @@ from rest_json import RestRequest, read_rest_request, write_rest_response
 from keras_albert.serving.tensorflow_files.saved_model_file import Signature
 
 Arrays = dict[str, npt.NDArray[Any]]
-# The padding of shorter texts costs less than a call of the model.
-SHORT_TEXT = 64
-# More texts at a time take longer, and are not computed faster.
-MAX_BATCH_CHARACTERS = 2**14
+# Bytes of a text; the padding of shorter ones costs less than a call of the model.
+SHORT_TEXT = 128
+# Bytes of texts with their padding; larger batches do not take less time per text.
+MAX_BATCH_BYTES = 2**14
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Limits:
 class _Waiting:
     request: RestRequest
     rows: int
-    # Characters of the longest text.
+    # Bytes of the longest text.
     longest: int
     body_bytes: int
     # Requests with equal keys may be computed together.
@@ -99,7 +99,7 @@ class RequestBatches:
             longest_of_all = max(longest, waiting.longest)
             fits = (
                 all_rows <= self._limits.batch_rows
-                and all_rows * longest_of_all <= MAX_BATCH_CHARACTERS
+                and all_rows * longest_of_all <= MAX_BATCH_BYTES
             )
             if not batch or (waiting.key == batch[0].key and fits):
                 batch.append(waiting)
@@ -140,8 +140,8 @@ class RequestBatches:
         # Others are padded to the longest output of the batch.
         is_by_row = not any(None in spec.shape[1:] for spec in outputs)
         if rows and is_by_row:
-            # No text is more than twice as long as another.
-            length = max(longest, SHORT_TEXT).bit_length()
+            # Longest texts in a batch differ by a factor of two at most.
+            length = (longest // SHORT_TEXT).bit_length()
             key = request.signature, length, *(x.shape[1:] for x in arrays)
         return _Waiting(request, rows, longest, body_bytes, key, answer)
 

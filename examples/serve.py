@@ -410,6 +410,7 @@ def main(arguments: argparse.Namespace) -> None:
         timeout_keep_alive=2 * limits.seconds,
         timeout_graceful_shutdown=5,
         log_level="error",
+        access_log=False,
     )
     uvicorn.Server(config).run(sockets=[listening])
 
