@@ -12,9 +12,9 @@ that it prints:
         http://127.0.0.1:8501/v1/models/model:predict
 
 The paths and the JSON are those of TensorFlow Serving's REST interface, for development
-without Docker; the commands for TensorFlow Serving are printed as well. The size of
-requests is limited, and thus the memory that they use: see --help. Requires TensorFlow,
-and `pip install starlette uvicorn`.
+without Docker; the commands for TensorFlow Serving are printed as well. Requests that
+wait are computed in batches. Their size is limited, and thus the memory that they use:
+see --help. Requires TensorFlow, and `pip install starlette uvicorn`.
 """
 
 import argparse
