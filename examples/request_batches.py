@@ -122,11 +122,10 @@ class RequestBatches:
                 request = read_rest_request(
                     body, self._signatures, self._limits.rows, self._limits.characters
                 )
+                self._waiting.append(self._describe(request, len(body), answer))
             except Exception as error:
                 if answer.set_running_or_notify_cancel():
                     answer.set_exception(error)
-            else:
-                self._waiting.append(self._describe(request, len(body), answer))
 
     def _describe(
         self, request: RestRequest, body_bytes: int, answer: "Future[str]"
