@@ -58,8 +58,10 @@ def serving(output, *options):
             if found := re.search(r"serving on (http://127.0.0.1:\d+)", line):
                 break
         assert found, read_lines(errors)[-50:]
-        yield server, "".join(printed), f"{found[1]}/v1/models/model"
-        server.terminate()
+        try:
+            yield server, "".join(printed), f"{found[1]}/v1/models/model"
+        finally:
+            server.terminate()
         assert server.wait() == 143
         lines = read_lines(errors)
     assert lines[-1] == "serve.py: stopped"
