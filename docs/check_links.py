@@ -5,6 +5,7 @@ anchor must be in the page that it names, and nothing but links may come from an
 host.
 """
 
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 # Elements whose address is loaded with the page.
 _LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src")}
+# What a script within a page loads.
+_SCRIPT = re.compile(r"""["'](https?://[^"'\s]+\.js)["']""")
 # Written to a folder above, for all versions.
 _ABOVE = ("../switcher.json",)
 
@@ -23,6 +26,7 @@ class _Page(HTMLParser):
         super().__init__()
         self.anchors: set[str] = set()
         self.addresses: list[tuple[str, bool]] = []
+        self._in_script = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value for name, value in attrs if value}
@@ -31,6 +35,14 @@ class _Page(HTMLParser):
         for name in ("href", "src"):
             if name in values and not is_hint:
                 self.addresses.append((values[name], (tag, name) in _LOADED))
+        self._in_script = tag == "script"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script:
+            self.addresses += [(address, True) for address in _SCRIPT.findall(data)]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = False
 
 
 def check(site: Path) -> tuple[list[str], int, int]:

@@ -56,6 +56,8 @@ nb_merge_streams = True
 tutorial_backends = {"several_devices": "jax"}
 # Messages of libraries at their start; an error stops the build.
 nb_output_stderr = "remove"
+# In a notebook, Beam adds a script that loads jQuery from another host.
+nb_mime_priority_overrides = [("html", "application/javascript", None)]
 
 # === Reference ===
 autodoc_member_order = "bysource"

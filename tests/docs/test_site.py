@@ -101,12 +101,14 @@ def test_broken_links_are_found(tmp_path):
         '<h1 id="top1"></h1><a href="#top1"></a><a href="b.html#there"></a>'
         '<a href="b.html#not"></a><a href="c.html"></a><a href="https://x.y"></a>'
         '<script src="https://x.y/z.js"></script>'
+        '<script>load.src = "https://x.y/jquery.js"; link = "https://x.y"</script>'
     )
     (tmp_path / "b.html").write_text('<p id="there"></p>')
     errors, pages, addresses = check_links.check(tmp_path)
-    assert (pages, addresses) == (2, 6)
+    assert (pages, addresses) == (2, 7)
     assert errors == [
         "a.html: b.html#not has no such anchor",
         "a.html: c.html does not exist",
         "a.html: https://x.y/z.js is loaded from another host",
+        "a.html: https://x.y/jquery.js is loaded from another host",
     ]
