@@ -41,7 +41,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
 # The function that `extensions/docstrings.py` sets.
-suppress_warnings = ["config.cache"]
+suppress_warnings = ["config.cache", "mystnb.mime_priority"]
 # Data in docstrings of pages is plain text, not LaTeX.
 myst_update_mathjax = False
 
