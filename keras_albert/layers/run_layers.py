@@ -54,7 +54,7 @@ def _product(x: Tensor, kernel: Tensor) -> Tensor:
     def by_row(tensor: Tensor) -> Tensor:
         return tf.reshape(tensor, [-1, tensor.shape[-1]])
 
-    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    @tf.custom_gradient
     def product(x: Tensor, kernel: Tensor) -> Any:
         def gradients(upstream: Tensor) -> tuple[Tensor, Tensor]:
             rows = by_row(upstream)
