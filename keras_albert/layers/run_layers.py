@@ -66,7 +66,7 @@ def _product(x: Tensor, kernel: Tensor) -> Tensor:
         shape = tf.concat([tf.shape(x)[:-1], [kernel.shape[-1]]], 0)
         return tf.reshape(tf.matmul(by_row(x), kernel), shape), gradients
 
-    # Not a variable, of which the gradient would be asked apart.
+    # `custom_gradient` asks for the gradients of variables separately.
     return product(x, tf.convert_to_tensor(kernel))
 
 

@@ -29,17 +29,19 @@ def serve(path):
         os.rename(f"{path}.new", path)
         selector.register(listener, selectors.EVENT_READ, None)
         while True:
-            for key, _ in selector.select():
-                if key.fileobj is sys.stdin:
-                    return None
-                if key.fileobj is listener:
-                    request = _start(listener, selector)
-                    if request:
-                        listener.close()
-                        selector.close()
-                        return request
-                else:
-                    _end(key, selector)
+            # One at a time: the end of a client and of its program may come together,
+            # and the first of them is the end of both.
+            key, _ = selector.select()[0]
+            if key.fileobj is sys.stdin:
+                return None
+            if key.fileobj is not listener:
+                _end(key, selector)
+                continue
+            request = _start(listener, selector)
+            if request:
+                listener.close()
+                selector.close()
+                return request
 
 
 def _start(listener, selector):
