@@ -36,7 +36,7 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     if backend == "tensorflow":
         if not is_product:
             return layer(x, **kwargs)
-        return ops.add(_product(x, ops.convert_to_tensor(layer.kernel)), layer.bias)
+        return ops.add(_product(x, layer.kernel), layer.bias)
     if not is_product:
         return layer.call(x, **kwargs)
     import torch  # noqa: PLC0415  (it is the backend)
@@ -47,8 +47,8 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     return rows.view(*x.shape[:-1], kernel.shape[-1])
 
 
-def _product(x: Tensor, kernel: Tensor) -> Tensor:
-    """Multiply each vector of a TensorFlow tensor with a matrix."""
+def _product(x: Tensor, kernel: Any) -> Tensor:
+    """Multiply each vector of a TensorFlow tensor with a matrix, a variable or not."""
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     def by_row(tensor: Tensor) -> Tensor:
