@@ -1,0 +1,182 @@
+"""One batch: no data set, no retracing, several threads, the weights of the moment."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.tasks.base import batch_outputs
+from keras_albert.tasks.base.outputs import blank_outputs
+from keras_albert.tasks.inputs.model_input import preprocess_batch
+from tests.tasks.test_read_once import CASES, make_task
+
+BACKEND = keras.config.backend()
+# Of one to ten words, which fall into all buckets.
+TEXTS = [" ".join(["rain"] * count) for count in range(1, 11)]
+
+
+@pytest.fixture(autouse=True)
+def traced_early(monkeypatch):
+    monkeypatch.setattr(batch_outputs, "EAGER_BATCHES", 2)
+
+
+def count_steps(task):
+    """Count calls of `predict_step`: the traces on TensorFlow and JAX."""
+    calls = []
+    step = task.predict_step
+
+    def counted(*arguments):
+        calls.append(1)
+        return step(*arguments)
+
+    task.predict_step = counted
+    return calls
+
+
+def programs(task):
+    """The programs that PyTorch has traced."""
+    return task.batch_outputs._run.programs
+
+
+def one_of(value):
+    """Return the first example of a list, or of each of several columns."""
+    if isinstance(value, tuple):
+        return tuple(column[0] for column in value)
+    return value[0]
+
+
+def refuse(*arguments, **kwargs):
+    raise AssertionError("a data set or an iterator was made")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_data_set_is_made(name, make_classifier, toy_proto, monkeypatch):
+    task = make_task(name, make_classifier, toy_proto)
+    x = CASES[name][1][0]
+    (ids,) = preprocess_batch(task, "prediction", x)
+    monkeypatch.setattr(keras.Model, "predict", refuse)
+    monkeypatch.setattr(keras.callbacks, "CallbackList", refuse)
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        monkeypatch.setattr(tf.data.Dataset, "from_generator", refuse)
+        monkeypatch.setattr(tf.data.Dataset, "from_tensor_slices", refuse)
+        monkeypatch.setattr(tf.data.Dataset, "__iter__", refuse)
+    for method, arguments in CASES[name][2].items():
+        getattr(task, method)(*map(one_of, arguments))
+    task.predict(x, batch_size=2, verbose=0)
+    task.predict(ids, verbose=0)
+    task.predict_on_batch(x)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
+    task = make_task(name, make_classifier, toy_proto)
+    (ids,) = preprocess_batch(task, "prediction", CASES[name][1][0])
+    axes = ids["token_ids"].ndim
+    flat = ids
+    if name == "embedder" and axes == 3:
+        flat = {key: rows.reshape(-1, rows.shape[-1]) for key, rows in ids.items()}
+    expected = keras.Model.predict_on_batch(task, flat)
+    expected = blank_outputs(task, flat, expected)
+    for _ in range(3):
+        found = task.predict(flat, verbose=0)
+        keras.tree.map_structure(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected
+        )
+    if BACKEND == "torch":
+        assert all(programs(task).values())
+
+
+def test_another_length_is_not_traced_again(make_classifier):
+    classifier = make_classifier()
+    calls = count_steps(classifier)
+    for text in TEXTS:
+        classifier.classify(text)
+    # TensorFlow: the first length, then all. JAX: two buckets. PyTorch: two batches
+    # and the trace, which the second batch does not wait for.
+    assert len(calls) <= 3
+    traced = len(calls)
+    for text in TEXTS[::-1] * 3:
+        classifier.classify(text)
+    assert len(calls) == traced
+    if BACKEND == "torch":
+        assert len(programs(classifier)) == 1
+
+
+def test_any_shape_after_the_trace(make_classifier, toy):
+    classifier = make_classifier()
+    alone = [classifier.predict([text], verbose=0)[0] for text in toy[0][:8]]
+    together = classifier.predict(toy[0][:8], batch_size=3, verbose=0)
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("calls_before", [0, 3])
+def test_eight_threads(make_classifier, toy, calls_before):
+    texts = toy[0][:48]
+    expected = make_classifier().predict(texts, verbose=0)
+    classifier = make_classifier()
+    for text in texts[:calls_before]:
+        classifier.classify(text)
+
+    def predict(text):
+        return classifier.predict([text], verbose=0)[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(predict, texts))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_predictions_follow_the_weights(make_classifier):
+    classifier = make_classifier()
+    before = [classifier.predict(TEXTS, verbose=0) for _ in range(3)][-1]
+
+    def outputs():
+        (ids,) = preprocess_batch(classifier, "prediction", TEXTS)
+        expected = keras.ops.convert_to_numpy(classifier(ids, training=False))
+        found = classifier.predict(TEXTS, verbose=0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        return found
+
+    classifier.set_weights([weight * 0.5 for weight in classifier.get_weights()])
+    halved = outputs()
+    assert np.abs(halved - before).max() > 1e-3
+    dense = classifier.backbone.encoder.blocks[0].query
+    dense.enable_lora(2)
+    dense.lora_kernel_b.assign(np.ones(dense.lora_kernel_b.shape))
+    dense.lora_kernel_a.assign(np.ones(dense.lora_kernel_a.shape))
+    assert np.abs(outputs() - halved).max() > 1e-4
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="only PyTorch runs eagerly")
+def test_a_step_that_cannot_be_traced_stays_eager(make_classifier):
+    classifier = make_classifier()
+    step = classifier.predict_step
+
+    def by_value(data):
+        # A number that no trace knows.
+        return step(data) * float(data[0]["token_ids"].sum() > 0)
+
+    classifier.predict_step = by_value
+    calls = count_steps(classifier)
+    found = [classifier.predict(TEXTS, verbose=0) for _ in range(4)]
+    np.testing.assert_array_equal(found[0], found[3])
+    assert list(programs(classifier).values()) == [None]
+    assert len(calls) >= 4
+
+
+@pytest.mark.parametrize("name", ["classifier", "tagger"])
+def test_callbacks(name, make_classifier, toy_proto):
+    task = make_task(name, make_classifier, toy_proto)
+    seen = []
+
+    class Count(keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            seen.append((batch, len(logs["outputs"])))
+
+    x = CASES[name][1][0]
+    found = task.predict(x, batch_size=2, verbose=0, callbacks=[Count()])
+    assert seen == [(0, 2), (1, 2), (2, 1)]
+    expected = task.predict(x, batch_size=2, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
