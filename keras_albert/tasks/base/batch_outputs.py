@@ -126,9 +126,9 @@ class _TorchRun:
 
         tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
         program = self._program(inputs) if self._traces else None
-        with torch.no_grad():
-            if program is None:
-                return self._predict([(tensors,)])
+        if program is None:
+            return self._predict([(tensors,)])
+        with torch.inference_mode():
             return program(*(tensors[name] for name in sorted(tensors)))
 
     def _program(self, inputs: dict[str, Any]) -> Any:
