@@ -1,5 +1,6 @@
 """The outputs of a task for one batch of arrays, computed without a data set."""
 
+import operator
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -38,8 +39,6 @@ class BatchOutputs:
         self._task = task
         self._lock = threading.Lock()
         self._variables: list[Any] = []
-        self._predict: Any = None
-        self._run: Run = _not_made
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
         """Compute the outputs.
@@ -62,23 +61,21 @@ class BatchOutputs:
         task = self._task
         with self._lock:
             variables = task.variables
-            changed = len(variables) != len(self._variables) or any(
-                new is not old
-                for new, old in zip(variables, self._variables, strict=True)
-            )
-            if changed:
+            if not _are_same(variables, self._variables):
                 # TensorFlow's graph would use the old ones.
                 task.predict_function = None
-            task.make_predict_function()
-            if changed or task.predict_function is not self._predict:
-                self._run = _MAKERS[keras.config.backend()](task, variables)
                 self._variables = variables
-                self._predict = task.predict_function
-            return self._run
+            task.make_predict_function()
+            predict = task.predict_function
+            # An attribute of the function, so that both are replaced together.
+            if not hasattr(predict, "run_batch"):
+                predict.run_batch = _MAKERS[keras.config.backend()](task, variables)
+            run: Run = predict.run_batch
+            return run
 
 
-def _not_made(inputs: dict[str, Any]) -> Any:
-    raise NotImplementedError
+def _are_same(some: list[Any], others: list[Any]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 def _make_for_tensorflow(task: Any, variables: list[Any]) -> Run:

@@ -101,8 +101,8 @@ def predict_batches(
             steps=steps or num_steps(batches),
             model=task,
         )
-    task.stop_predicting = False
     if callbacks:
+        task.stop_predicting = False
         callbacks.on_predict_begin()
     parts = []
     for step, inputs in enumerate(islice(_iterate(task, batches), steps)):
@@ -112,8 +112,8 @@ def predict_batches(
         parts.append(outputs)
         if callbacks:
             callbacks.on_predict_batch_end(step, {"outputs": outputs})
-        if task.stop_predicting:
-            break
+            if task.stop_predicting:
+                break
     if callbacks:
         callbacks.on_predict_end()
 

@@ -36,7 +36,7 @@ def count_steps(task):
 
 def programs(task):
     """The programs that PyTorch has traced."""
-    return task.batch_outputs._run.programs
+    return task.predict_function.run_batch.programs
 
 
 def one_of(value):
