@@ -13,9 +13,11 @@ from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 Run = Callable[[dict[str, Any]], Any]
 
-# PyTorch: how many batches run before one is traced, which takes as long as some
-# hundred short texts. A program that predicts once does not wait for it.
-EAGER_BATCHES = 32
+# PyTorch: how many small batches run before one is traced, which takes about as long
+# as they did: a program that predicts a few texts does not wait for it. In larger
+# batches the overhead of Keras does not matter.
+EAGER_BATCHES = 64
+SMALL_BATCH = 512
 
 
 class BatchOutputs:
@@ -131,7 +133,8 @@ class _TorchRun:
     def _program(self, inputs: dict[str, Any]) -> Any:
         # One for each number of axes: an embedder takes texts and pairs.
         kind = tuple((name, inputs[name].ndim) for name in sorted(inputs))
-        if kind not in self.programs:
+        is_small = inputs["token_ids"].size <= SMALL_BATCH
+        if is_small and kind not in self.programs:
             with self._lock:
                 self._counts[kind] += 1
                 if self._counts[kind] == EAGER_BATCHES:
