@@ -191,6 +191,8 @@ def _simplify(program: Any) -> None:
 
     def kind(node: Any) -> Any:
         value = node.meta.get("val")
+        if node.op == "get_attr":
+            value = operator.attrgetter(node.target)(program)
         return node if value is None else (value.dtype, value.device)
 
     graph = program.graph
