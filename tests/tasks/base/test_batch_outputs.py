@@ -16,8 +16,9 @@ BACKEND = keras.config.backend()
 TEXTS = [" ".join(["rain"] * count) for count in range(1, 11)]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def traced_early(monkeypatch):
+    """Let PyTorch trace the second batch."""
     monkeypatch.setattr(batch_outputs, "EAGER_BATCHES", 2)
 
 
@@ -70,6 +71,7 @@ def test_no_data_set_is_made(name, make_classifier, toy_proto, monkeypatch):
     task.predict_on_batch(x)
 
 
+@pytest.mark.usefixtures("traced_early")
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
     task = make_task(name, make_classifier, toy_proto)
@@ -89,6 +91,7 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
         assert all(programs(task).values())
 
 
+@pytest.mark.usefixtures("traced_early")
 def test_another_length_is_not_traced_again(make_classifier):
     classifier = make_classifier()
     calls = count_steps(classifier)
@@ -105,20 +108,12 @@ def test_another_length_is_not_traced_again(make_classifier):
         assert len(programs(classifier)) == 1
 
 
-def test_any_shape_after_the_trace(make_classifier, toy):
-    classifier = make_classifier()
-    alone = [classifier.predict([text], verbose=0)[0] for text in toy[0][:8]]
-    together = classifier.predict(toy[0][:8], batch_size=3, verbose=0)
-    np.testing.assert_allclose(together, alone, atol=1e-5)
-
-
-@pytest.mark.parametrize("calls_before", [0, 3])
-def test_eight_threads(make_classifier, toy, calls_before):
+@pytest.mark.usefixtures("traced_early")
+def test_eight_threads(make_classifier, toy):
     texts = toy[0][:48]
-    expected = make_classifier().predict(texts, verbose=0)
+    expected = make_classifier().predict(texts, batch_size=5, verbose=0)
+    # Nothing is compiled yet.
     classifier = make_classifier()
-    for text in texts[:calls_before]:
-        classifier.classify(text)
 
     def predict(text):
         return classifier.predict([text], verbose=0)[0]
@@ -128,6 +123,7 @@ def test_eight_threads(make_classifier, toy, calls_before):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("traced_early")
 def test_predictions_follow_the_weights(make_classifier):
     classifier = make_classifier()
     before = [classifier.predict(TEXTS, verbose=0) for _ in range(3)][-1]
@@ -149,6 +145,7 @@ def test_predictions_follow_the_weights(make_classifier):
     assert np.abs(outputs() - halved).max() > 1e-4
 
 
+@pytest.mark.usefixtures("traced_early")
 @pytest.mark.skipif(BACKEND != "torch", reason="only PyTorch runs eagerly")
 def test_a_step_that_cannot_be_traced_stays_eager(make_classifier):
     classifier = make_classifier()
