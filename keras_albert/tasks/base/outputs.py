@@ -92,7 +92,8 @@ def predict_batches(
         Arrays `(rows, ...)` in the structure of the model's outputs and the order of
         the batches, padded with `task.output_padding`.
     """
-    if verbose != 0 or callbacks:
+    is_list = isinstance(callbacks, keras.callbacks.CallbackList)
+    if not is_list and (verbose != 0 or callbacks):
         callbacks = keras.callbacks.CallbackList(
             callbacks,
             add_progbar=verbose != 0,
