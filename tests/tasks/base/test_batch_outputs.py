@@ -134,14 +134,15 @@ def test_predictions_follow_the_weights(make_classifier):
         np.testing.assert_allclose(found, expected, atol=1e-5)
         return found
 
-    classifier.set_weights([weight * 0.5 for weight in classifier.get_weights()])
-    halved = outputs()
-    assert np.abs(halved - before).max() > 1e-3
-    dense = classifier.backbone.encoder.blocks[0].query
+    classifier.set_weights([weight * 2 for weight in classifier.get_weights()])
+    doubled = outputs()
+    assert np.abs(doubled - before).max() > 1e-3
+    dense = classifier.backbone.encoder.blocks[0].value
     dense.enable_lora(2)
-    dense.lora_kernel_b.assign(np.ones(dense.lora_kernel_b.shape))
-    dense.lora_kernel_a.assign(np.ones(dense.lora_kernel_a.shape))
-    assert np.abs(outputs() - halved).max() > 1e-4
+    generator = np.random.default_rng(0)
+    for variable in (dense.lora_kernel_a, dense.lora_kernel_b):
+        variable.assign(generator.normal(size=variable.shape))
+    assert np.abs(outputs() - doubled).max() > 1e-3
 
 
 @pytest.mark.usefixtures("traced_early")
