@@ -158,11 +158,9 @@ def _trace(task: Any, inputs: dict[str, Any]) -> Any:
     def sizes(name: str, rank: int) -> dict[int, Any]:
         group = "ids" if name in ID_NAMES else name
         axes = ["rows", *(f"{group}_{axis}" for axis in range(1, rank))]
-        tokens = f"ids_{rank - 1}"
-        # A row has at least two special tokens.
-        ends = {tokens: {"min": 2, "max": task.backbone.max_sequence_length}}
+        longest = {f"ids_{rank - 1}": task.backbone.max_sequence_length}
         return {
-            number: torch.export.Dim(axis, **ends.get(axis, {"min": 1}))
+            number: torch.export.Dim(axis, min=1, max=longest.get(axis))
             for number, axis in enumerate(axes)
         }
 
