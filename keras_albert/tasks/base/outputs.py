@@ -144,8 +144,10 @@ def _iterate(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
     if isinstance(batches, keras.utils.PyDataset):
         size = batches.num_batches
         indices = count() if size is None else range(size)
-        batches = (batches[index] for index in indices)
-    for batch in batches:
+        elements = (batches[index] for index in indices)
+    else:
+        elements = batches
+    for batch in elements:
         yield task.read_ids(batch[0] if isinstance(batch, tuple) else batch)
 
 

