@@ -151,7 +151,7 @@ def _trace(task: Any, inputs: dict[str, Any]) -> Any:
 
     names = sorted(inputs)
 
-    class Step(torch.nn.Module):  # type: ignore[misc]
+    class Step(torch.nn.Module):
         def forward(self, *tensors: Any) -> Any:
             return task.predict_step((dict(zip(names, tensors, strict=True)),))
 
