@@ -16,7 +16,7 @@ from pathlib import Path
 # Comparisons that depend on the backend, and those that need only one run.
 COMPARISONS = (
     *("fine_tuning", "prediction", "equal_shapes", "first_step", "step_memory"),
-    *("optimizer", "mixed_precision", "long_inputs", "throughput"),
+    *("optimizer", "mixed_precision", "long_inputs", "throughput", "one_text"),
 )
 ON_ONE_BACKEND = ("text_to_batch", "import_time")
 BACKENDS = ("tensorflow", "jax", "torch")

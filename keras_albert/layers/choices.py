@@ -34,7 +34,7 @@ class ChoicesToRows(keras.layers.Layer):
         }
         mask = rows["padding_mask"]
         is_empty = ops.equal(ops.max(mask, axis=-1, keepdims=True), 0)
-        is_first = ops.equal(ops.arange(ops.shape(mask)[-1]), 0)
+        is_first = ops.equal(ops.arange(ops.shape(mask)[-1], dtype="int32"), 0)
         shown = ops.logical_and(is_empty, ops.expand_dims(is_first, 0))
         rows["padding_mask"] = ops.maximum(mask, ops.cast(shown, mask.dtype))
         return rows

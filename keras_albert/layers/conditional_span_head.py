@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers.gather_tokens import gather_tokens
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
@@ -107,7 +108,7 @@ class ConditionalSpanHead(keras.layers.Layer):
         mask = span_mask(segment_ids, padding_mask)
         start_logits = mask_logits(ops.squeeze(self.start(inputs), -1), mask)
         starts = fill_starts(start_positions, start_logits)
-        features = ops.take_along_axis(inputs, ops.expand_dims(starts, -1), axis=1)
+        features = gather_tokens(inputs, starts)
         end_logits = self._end_logits(inputs, features)
         return {
             "start_logits": start_logits,
@@ -173,7 +174,7 @@ def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
     start_positions = ops.cast(start_positions, "int32")
     rank = ops.cumsum(ops.ones_like(start_positions), axis=1) - 1
     rank = ops.minimum(rank, ops.shape(order)[1] - 1)
-    likeliest = ops.take_along_axis(order, rank, axis=1)
+    likeliest = ops.squeeze(gather_tokens(ops.expand_dims(order, -1), rank), -1)
     return ops.where(start_positions >= 0, start_positions, likeliest)
 
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_albert.layers.activations import get_activation, serialize_activation
+from keras_albert.layers.gather_tokens import gather_tokens
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, refuse_unknown
@@ -99,7 +100,7 @@ class MaskedLMHead(keras.layers.Layer):
         """
         x = inputs
         if mask_positions is not None:
-            x = ops.take_along_axis(x, ops.expand_dims(mask_positions, -1), axis=1)
+            x = gather_tokens(x, mask_positions)
         x = self.layer_norm(self.transform(x))
         scores = self.token_embedding(x, reverse=True)
         return ops.cast(scores, "float32") + self.output_bias

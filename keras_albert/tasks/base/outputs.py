@@ -1,14 +1,15 @@
 """Outputs of models: probabilities, and shapes that differ between batches."""
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.inputs.even_rows import real_rows
+from keras_albert.tasks.inputs.dataset_sizes import num_steps
+from keras_albert.tasks.inputs.length_batches import LengthBatches
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -53,53 +54,73 @@ def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
     return keras.tree.map_structure(blank, task.output, outputs)
 
 
-def predict_ragged(
-    task: Any,
-    batches: Any,
-    num_batches: int | None = None,
-    verbose: str | int = "auto",
-    steps: int | None = None,
-    **kwargs: Any,
-) -> Any:
-    """Predict batch by batch, and concatenate outputs of different shapes.
-
-    `keras.Model.predict` concatenates outputs of equal shapes only.
+def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
+    """Compute the outputs for one batch of ids.
 
     Args:
         task: An `AlbertTask`.
-        batches: A data set of the model's inputs, or of tuples that begin with them.
-        num_batches: int or `None`. The number of batches, if it is known. Defaults to
-            `None`.
+        inputs: dict of arrays, which have been checked.
+
+    Returns:
+        Arrays `(rows, ...)` in the structure of the model's outputs.
+    """
+    outputs = keras.tree.map_structure(_to_numpy, task.batch_outputs(inputs))
+    return blank_outputs(task, inputs, outputs)
+
+
+def predict_batches(
+    task: Any,
+    batches: Any,
+    verbose: str | int = "auto",
+    steps: int | None = None,
+    callbacks: Any = None,
+) -> Any:
+    """Predict batch by batch, and concatenate the outputs.
+
+    `keras.Model.predict` builds a data set and an iterator for each call, concatenates
+    outputs of equal shapes only, and takes the weights out of the model on JAX.
+
+    Args:
+        task: An `AlbertTask`.
+        batches: `LengthBatches`, or a data set of the model's inputs or of tuples that
+            begin with them.
         verbose: As in `keras.Model.predict`. Defaults to `"auto"`.
         steps: int or `None`. The maximum number of batches. Defaults to `None`, all.
-        **kwargs: Other arguments of `keras.Model.predict`, which must be `None`.
+        callbacks: As in `keras.Model.predict`. Defaults to `None`.
 
     Returns:
         Arrays `(rows, ...)` in the structure of the model's outputs and the order of
         the batches, padded with `task.output_padding`.
-
-    Raises:
-        ValueError: If an argument is not supported.
     """
-    if unknown := {key for key, value in kwargs.items() if value is not None}:
-        msg = (
-            f"{type(task).__name__}.predict goes through its batches itself and does "
-            f"not take {', '.join(sorted(unknown))}."
+    is_list = isinstance(callbacks, keras.callbacks.CallbackList)
+    if not is_list and (verbose != 0 or callbacks):
+        callbacks = keras.callbacks.CallbackList(
+            callbacks,
+            add_progbar=verbose != 0,
+            verbose=verbose,
+            epochs=1,
+            steps=steps or num_steps(batches),
+            model=task,
         )
-        raise ValueError(msg)
-    bar = keras.utils.Progbar(
-        steps or num_batches,
-        verbose=1 if verbose == "auto" else verbose,
-    )
+    if callbacks:
+        task.stop_predicting = False
+        callbacks.on_predict_begin()
     parts = []
-    for index, batch in enumerate(islice(_iterate(batches), steps)):
-        inputs = real_rows(batch)
-        inputs = inputs[0] if isinstance(inputs, tuple) else inputs
-        outputs = task.predict_on_batch(keras.tree.map_structure(np.asarray, inputs))
+    for step, inputs in enumerate(islice(_iterate(task, batches), steps)):
+        if callbacks:
+            callbacks.on_predict_batch_begin(step)
+        outputs = outputs_of(task, inputs)
         parts.append(outputs)
-        bar.update(index + 1)
+        if callbacks:
+            callbacks.on_predict_batch_end(step, {"outputs": outputs})
+            if task.stop_predicting:
+                break
+    if callbacks:
+        callbacks.on_predict_end()
 
     def join(*arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if len(arrays) == 1:
+            return arrays[0]
         shape = np.max([array.shape[1:] for array in arrays], axis=0)
         return np.concatenate(
             [
@@ -115,7 +136,21 @@ def predict_ragged(
     return keras.tree.map_structure(join, *parts)
 
 
-def _iterate(batches: Any) -> Iterator[Any]:
+def _iterate(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
+    """Yield the model's inputs, which have been checked."""
+    if isinstance(batches, LengthBatches):
+        yield from (batches[index][0] for index in range(len(batches)))
+        return
     if isinstance(batches, keras.utils.PyDataset):
-        return (batches[index] for index in range(len(batches)))
-    return iter(batches)
+        size = batches.num_batches
+        indices = count() if size is None else range(size)
+        elements = (batches[index] for index in indices)
+    else:
+        elements = batches
+    for batch in elements:
+        yield task.read_ids(batch[0] if isinstance(batch, tuple) else batch)
+
+
+def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
+    # A copy, since arrays of JAX cannot be written to.
+    return np.array(keras.ops.convert_to_numpy(tensor))

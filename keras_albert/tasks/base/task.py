@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
+from keras_albert.tasks.base.batch_outputs import BatchOutputs
 from keras_albert.tasks.base.export_formats import export_writer
 from keras_albert.tasks.base.outputs import (
-    blank_outputs,
     has_ragged_outputs,
-    predict_ragged,
+    outputs_of,
+    predict_batches,
 )
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
@@ -23,9 +24,10 @@ from keras_albert.tasks.distribution.model_state import (
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.datasets import after
 from keras_albert.tasks.inputs.even_rows import (
-    IdRows,
     build_before,
     even_batch,
+    even_dataset,
+    num_parts,
     real_rows,
 )
 from keras_albert.tasks.inputs.model_input import (
@@ -82,6 +84,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         )
         check_preprocessor(self.backbone, self.preprocessor)
         super().__init__(*args, **kwargs)
+        self.batch_outputs = BatchOutputs(self)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Encode and check targets; return an array."""
@@ -310,28 +313,21 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             purpose="prediction",
             steps=kwargs.get("steps"),
         )
-        examples: Any = None if batches is None else batches.examples
-        # Rows of ids have one length, so that Keras can concatenate their outputs.
-        holds_rows = isinstance(examples, IdRows)
-        if examples is not None and not len(examples):
+        if batches is not None and not len(batches.examples):
             return keras.tree.map_structure(
                 lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
                 self.output,
             )
 
         def compute() -> Any:
-            if holds_rows:
-                outputs = keras.Model.predict(self, data, **kwargs)
-                return blank_outputs(self, examples.batch[0], outputs)
-            if has_ragged_outputs(self):
-                return predict_ragged(self, batches or data, num_steps(data), **kwargs)
-            return keras.Model.predict(self, data, **kwargs)
+            if num_parts() == 1 or has_ragged_outputs(self):
+                return predict_batches(self, data, **kwargs)
+            # Devices share each batch.
+            with kept_weights(self):
+                return keras.Model.predict(self, even_dataset(data), **kwargs)
 
-        with kept_weights(self):
-            outputs = run_on(compute, {"x": x})
-        if batches is None or holds_rows:
-            return outputs
-        return batches.restore_order(outputs)
+        outputs = run_on(compute, {"x": x})
+        return outputs if batches is None else batches.restore_order(outputs)
 
     def train_on_batch(
         self,
@@ -369,11 +365,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         batch = even_batch(self, batch)
         return keras.Model.test_on_batch(self, *batch, **kwargs)
 
-    def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
+    def predict_on_batch(self, x: Any) -> Any:
         """Predict for one batch of raw texts, or of ids; see `keras.Model`."""
         (x,) = preprocess_batch(self, "prediction", x)
-        outputs = keras.Model.predict_on_batch(self, x, **kwargs)
-        return blank_outputs(self, x, outputs)
+        return outputs_of(self, x)
 
     def _read_class_weight(
         self, class_weight: Any, y: Any, sample_weight: Any

@@ -59,8 +59,8 @@ def read_model_input(
             `None`, all.
 
     Returns:
-        What Keras takes as `x`, and the `LengthBatches` behind it; `None` if `x` was a
-        data set.
+        What Keras takes as `x`, for predictions with rows that devices may be unable to
+        share; and the `LengthBatches` behind it, `None` if `x` was a data set.
 
     Raises:
         TypeError: If `x` is none of these.
@@ -78,7 +78,8 @@ def read_model_input(
         if argument != "x":
             option = "validation_steps"
         check_size(x, argument, steps, option)
-        return even_dataset(_read_dataset(task, x, shuffle, purpose, argument)), None
+        dataset = _read_dataset(task, x, shuffle, purpose, argument)
+        return dataset if purpose == "prediction" else even_dataset(dataset), None
     if hasattr(x, "pack"):
         # The task has encoded them.
         examples, batched = x, True
@@ -93,6 +94,8 @@ def read_model_input(
     batches = LengthBatches(
         examples, _width_of(task, x), batch_size or _BATCH_SIZE, shuffle
     )
+    if purpose == "prediction":
+        return batches, batches
     return even_dataset(backend_dataset(batches)), batches
 
 

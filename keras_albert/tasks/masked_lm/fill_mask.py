@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.base.outputs import softmax
+from keras_albert.tasks.base.outputs import outputs_of, softmax
 from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.text.masked_lm.examples import WrittenMasks
 from keras_albert.text.masked_lm.word_starts import SPACE
@@ -46,8 +45,7 @@ def fill_masks(
         (inputs,) = batches[index]
         # The longest rows come first, so that errors appear early.
         _check_nothing_lost(task, examples, rows, inputs["token_ids"])
-        outputs = task.token_scores(task.predict_on_batch(inputs))
-        outputs = keras.ops.convert_to_numpy(outputs)
+        outputs = task.token_scores(outputs_of(task, inputs))
         for row, padded, mask, scores in zip(
             rows, inputs["token_ids"], inputs["padding_mask"], outputs, strict=True
         ):

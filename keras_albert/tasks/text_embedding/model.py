@@ -380,10 +380,10 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             vectors[merged] = keras.ops.convert_to_numpy(unit)
         return vectors
 
-    def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
+    def predict_on_batch(self, x: Any) -> Any:
         """Embed one batch of texts or pairs; see `keras.Model.predict_on_batch`."""
         (ids,) = preprocess_batch(self, "prediction", x)
-        return self._embed_ids(ids, super().predict_on_batch, **kwargs)
+        return self._embed_ids(ids, super().predict_on_batch)
 
     def _embed_ids(self, ids: dict[str, Any], predict: Any, **kwargs: Any) -> Any:
         *shape, length = ids["token_ids"].shape

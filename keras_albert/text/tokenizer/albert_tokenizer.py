@@ -43,6 +43,10 @@ from keras_albert.utils.packages import check_packages
 
 __all__ = ["AlbertTokenizer"]
 
+# Fewer are tokenized without threads.
+_FEW_ROWS = 8
+_FEW_CHARACTERS = 4096
+
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
@@ -227,12 +231,22 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
             ids = self._graph_tokenizer().tokenize(texts)
             return ids[:, : self.sequence_length]
         rows = texts if checked else to_text_rows(texts)[0]
-        ids = self._processor().Encode(
-            rows, return_type="numpy", num_threads=num_threads
-        )
+        ids = self._encode(rows, "numpy", num_threads)
         if self.sequence_length is not None:
             ids = [row[: self.sequence_length] for row in ids]
         return TokenRows.from_arrays(ids)
+
+    def _encode(
+        self, rows: list[str], return_type: str, num_threads: int = -1
+    ) -> list[Any]:
+        encode = self._processor().Encode
+        if len(rows) < _FEW_ROWS and sum(map(len, rows)) < _FEW_CHARACTERS:
+            # A thread takes longer to start than such texts to tokenize.
+            return [encode(row, return_type=return_type) for row in rows]
+        found: list[Any] = encode(
+            rows, return_type=return_type, num_threads=num_threads
+        )
+        return found
 
     def tokenize_with_offsets(
         self, inputs: Any, checked: bool = False
@@ -264,7 +278,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
             texts = check_graph_text(inputs)
             return graph_tokens_with_offsets(self._graph_tokenizer(), texts)
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
-        encoded = self._processor().Encode(rows, return_type="offset_mapping")
+        encoded = self._encode(rows, "offset_mapping")
         ids = [np.array(row["ids"], np.int32) for row in encoded]
         spans = [
             trim_blanks(text, row["offsets"])

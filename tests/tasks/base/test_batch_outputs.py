@@ -1,0 +1,180 @@
+"""One batch: no data set, no retracing, several threads, the weights of the moment."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.tasks.base import batch_outputs
+from keras_albert.tasks.base.outputs import blank_outputs
+from keras_albert.tasks.inputs.model_input import preprocess_batch
+from tests.tasks.test_read_once import CASES, make_task
+
+BACKEND = keras.config.backend()
+# Of one to ten words, which fall into all buckets.
+TEXTS = [" ".join(["rain"] * count) for count in range(1, 11)]
+
+
+@pytest.fixture
+def traced_early(monkeypatch):
+    """Let PyTorch trace the second batch."""
+    monkeypatch.setattr(batch_outputs, "EAGER_BATCHES", 2)
+
+
+def count_steps(task):
+    """Count calls of `predict_step`: the traces on TensorFlow and JAX."""
+    calls = []
+    step = task.predict_step
+
+    def counted(*arguments):
+        calls.append(1)
+        return step(*arguments)
+
+    task.predict_step = counted
+    return calls
+
+
+def programs(task):
+    """The programs that PyTorch has traced."""
+    return task.predict_function.run_batch.programs
+
+
+def one_of(value):
+    """Return the first example of a list, or of each of several columns."""
+    if isinstance(value, tuple):
+        return tuple(column[0] for column in value)
+    return value[0]
+
+
+def refuse(*arguments, **kwargs):
+    raise AssertionError("a data set or an iterator was made")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_data_set_is_made(name, make_classifier, toy_proto, monkeypatch):
+    task = make_task(name, make_classifier, toy_proto)
+    x = CASES[name][1][0]
+    (ids,) = preprocess_batch(task, "prediction", x)
+    monkeypatch.setattr(keras.Model, "predict", refuse)
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        monkeypatch.setattr(tf.data.Dataset, "from_generator", refuse)
+        monkeypatch.setattr(tf.data.Dataset, "from_tensor_slices", refuse)
+        monkeypatch.setattr(tf.data.Dataset, "__iter__", refuse)
+    for method, arguments in CASES[name][2].items():
+        getattr(task, method)(*map(one_of, arguments))
+    task.predict(x, batch_size=2, verbose=0)
+    task.predict(ids, verbose=0)
+    task.predict_on_batch(x)
+
+
+@pytest.mark.usefixtures("traced_early")
+@pytest.mark.parametrize("name", CASES)
+def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
+    task = make_task(name, make_classifier, toy_proto)
+    (ids,) = preprocess_batch(task, "prediction", CASES[name][1][0])
+    axes = ids["token_ids"].ndim
+    flat = ids
+    if name == "embedder" and axes == 3:
+        flat = {key: rows.reshape(-1, rows.shape[-1]) for key, rows in ids.items()}
+    expected = keras.Model.predict_on_batch(task, flat)
+    expected = blank_outputs(task, flat, expected)
+    for _ in range(3):
+        found = task.predict(flat, verbose=0)
+        keras.tree.map_structure(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected
+        )
+    # The reader of spans cannot be traced yet, and stays eager.
+    if BACKEND == "torch" and name != "reader":
+        assert all(programs(task).values())
+
+
+@pytest.mark.usefixtures("traced_early")
+def test_another_length_is_not_traced_again(make_classifier):
+    classifier = make_classifier()
+    calls = count_steps(classifier)
+    for text in TEXTS:
+        classifier.classify(text)
+    # TensorFlow: the first length, then all. JAX: two buckets. PyTorch: two batches
+    # and the trace, which the second batch does not wait for.
+    assert len(calls) <= 3
+    traced = len(calls)
+    for text in TEXTS[::-1] * 3:
+        classifier.classify(text)
+    assert len(calls) == traced
+    if BACKEND == "torch":
+        assert len(programs(classifier)) == 1
+
+
+@pytest.mark.usefixtures("traced_early")
+def test_eight_threads(make_classifier, toy):
+    texts = toy[0][:48]
+    expected = make_classifier().predict(texts, batch_size=5, verbose=0)
+    # Nothing is compiled yet.
+    classifier = make_classifier()
+
+    def predict(text):
+        return classifier.predict([text], verbose=0)[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(predict, texts))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.usefixtures("traced_early")
+def test_predictions_follow_the_weights(make_classifier):
+    classifier = make_classifier()
+    before = [classifier.predict(TEXTS, verbose=0) for _ in range(3)][-1]
+
+    def outputs():
+        (ids,) = preprocess_batch(classifier, "prediction", TEXTS)
+        expected = keras.ops.convert_to_numpy(classifier(ids, training=False))
+        found = classifier.predict(TEXTS, verbose=0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        return found
+
+    classifier.set_weights([weight * 2 for weight in classifier.get_weights()])
+    doubled = outputs()
+    assert np.abs(doubled - before).max() > 1e-3
+    dense = classifier.backbone.encoder.blocks[0].value
+    dense.enable_lora(2)
+    generator = np.random.default_rng(0)
+    for variable in (dense.lora_kernel_a, dense.lora_kernel_b):
+        variable.assign(generator.normal(size=variable.shape))
+    assert np.abs(outputs() - doubled).max() > 1e-3
+
+
+@pytest.mark.usefixtures("traced_early")
+@pytest.mark.skipif(BACKEND != "torch", reason="only PyTorch runs eagerly")
+def test_a_step_that_cannot_be_traced_stays_eager(make_classifier):
+    classifier = make_classifier()
+    step = classifier.predict_step
+
+    def by_value(data):
+        # A number that no trace knows.
+        return step(data) * float(data[0]["token_ids"].sum() > 0)
+
+    classifier.predict_step = by_value
+    calls = count_steps(classifier)
+    found = [classifier.predict(TEXTS, verbose=0) for _ in range(4)]
+    np.testing.assert_array_equal(found[0], found[3])
+    assert list(programs(classifier).values()) == [None]
+    assert len(calls) >= 4
+
+
+@pytest.mark.parametrize("name", ["classifier", "tagger"])
+def test_callbacks(name, make_classifier, toy_proto):
+    task = make_task(name, make_classifier, toy_proto)
+    seen = []
+
+    class Count(keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            seen.append((batch, len(logs["outputs"])))
+
+    x = CASES[name][1][0]
+    found = task.predict(x, batch_size=2, verbose=0, callbacks=[Count()])
+    assert seen == [(0, 2), (1, 2), (2, 1)]
+    expected = task.predict(x, batch_size=2, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
