@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -110,6 +111,21 @@ def check_at_least(minimum: int, /, **numbers: object) -> None:
 def is_whole_number(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer and not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def warn_of_depth(num_layers: int | None, trained: int) -> None:
+    """Warn if a model is to run more layers than it was trained with.
+
+    Args:
+        num_layers: int or `None`. The number of layers to run.
+        trained: int. The number of layers of the trained model.
+    """
+    if num_layers is not None and num_layers > trained:
+        warnings.warn(
+            f"The model was trained with {trained} layers, and is to run {num_layers}. "
+            "MEASURED",
+            stacklevel=2,
+        )
 
 
 def check_rates(**rates: object) -> None:

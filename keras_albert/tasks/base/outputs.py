@@ -1,6 +1,6 @@
-"""Outputs of models: probabilities, and shapes that differ between batches."""
+"""Outputs of models: all batches of a prediction, probabilities, and shapes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -8,7 +8,10 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.inputs.even_rows import real_rows
+from keras_albert.tasks.distribution.model_state import kept_weights
+from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
+from keras_albert.tasks.inputs.even_rows import IdRows, real_rows
+from keras_albert.tasks.inputs.model_input import read_model_input
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -53,10 +56,62 @@ def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
     return keras.tree.map_structure(blank, task.output, outputs)
 
 
+def predict_all(
+    task: Any,
+    x: Any,
+    batch_size: int | None = None,
+    run_batch: Callable[[Any], Any] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Compute the outputs for all inputs, in their order.
+
+    Args:
+        task: An `AlbertTask`.
+        x: See `AlbertTask.fit`.
+        batch_size: int. Defaults to `None`, 32.
+        run_batch: Callable from the inputs of a batch, a dict of arrays, to arrays with
+            a value for each row. Defaults to `None`: `keras.Model.predict`.
+        **kwargs: Other arguments of `keras.Model.predict`.
+
+    Returns:
+        See `AlbertTask.predict`.
+    """
+    data, batches = read_model_input(
+        *(task, x),
+        batch_size=batch_size,
+        purpose="prediction",
+        steps=kwargs.get("steps"),
+    )
+    examples: Any = None if batches is None else batches.examples
+    # Rows of ids have one length, so that Keras can concatenate their outputs.
+    holds_rows = isinstance(examples, IdRows)
+    if examples is not None and not len(examples):
+        return keras.tree.map_structure(
+            lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
+            task.output,
+        )
+
+    def compute() -> Any:
+        if run_batch or (has_ragged_outputs(task) and not holds_rows):
+            source = batches or data
+            return predict_ragged(task, source, num_steps(data), run_batch, **kwargs)
+        outputs = keras.Model.predict(task, data, **kwargs)
+        return (
+            blank_outputs(task, examples.batch[0], outputs) if holds_rows else outputs
+        )
+
+    with kept_weights(task):
+        outputs = run_on(compute, {"x": x})
+    if batches is None or holds_rows:
+        return outputs
+    return batches.restore_order(outputs)
+
+
 def predict_ragged(
     task: Any,
     batches: Any,
     num_batches: int | None = None,
+    run_batch: Callable[[Any], Any] | None = None,
     verbose: str | int = "auto",
     steps: int | None = None,
     **kwargs: Any,
@@ -70,6 +125,7 @@ def predict_ragged(
         batches: A data set of the model's inputs, or of tuples that begin with them.
         num_batches: int or `None`. The number of batches, if it is known. Defaults to
             `None`.
+        run_batch: See `predict_all`. Defaults to `None`, `task.predict_on_batch`.
         verbose: As in `keras.Model.predict`. Defaults to `"auto"`.
         steps: int or `None`. The maximum number of batches. Defaults to `None`, all.
         **kwargs: Other arguments of `keras.Model.predict`, which must be `None`.
@@ -91,11 +147,12 @@ def predict_ragged(
         steps or num_batches,
         verbose=1 if verbose == "auto" else verbose,
     )
+    run_batch = run_batch or task.predict_on_batch
     parts = []
-    for index, batch in enumerate(islice(_iterate(batches), steps)):
+    for index, batch in enumerate(islice(iterate(batches), steps)):
         inputs = real_rows(batch)
         inputs = inputs[0] if isinstance(inputs, tuple) else inputs
-        outputs = task.predict_on_batch(keras.tree.map_structure(np.asarray, inputs))
+        outputs = run_batch(keras.tree.map_structure(np.asarray, inputs))
         parts.append(outputs)
         bar.update(index + 1)
 
@@ -115,7 +172,8 @@ def predict_ragged(
     return keras.tree.map_structure(join, *parts)
 
 
-def _iterate(batches: Any) -> Iterator[Any]:
+def iterate(batches: Any) -> Iterator[Any]:
+    """Return an iterator over the batches of a data set of any kind."""
     if isinstance(batches, keras.utils.PyDataset):
         return (batches[index] for index in range(len(batches)))
     return iter(batches)

@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
+from keras_albert.tasks.base.depth import at_depth
 from keras_albert.tasks.base.export_formats import export_writer
-from keras_albert.tasks.base.outputs import (
-    blank_outputs,
-    has_ragged_outputs,
-    predict_ragged,
-)
+from keras_albert.tasks.base.outputs import blank_outputs, predict_all
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
@@ -22,12 +18,7 @@ from keras_albert.tasks.distribution.model_state import (
 )
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.datasets import after
-from keras_albert.tasks.inputs.even_rows import (
-    IdRows,
-    build_before,
-    even_batch,
-    real_rows,
-)
+from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
 from keras_albert.tasks.inputs.model_input import (
     holds_ids,
     preprocess_batch,
@@ -81,6 +72,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             "`from_preset` of the task.",
         )
         check_preprocessor(self.backbone, self.preprocessor)
+        # Read and written by `at_depth`.
+        self.functions_at_depth: dict[Any, Any] = {}
         super().__init__(*args, **kwargs)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
@@ -253,6 +246,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         batch_size: int | None = None,
         *,
         sample_weight: Any = None,
+        num_layers: int | None = None,
         **kwargs: Any,
     ) -> Any:
         """Compute the loss and the metrics.
@@ -262,6 +256,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             y: See `fit`.
             batch_size: int. Defaults to `None`, 32.
             sample_weight: One weight per example. Defaults to `None`.
+            num_layers: int. See `predict`.
             **kwargs: Other arguments of `keras.Model.evaluate`, such as
                 `return_dict=True`.
 
@@ -270,7 +265,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             TypeError: See `fit`.
-            ValueError: See `fit`, with `steps` for `steps_per_epoch`.
+            ValueError: See `predict`.
         """
         if is_evaluation_of_fit(kwargs):
             return keras.Model.evaluate(
@@ -281,18 +276,26 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         data, _ = read_model_input(
             self, x, y, sample_weight, batch_size, steps=kwargs.get("steps")
         )
-        with kept_weights(self):
+        with kept_weights(self), at_depth(self, num_layers, "test"):
             data = build_before(self, data)
             return run_on(
                 lambda: keras.Model.evaluate(self, x=data, **kwargs), {"x": x}
             )
 
-    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        *,
+        num_layers: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Compute the model's outputs, in the order of the inputs.
 
         Args:
             x: See `fit`.
             batch_size: int. Defaults to `None`, 32.
+            num_layers: int. How many layers to run. Defaults to `None`, the model's.
             **kwargs: Other arguments of `keras.Model.predict`.
 
         Returns:
@@ -302,36 +305,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             TypeError: See `fit`.
-            ValueError: See `fit`, with `steps` for `steps_per_epoch`.
+            ValueError: See `fit`, with `steps` for `steps_per_epoch`; or if
+                `num_layers` is below 1.
         """
-        data, batches = read_model_input(
-            *(self, x),
-            batch_size=batch_size,
-            purpose="prediction",
-            steps=kwargs.get("steps"),
-        )
-        examples: Any = None if batches is None else batches.examples
-        # Rows of ids have one length, so that Keras can concatenate their outputs.
-        holds_rows = isinstance(examples, IdRows)
-        if examples is not None and not len(examples):
-            return keras.tree.map_structure(
-                lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
-                self.output,
-            )
-
-        def compute() -> Any:
-            if holds_rows:
-                outputs = keras.Model.predict(self, data, **kwargs)
-                return blank_outputs(self, examples.batch[0], outputs)
-            if has_ragged_outputs(self):
-                return predict_ragged(self, batches or data, num_steps(data), **kwargs)
-            return keras.Model.predict(self, data, **kwargs)
-
-        with kept_weights(self):
-            outputs = run_on(compute, {"x": x})
-        if batches is None or holds_rows:
-            return outputs
-        return batches.restore_order(outputs)
+        with at_depth(self, num_layers, "predict"):
+            return predict_all(self, x, batch_size, **kwargs)
 
     def train_on_batch(
         self,

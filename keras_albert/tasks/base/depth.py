@@ -1,0 +1,69 @@
+"""Running a task with another number of layers than it was built with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from keras_albert.utils.arguments import check_positive, warn_of_depth
+
+
+@contextmanager
+def at_depth(
+    task: Any, num_layers: int | None, method: Literal["predict", "test"]
+) -> Iterator[None]:
+    """Let the encoder of a task run another number of layers within the block.
+
+    All layers share their weights, so any number is possible. Each has its compiled
+    function, which is kept for the next call.
+
+    Args:
+        task: An `AlbertTask`.
+        num_layers: int or `None`. The number of layers; `None` changes nothing.
+        method: string. The function of Keras that runs in the block.
+
+    Raises:
+        ValueError: If the number is below 1, or below the number of groups.
+    """
+    if num_layers is None:
+        yield
+        return
+    encoder = task.backbone.encoder
+    trained = encoder.num_layers
+    check_depth(num_layers, trained, encoder.num_groups)
+    if num_layers == trained:
+        yield
+        return
+    name = f"{method}_function"
+    # Keras replaces it if the model changes.
+    getattr(task, f"make_{name}")()
+    default = getattr(task, name)
+    made_with, function = task.functions_at_depth.get((name, num_layers), (None, None))
+    try:
+        encoder.num_layers = num_layers
+        setattr(task, name, function if made_with is default else None)
+        yield
+        task.functions_at_depth[name, num_layers] = default, getattr(task, name)
+    finally:
+        encoder.num_layers = trained
+        setattr(task, name, default)
+
+
+def check_depth(num_layers: Any, trained: int, num_groups: int = 1) -> None:
+    """Check a number of layers to run, and warn if there are more than trained.
+
+    Args:
+        num_layers: The argument.
+        trained: int. The number of layers of the model.
+        num_groups: int. The number of groups of layers. Defaults to `1`.
+
+    Raises:
+        ValueError: If it is no whole number, below 1, or below `num_groups`.
+    """
+    check_positive(num_layers=num_layers)
+    if num_layers < num_groups:
+        msg = (
+            f"The layers of this model are in {num_groups} groups, of which some would "
+            f"never run. Received: num_layers={num_layers}"
+        )
+        raise ValueError(msg)
+    warn_of_depth(num_layers, trained)
