@@ -13,11 +13,11 @@ def test_one_head_equals_all_of_them():
     assert len({row.tobytes() for row in to_numpy(heads.kernel.value)}) == 4
     heads.bias.assign(np.arange(20).reshape(4, 5))
     together = to_numpy(heads(X))
-    for exit in range(3):
-        alone = to_numpy(heads(X[:, exit], exit=exit))
-        np.testing.assert_allclose(alone, together[:, exit], atol=1e-6)
-        kernel, bias = (to_numpy(v.value)[exit] for v in (heads.kernel, heads.bias))
-        expected = 1 / (1 + np.exp(-(X[:, exit] @ kernel + bias)))
+    for number in range(3):
+        alone = to_numpy(heads(X[:, number], exit=number))
+        np.testing.assert_allclose(alone, together[:, number], atol=1e-6)
+        kernel, bias = (to_numpy(v.value)[number] for v in (heads.kernel, heads.bias))
+        expected = 1 / (1 + np.exp(-(X[:, number] @ kernel + bias)))
         np.testing.assert_allclose(alone, expected, atol=1e-5)
 
 

@@ -96,9 +96,9 @@ def predict_all(
             source = batches or data
             return predict_ragged(task, source, num_steps(data), run_batch, **kwargs)
         outputs = keras.Model.predict(task, data, **kwargs)
-        return (
-            blank_outputs(task, examples.batch[0], outputs) if holds_rows else outputs
-        )
+        if holds_rows:
+            return blank_outputs(task, examples.batch[0], outputs)
+        return outputs
 
     with kept_weights(task):
         outputs = run_on(compute, {"x": x})

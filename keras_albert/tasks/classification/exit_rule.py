@@ -108,9 +108,9 @@ def read_exit_rule(
         return None
     if not classifier.exits:
         msg = (
-            f"`{names[0]}` needs a head behind each layer, and this classifier has only "
-            "the last one. Train one that is built with `exits=True`, or run fewer "
-            "layers with `num_layers`."
+            f"`{names[0]}` needs a head behind each layer, and this classifier has "
+            "only the last one. Train one that is built with `exits=True`, or run "
+            "fewer layers with `num_layers`."
         )
         raise ValueError(msg)
     if patience is not None:

@@ -8,14 +8,13 @@ import numpy as np
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.base.depth import check_depth
 from keras_albert.tasks.base.outputs import iterate, predict_all
 from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exit_rule import ExitRule, read_exit_rule
 from keras_albert.tasks.inputs.even_rows import real_rows
 from keras_albert.tasks.inputs.model_input import read_model_input
 from keras_albert.types import Tensor
-from keras_albert.utils.arguments import is_whole_number
+from keras_albert.utils.arguments import check_positive, is_whole_number
 
 
 class ExitOutputs:
@@ -122,7 +121,9 @@ class ExitOutputs:
                 self, x, batch_size, lambda ids: early.run(ids, rule), **kwargs
             )
             # Without texts there is no batch.
-            outputs, depths = found if len(found) == 2 else (found, np.zeros(0, int))
+            if not isinstance(found, tuple):
+                found = found, np.zeros(0, int)
+            outputs, depths = found
         else:
             self._check_exit(num_layers)
             outputs = super().predict(x, batch_size, num_layers=num_layers, **kwargs)
@@ -180,11 +181,11 @@ class ExitOutputs:
     def _check_exit(self, num_layers: int | None) -> None:
         if num_layers is None or not self.exits:
             return
-        check_depth(num_layers, self.exits)
+        check_positive(num_layers=num_layers)
         if num_layers > self.exits:
             msg = (
-                f"The model has exits behind {self.exits} layers, and none behind layer "
-                f"{num_layers}. Pass at most num_layers={self.exits}."
+                f"The model has heads behind {self.exits} layers. Received: "
+                f"num_layers={num_layers}. Run fewer, or train a deeper model."
             )
             raise ValueError(msg)
 
@@ -259,9 +260,9 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
         return int(backbone.num_layers)
     if not is_whole_number(exits) or exits < backbone.num_layers:
         msg = (
-            "`exits` must be True, or the number of heads, at least one for each of the "
-            f"{backbone.num_layers} layers. Received: exits={exits!r}. Run fewer layers "
-            "with `num_layers`."
+            "`exits` must be True, or the number of heads, at least one for each of "
+            f"the {backbone.num_layers} layers. Received: exits={exits!r}. Run fewer "
+            "layers with `num_layers`."
         )
         raise ValueError(msg)
     return exits

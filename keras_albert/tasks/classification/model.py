@@ -105,8 +105,9 @@ class AlbertClassifier(
         ((16, 2), (16,))
         >>> 3 <= depths.min() <= depths.max() <= 6
         True
-        >>> classifier.classify("a fine film", num_layers=2, return_depths=True)["depth"]
-        2
+        >>> answer = classifier.classify("a fine film", num_layers=2)
+        >>> sorted(answer)
+        ['label', 'score']
     """
 
     preprocessor_cls = AlbertClassifierPreprocessor

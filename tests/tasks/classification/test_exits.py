@@ -20,7 +20,9 @@ def make(make_classifier):
         like = make_classifier(dropout=0.0)
         config = like.backbone.get_config()
         config |= {"num_layers": num_layers, "unroll": unroll}
-        config |= {name: kwargs.pop(name) for name in ("dtype", "remat") & kwargs.keys()}
+        config |= {
+            name: kwargs.pop(name) for name in ("dtype", "remat") & kwargs.keys()
+        }
         kwargs = {"preprocessor": like.preprocessor, "dropout": 0.0} | kwargs
         return AlbertClassifier(
             AlbertBackbone.from_config(config), num_classes, exits=exits, **kwargs
@@ -122,7 +124,10 @@ def expected_exits(heads, patience=None, threshold=None):
             agreed = agreed + 1 if same else 0
             if patience is not None and agreed == patience:
                 break
-            if threshold is not None and probabilities[depth - 1, row].max() >= threshold:
+            if (
+                threshold is not None
+                and probabilities[depth - 1, row].max() >= threshold
+            ):
                 break
         depths.append(depth)
     return np.array(depths)
@@ -216,9 +221,7 @@ def test_several_labels(make, toy):
 
 def test_evaluate_with_patience(trained, toy):
     texts, labels = toy
-    outputs, depths = trained.predict(
-        texts, patience=2, return_depths=True, verbose=0
-    )
+    outputs, depths = trained.predict(texts, patience=2, return_depths=True, verbose=0)
     scores = trained.evaluate(texts, labels, patience=2, verbose=0, return_dict=True)
     y = trained.encode_targets(labels)
     assert scores["depth"] == pytest.approx(depths.mean())
@@ -261,8 +264,9 @@ def test_preset_at_another_depth(make, toy, tmp_path):
     assert (four.exits, four.backbone.num_layers) == (LAYERS, 4)
     expected = classifier.predict(texts, num_layers=4, verbose=0)
     np.testing.assert_allclose(four.predict(texts, verbose=0), expected, atol=1e-4)
-    with pytest.warns(UserWarning, match="trained with 6"), pytest.raises(
-        ValueError, match="at least one for each of the 7 layers"
+    with (
+        pytest.warns(UserWarning, match="trained with 6"),
+        pytest.raises(ValueError, match="at least one for each of the 7 layers"),
     ):
         AlbertClassifier.from_preset(tmp_path / "preset", num_layers=7)
     new = AlbertClassifier.from_preset(tmp_path / "preset", num_classes=5)
@@ -272,7 +276,10 @@ def test_preset_at_another_depth(make, toy, tmp_path):
 def test_preset_without_exits(make, toy, tmp_path):
     make(exits=False).save_to_preset(tmp_path / "preset")
     old = AlbertClassifier.from_preset(tmp_path / "preset")
-    assert [v.path for v in old.output_dense.weights] == ["logits/kernel", "logits/bias"]
+    assert [v.path for v in old.output_dense.weights] == [
+        "logits/kernel",
+        "logits/bias",
+    ]
     for rule in ({"patience": 1}, {"threshold": 0.5}):
         with pytest.raises(ValueError, match="built with `exits=True`"):
             old.predict(toy[0][:2], **rule, verbose=0)
