@@ -89,12 +89,6 @@ class ExitHeads(keras.layers.Layer):
         activated: Tensor = self.activation(outputs + bias)
         return activated
 
-    def compute_output_shape(
-        self, input_shape: tuple[int | None, ...], **kwargs: Any
-    ) -> tuple[int | None, ...]:
-        """Return the shape of the outputs."""
-        return (*input_shape[:-1], self.units)
-
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()

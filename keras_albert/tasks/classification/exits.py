@@ -178,6 +178,35 @@ class ExitOutputs:
             **kwargs,
         )
 
+    def without_exits(self, num_layers: int | None = None) -> Any:
+        """Return a classifier of a fixed depth, with the head behind its last layer.
+
+        It can be exported, and converted to formats that know one head.
+
+        Args:
+            num_layers: int. The number of layers. Defaults to `None`, the model's.
+
+        Returns:
+            An `AlbertClassifier` with a copy of the weights.
+
+        Raises:
+            ValueError: If the model has no exits, or not that many.
+        """
+        task: Any = self
+        num_layers = self.backbone.num_layers if num_layers is None else num_layers
+        self._check_exit(num_layers)
+        if not self.exits:
+            msg = "This classifier has one head already; `num_layers` sets its depth."
+            raise ValueError(msg)
+        config = task.get_config() | {"exits": 0, "preprocessor": None}
+        config["backbone"]["config"]["num_layers"] = num_layers
+        copy = type(task).from_config(config)
+        copy.preprocessor = task.preprocessor
+        copy.backbone.set_weights(self.backbone.get_weights())
+        heads = self.output_dense.get_weights()
+        copy.output_dense.set_weights([head[num_layers - 1] for head in heads])
+        return copy
+
     def _check_exit(self, num_layers: int | None) -> None:
         if num_layers is None or not self.exits:
             return

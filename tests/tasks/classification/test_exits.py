@@ -334,8 +334,25 @@ def test_bad_constructor_arguments(make, make_classifier):
         AlbertClassifier(grouped, 2, exits=True)
 
 
+def test_a_copy_of_one_depth(make, toy, tmp_path):
+    classifier = scale(make())
+    copy = classifier.without_exits(4)
+    expected = classifier.predict(toy[0][:8], num_layers=4, verbose=0)
+    np.testing.assert_allclose(copy.predict(toy[0][:8], verbose=0), expected, atol=1e-5)
+    copy.export_to_transformers(tmp_path / "files")
+    loaded = AlbertClassifier.from_preset(tmp_path / "files")
+    np.testing.assert_allclose(
+        loaded.predict(toy[0][:8], verbose=0), expected, atol=1e-4
+    )
+    with pytest.raises(ValueError, match="one head already"):
+        copy.without_exits()
+
+
 def test_formats_without_exits_refuse_them(make, tmp_path):
     classifier = make()
+    for format_ in ("tf_saved_model", "onnx", "litert"):
+        with pytest.raises(ValueError, match=r"without_exits\(num_layers\)"):
+            classifier.export(tmp_path / "file", format_)
     for export in ("transformers", "keras_hub"):
         with pytest.raises(ValueError, match=r"exits/kernel"):
             getattr(classifier, f"export_to_{export}")(tmp_path / export)

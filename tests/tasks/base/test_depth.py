@@ -1,0 +1,109 @@
+"""A task with another number of layers than it was built with."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_albert import AlbertBackbone, AlbertClassifier
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
+
+TEXTS = ["the old lamps", "a storm", "bread by the hill"]
+
+
+def at(task, num_layers):
+    return task.predict(TEXTS, num_layers=num_layers, verbose=0)
+
+
+def rebuilt(task, num_layers):
+    """The outputs of a model with these weights that was built at a depth."""
+    config = task.get_config() | {"preprocessor": None}
+    config["backbone"]["config"]["num_layers"] = num_layers
+    copy = type(task).from_config(config)
+    copy.set_weights(task.get_weights())
+    copy.preprocessor = task.preprocessor
+    return copy.predict(TEXTS, verbose=0)
+
+
+def test_predict_and_evaluate_run_fewer_layers(make_classifier):
+    classifier = make_classifier()
+    classifier.set_weights([4 * weight for weight in classifier.get_weights()])
+    whole = classifier.predict(TEXTS, verbose=0)
+    np.testing.assert_allclose(at(classifier, 1), rebuilt(classifier, 1), atol=1e-5)
+    assert np.abs(at(classifier, 1) - whole).max() > 1e-3
+    np.testing.assert_allclose(at(classifier, 2), whole, atol=1e-6)
+    losses = [
+        classifier.evaluate(TEXTS, [0, 1, 0], num_layers=n, verbose=0)[0]
+        for n in (1, 2, None)
+    ]
+    assert losses[0] != pytest.approx(losses[1])
+    assert losses[1] == losses[2]
+    np.testing.assert_allclose(classifier.predict(TEXTS, verbose=0), whole, atol=1e-6)
+
+
+def test_more_layers_warn(make_classifier, tmp_path):
+    classifier = make_classifier()
+    with pytest.warns(UserWarning, match="trained with 2 layers, and is to run 3"):
+        deeper = at(classifier, 3)
+    np.testing.assert_allclose(deeper, rebuilt(classifier, 3), atol=1e-5)
+    classifier.save_to_preset(tmp_path / "own")
+    classifier.export_to_transformers(tmp_path / "transformers")
+    for name in ("own", "transformers"):
+        for cls in (AlbertBackbone, AlbertClassifier):
+            with pytest.warns(UserWarning, match="is to run 3") as caught:
+                loaded = cls.from_preset(tmp_path / name, num_layers=3)
+            assert len(caught) == 1
+            assert getattr(loaded, "backbone", loaded).num_layers == 3
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                cls.from_preset(tmp_path / name, num_layers=1)
+
+
+@pytest.mark.parametrize("num_layers", [0, -1, 1.5, "2", True])
+def test_no_such_depth(make_classifier, num_layers, tmp_path):
+    classifier = make_classifier()
+    classifier.save_to_preset(tmp_path / "own")
+    for call in (
+        lambda: at(classifier, num_layers),
+        lambda: classifier.evaluate(TEXTS, [0, 1, 0], num_layers=num_layers),
+        lambda: AlbertClassifier.from_preset(tmp_path / "own", num_layers=num_layers),
+    ):
+        with pytest.raises(ValueError, match="`num_layers` must be a whole number"):
+            call()
+
+
+def test_fewer_layers_than_groups(make_classifier):
+    backbone = AlbertBackbone(40, 4, 2, 4, 8, 16, num_groups=2)
+    preprocessor = make_classifier().preprocessor
+    classifier = AlbertClassifier(backbone, 2, preprocessor)
+    with pytest.raises(ValueError, match="2 groups"):
+        at(classifier, 1)
+
+
+def test_an_error_leaves_the_depth(make_classifier):
+    classifier = make_classifier()
+    whole = classifier.predict(TEXTS, verbose=0)
+    with pytest.raises(ValueError, match="row"):
+        classifier.predict([None], num_layers=1, verbose=0)
+    np.testing.assert_allclose(classifier.predict(TEXTS, verbose=0), whole, atol=1e-6)
+
+
+def test_the_function_of_a_depth_is_kept_until_the_model_changes(make_classifier):
+    classifier = make_classifier()
+    at(classifier, 1)
+    default, kept = classifier.functions_at_depth["predict_function", 1]
+    assert default is classifier.predict_function
+    at(classifier, 1)
+    assert classifier.functions_at_depth["predict_function", 1][1] is kept
+    classifier.quantize("int8")
+    at(classifier, 1)
+    assert classifier.functions_at_depth["predict_function", 1][1] is not kept
+
+
+def test_outputs_of_rows(toy_proto):
+    masked_lm = make_masked_lm(toy_proto)
+    texts = [f"{text} [MASK]" for text in TEXTS]
+    one = masked_lm.predict(texts, num_layers=1, verbose=0)
+    whole = masked_lm.predict(texts, verbose=0)
+    assert one.shape == whole.shape
+    assert np.abs(one - whole).max() > 1e-4
