@@ -113,14 +113,14 @@ def is_whole_number(value: object) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def warn_of_depth(num_layers: int | None, trained: int) -> None:
+def warn_of_depth(num_layers: object, trained: int) -> None:
     """Warn if a model is to run more layers than it was trained with.
 
     Args:
-        num_layers: int or `None`. The number of layers to run.
+        num_layers: The number of layers to run; other types are not checked here.
         trained: int. The number of layers of the trained model.
     """
-    if num_layers is not None and num_layers > trained:
+    if is_whole_number(num_layers) and num_layers > trained:
         warnings.warn(
             f"The model was trained with {trained} layers, and is to run {num_layers}. "
             "MEASURED",

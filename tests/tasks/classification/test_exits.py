@@ -58,6 +58,16 @@ def by_depth(classifier, texts):
     )
 
 
+def spread(classifier, texts):
+    """Heads whose answers differ between texts and depths."""
+    heads = by_depth(scale(classifier), texts)
+    factors = 1.5 / heads.std(axis=1, keepdims=True)
+    kernel, bias = classifier.output_dense.get_weights()
+    bias = (bias - heads.mean(axis=1)) * factors[:, 0]
+    classifier.output_dense.set_weights([kernel * factors, bias])
+    return classifier
+
+
 def test_classifier(make, toy, tmp_path):
     texts, labels = toy
     check_task(make(), texts[:12], labels[:12], tmp_path)
@@ -91,7 +101,8 @@ def test_loss_is_the_mean_by_depth(make, toy):
             found = classifier.compute_loss(
                 ids, ops.convert_to_tensor(y), outputs, weight, training=True
             )
-            np.testing.assert_allclose(float(found), expected, rtol=1e-4)
+            found = ops.convert_to_numpy(found)
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_metrics_are_those_of_the_last_head(make, toy):
@@ -135,8 +146,8 @@ def expected_exits(heads, patience=None, threshold=None):
 
 @pytest.mark.parametrize("rule", [{"patience": 1}, {"patience": 3}, {"threshold": 0.7}])
 def test_texts_leave_by_the_rule_whatever_the_batch(make, toy, rule):
-    classifier = scale(make(num_classes=3))
     texts = toy[0][:40]
+    classifier = spread(make(num_classes=3), texts)
     heads = by_depth(classifier, texts)
     expected = expected_exits(heads, **rule)
     assert len(set(expected)) > 1
@@ -146,7 +157,7 @@ def test_texts_leave_by_the_rule_whatever_the_batch(make, toy, rule):
         )
         np.testing.assert_array_equal(depths, expected)
         np.testing.assert_allclose(
-            outputs, heads[expected - 1, np.arange(40)], atol=1e-4
+            outputs, heads[expected - 1, np.arange(40)], atol=2e-3
         )
     ids = classifier.preprocessor(texts)
     np.testing.assert_allclose(
@@ -159,7 +170,7 @@ def test_texts_leave_by_the_rule_whatever_the_batch(make, toy, rule):
 
 
 def test_texts_that_left_are_not_computed(make, toy, monkeypatch):
-    classifier = scale(make())
+    classifier = spread(make(), toy[0][:32])
     early = classifier._early_exit()
     rows = []
 
