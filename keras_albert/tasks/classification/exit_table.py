@@ -40,8 +40,8 @@ def measure_exits(
         >>> classifier = AlbertClassifier.from_preset(
         ...     "albert_tiny_en_uncased", labels=["bad", "good"], exits=True)
         >>> rows = measure_exits(classifier, ["a joy", "a mess"], ["good", "bad"])
-        >>> [row["arguments"] for row in rows][4:8]
-        [{'num_layers': 5}, {'num_layers': 6}, {'patience': 1}, {'patience': 2}]
+        >>> [row["arguments"] for row in rows][3:7]
+        [{'num_layers': 4}, {'patience': 1}, {'patience': 2}, {'threshold': 0.7}]
         >>> print(describe_exits(rows).splitlines()[0])
         arguments           accuracy   depth  seconds  texts by layer
     """

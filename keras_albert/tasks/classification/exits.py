@@ -45,7 +45,7 @@ class ExitOutputs:
             model with exits `(batch, num_layers, num_classes)`.
         """
         if not self.exits:
-            return super().call(inputs, training=training, mask=mask)
+            return super().call(inputs, training=training, mask=mask)  # type: ignore[misc]
         if training:
             pooled = self.backbone.pooled_by_layer(inputs, training=True)
             return self.output_dense(self.output_dropout(pooled, training=True))
@@ -63,14 +63,14 @@ class ExitOutputs:
         """Compute the loss; in the training with exits that of all heads."""
         if len(y_pred.shape) == 3:
             y, y_pred, sample_weight = join_exits(self.loss, y, y_pred, sample_weight)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)  # type: ignore[misc]
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> Any:
         """Update the metrics, by the last head."""
         y_pred = y_pred[:, -1] if len(y_pred.shape) == 3 else y_pred
-        return super().compute_metrics(x, y, y_pred, sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)  # type: ignore[misc]
 
     def predict(
         self,
@@ -126,7 +126,9 @@ class ExitOutputs:
             outputs, depths = found
         else:
             self._check_exit(num_layers)
-            outputs = super().predict(x, batch_size, num_layers=num_layers, **kwargs)
+            outputs = super().predict(  # type: ignore[misc]
+                x, batch_size, num_layers=num_layers, **kwargs
+            )
             depths = np.full(len(outputs), num_layers or self.backbone.num_layers)
         return (outputs, depths) if return_depths else outputs
 
@@ -167,11 +169,10 @@ class ExitOutputs:
         """
         rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
         if rule is not None:
-            self.check_compiled("evaluate")
             data = (x, y, sample_weight, batch_size)
             return self._evaluate_early(rule, data, **kwargs)
         self._check_exit(num_layers)
-        return super().evaluate(
+        return super().evaluate(  # type: ignore[misc]
             *(x, y, batch_size),
             sample_weight=sample_weight,
             num_layers=num_layers,
@@ -218,8 +219,8 @@ class ExitOutputs:
             )
             raise ValueError(msg)
 
-    def _early_exit(self) -> EarlyExit:
-        """Return the compiled layer, anew if the model has changed."""
+    def _early_exit(self) -> Any:
+        """Return the `EarlyExit`, anew if the model has changed."""
         # Keras replaces this function, too.
         self.make_predict_function()  # type: ignore[attr-defined]
         made_with, early = self.functions_at_depth.get("early_exit", (None, None))
@@ -231,7 +232,7 @@ class ExitOutputs:
     def _evaluate_early(
         self,
         rule: ExitRule,
-        data: tuple[Any, ...],
+        data: tuple[Any, Any, Any, int | None],
         return_dict: bool = False,
         steps: int | None = None,
         verbose: Any = None,
