@@ -38,14 +38,18 @@ def at_depth(
     getattr(task, f"make_{name}")()
     default = getattr(task, name)
     made_with, function = task.functions_at_depth.get((name, num_layers), (None, None))
+    step = getattr(task, f"{method}_step")
     try:
         encoder.num_layers = num_layers
         setattr(task, name, function if made_with is default else None)
+        # A new function, as JAX would reuse what it has traced for the method.
+        setattr(task, f"{method}_step", lambda *arguments: step(*arguments))
         yield
         task.functions_at_depth[name, num_layers] = default, getattr(task, name)
     finally:
         encoder.num_layers = trained
         setattr(task, name, default)
+        delattr(task, f"{method}_step")
 
 
 def check_depth(num_layers: Any, trained: int, num_groups: int = 1) -> None:
