@@ -43,7 +43,7 @@ def at_depth(
         encoder.num_layers = num_layers
         setattr(task, name, function if made_with is default else None)
         # A new function, as JAX would reuse what it has traced for the method.
-        setattr(task, f"{method}_step", lambda *arguments: step(*arguments))
+        setattr(task, f"{method}_step", lambda *args: step(*args))  # noqa: PLW0108
         yield
         task.functions_at_depth[name, num_layers] = default, getattr(task, name)
     finally:
