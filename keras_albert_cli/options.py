@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_albert_cli.depth_options import add_depth_options
 from keras_albert_cli.number_types import SEED, fraction, positive_number, whole_number
 from keras_albert_cli.settings_options import add_settings
 from keras_albert_cli.versions import describe_versions
@@ -248,6 +249,7 @@ def _add_predict(parser: Parser) -> None:
         "--signature",
         help="a signature of a SavedModel; by default the one reading most columns",
     )
+    add_depth_options(parser)
     _add_columns(parser.add_argument_group("data"), "text", "text-pair")
 
 

@@ -15,10 +15,16 @@ from keras_albert.layers.shared_transformer_encoder import SharedTransformerEnco
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.handles import BUILTIN_PRESETS
+from keras_albert.presets.preset_files import CONFIG_FILE
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
-from keras_albert.utils.arguments import check_positive, refuse_unknown
+from keras_albert.utils.arguments import (
+    check_positive,
+    refuse_unknown,
+    warn_of_depth,
+)
+from keras_albert.utils.reading import read_json
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -238,6 +244,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pretrained = True
 
     @classmethod
+    def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
+        stored = read_json(directory / CONFIG_FILE)["config"]["num_layers"]
+        warn_of_depth(kwargs.get("num_layers"), stored)
+        return super()._from_own_preset(directory, **kwargs)
+
+    @classmethod
     def _from_checkpoint(
         cls, checkpoint_format: CheckpointFormat, directory: Path, **kwargs: Any
     ) -> Self:
@@ -286,6 +298,30 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             "hidden_states": hidden_states,
             "attention_scores": attention_scores,
         }
+
+    def pooled_by_layer(
+        self, inputs: ModelInputs, training: bool | None = None
+    ) -> Tensor:
+        """Run the model and return `pooled_output` as if it ended after each layer.
+
+        Args:
+            inputs: The model's input dict.
+            training: bool. Whether dropout is on. Defaults to `None`.
+
+        Returns:
+            Float tensor `(batch, num_layers, hidden_dim)`.
+        """
+        x = self.embedding(
+            inputs["token_ids"], segment_ids=inputs["segment_ids"], training=training
+        )
+        _, vectors = self.encoder(
+            x,
+            padding_mask=inputs["padding_mask"],
+            training=training,
+            return_vectors_at=self.cls_token_index,
+        )
+        pooled: Tensor = self.pooler(vectors)
+        return pooled
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

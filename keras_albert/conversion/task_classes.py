@@ -49,13 +49,16 @@ def class_of(directory: Path) -> Any:
     return find_class(name.removeprefix("keras_albert>"))
 
 
-def load_task(preset: str | os.PathLike[str], task: str | None = None) -> Any:
+def load_task(
+    preset: str | os.PathLike[str], task: str | None = None, **kwargs: Any
+) -> Any:
     """Load a task from any handle of `from_preset`.
 
     Args:
         preset: string or path. The handle.
         task: string. The name of its class. Defaults to `None`: the class of the
             checkpoint's head.
+        **kwargs: Other arguments of `from_preset`.
 
     Returns:
         The task.
@@ -75,4 +78,4 @@ def load_task(preset: str | os.PathLike[str], task: str | None = None) -> Any:
             "head has no weights."
         )
         raise ValueError(msg)
-    return cls.from_preset(preset)
+    return cls.from_preset(preset, **kwargs)

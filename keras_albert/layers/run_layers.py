@@ -75,7 +75,7 @@ def _is_product_and_bias(layer: keras.layers.Layer) -> bool:
     return is_dense and layer.use_bias and layer.activation is keras.activations.linear
 
 
-Step = Callable[[Any, Tensor], Tensor]
+Step = Callable[[Any, Any], Any]
 
 
 def unrolls_by_default() -> bool:
@@ -89,14 +89,15 @@ def unrolls_by_default() -> bool:
 
 
 def repeat(
-    step: Step, x: Tensor, first: int, count: int, *, unroll: bool, remat: bool = False
-) -> Tensor:
+    step: Step, x: Any, first: int, count: int, *, unroll: bool, remat: bool = False
+) -> Any:
     """Apply `x = step(i, x)` for `i` from `first`, `count` times.
 
     Args:
         step: Callable of a layer's number (an int, or a scalar tensor inside a
-            loop) and a tensor; returns a tensor of the same shape and dtype.
-        x: Float tensor, the first input.
+            loop) and a tensor, or a tuple of tensors; returns the same shapes and
+            dtypes.
+        x: Float tensor, or a tuple of them: the first input.
         first: int. The first layer's number.
         count: int. How often to apply the step.
         unroll: bool. Whether to unroll the loop in the program.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_albert.layers.activations import serialize_activation
 from keras_albert.layers.attention import merge_masks
@@ -15,6 +16,13 @@ from keras_albert.utils.arguments import (
     check_positive,
     check_rates,
     refuse_unknown,
+)
+
+# Arguments of `call` that add outputs.
+_ALSO_RETURNED = (
+    "return_hidden_states",
+    "return_attention_scores",
+    "return_vectors_at",
 )
 
 
@@ -170,6 +178,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         training: bool | None = None,
         return_hidden_states: bool = False,
         return_attention_scores: bool = False,
+        return_vectors_at: int | None = None,
     ) -> Any:
         """Run all virtual layers.
 
@@ -185,10 +194,12 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 virtual layer's output. Defaults to `False`.
             return_attention_scores: bool. Also return the list of each block's
                 attention probabilities. Defaults to `False`.
+            return_vectors_at: int or `None`. A position; also return each virtual
+                layer's output there, `(batch, num_layers, width)`. Defaults to `None`.
 
         Returns:
             The last hidden state `(batch, length, width)`, followed by each
-            requested list.
+            requested list, or by the vectors.
         """
         mask = merge_masks(padding_mask, attention_mask)
         seed = None
@@ -205,12 +216,45 @@ class SharedTransformerEncoder(keras.layers.Layer):
             )
         unroll = unrolls_by_default() if self.unroll is None else self.unroll
         x, first = inputs, 0
+        if return_vectors_at is not None:
+            vectors = ops.ones((self.num_layers, 1), inputs.dtype)
+            x = (inputs, ops.zeros_like(inputs[:, :1]) * vectors)
         for group in range(self.num_groups):
             layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
             step = self._group_step(group, mask, seed, training)
+            if return_vectors_at is not None:
+                step = self._keep_vectors(step, return_vectors_at)
             x = repeat(step, x, first, len(layers), unroll=unroll, remat=self.remat)
             first += len(layers)
         return x
+
+    def run_virtual_layer(
+        self, inputs: Tensor, padding_mask: Tensor | None = None, layer: int = 0
+    ) -> Tensor:
+        """Run one virtual layer, without dropout.
+
+        Args:
+            inputs: Float tensor `(batch, length, width)`.
+            padding_mask: See `call`.
+            layer: int. The virtual layer, counted from 0. Defaults to `0`.
+
+        Returns:
+            Float tensor `(batch, length, width)`.
+        """
+        mask = merge_masks(padding_mask, None)
+        step = self._group_step(self.group_of(layer), mask, None, False)
+        return step(layer, inputs)
+
+    def _keep_vectors(self, step: Any, position: int) -> Any:
+        """Return a step that also carries the vectors at a position of each layer."""
+
+        def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
+            x = step(layer, carried[0])
+            place = ops.one_hot(layer, self.num_layers, dtype=x.dtype)
+            vectors = place[:, None] * x[:, position, None, :]
+            return x, carried[1] + vectors
+
+        return step_and_keep
 
     def _group_step(
         self,
@@ -283,7 +327,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Return the spec of the output without running all layers."""
-        if kwargs.get("return_hidden_states") or kwargs.get("return_attention_scores"):
+        if any(kwargs.get(name) not in (None, False) for name in _ALSO_RETURNED):
             return super().compute_output_spec(inputs, *args, **kwargs)
         return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_albert.presets.model_size import check_backbone_size
+from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.reading import read_json
 
 # The prefix of the registered names of this package's classes.
@@ -96,6 +97,7 @@ class CheckpointFormat(abc.ABC):
         arguments = self.backbone_arguments(directory)
         shapes = self.stored_shapes(directory)
         check_backbone_size(arguments, shapes, f"The config of {directory}")
+        warn_of_depth(kwargs.get("num_layers"), arguments["num_layers"])
         backbone = cls(**(arguments | kwargs))
         if load_weights:
             self.load_weights(backbone, directory)

@@ -35,13 +35,20 @@ def check_is_served(task: Any) -> None:
 
     Raises:
         ValueError: If its class is not one of this package's. Subclasses are refused,
-            too, because changes in behaviour would be lost.
+            too, because changes in behaviour would be lost, and classifiers with
+            exits.
     """
     if type(task) not in _GRAPHS:
         known = ", ".join(sorted(each.__name__ for each in _GRAPHS))
         msg = (
             f"{type(task).__name__} cannot be exported. These tasks can, without their "
             f"subclasses: {known}. Build one of them with the same weights."
+        )
+        raise ValueError(msg)
+    if getattr(task, "exits", 0):
+        msg = (
+            "An export has one depth, and this classifier has a head behind each of "
+            f"{task.exits} layers. Export `classifier.without_exits(num_layers)`."
         )
         raise ValueError(msg)
 

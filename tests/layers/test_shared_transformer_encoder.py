@@ -262,3 +262,22 @@ def test_program_size_does_not_depend_on_depth():
 def test_invalid_depths_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         SharedTransformerEncoder(**(ARGUMENTS | arguments))
+
+
+@pytest.mark.parametrize("unroll", [True, False])
+def test_vectors_of_each_layer(unroll):
+    encoder = _encoder(unroll=unroll)
+    _, hidden_states = encoder(X, padding_mask=PADDING, return_hidden_states=True)
+    output, vectors = encoder(X, padding_mask=PADDING, return_vectors_at=2)
+    expected = np.stack([to_numpy(x)[:, 2] for x in hidden_states[1:]], axis=1)
+    np.testing.assert_allclose(to_numpy(vectors), expected, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(output), to_numpy(hidden_states[-1]), atol=1e-5)
+
+
+def test_one_virtual_layer_at_a_time():
+    encoder = _encoder()
+    x = ops.convert_to_tensor(X)
+    for layer in range(4):
+        x = encoder.run_virtual_layer(x, PADDING, layer)
+    expected = encoder(X, padding_mask=PADDING)
+    np.testing.assert_allclose(to_numpy(x), to_numpy(expected), atol=1e-5)

@@ -55,6 +55,13 @@ def check_task(task, x, y, directory):
     loaded = keras.saving.load_model(directory / "task.keras")
     assert_same(loaded.predict(x, verbose=0), trained)
 
+    # Another depth, at loading and at prediction.
+    shallow = cls.from_preset(directory / "preset", num_layers=1)
+    outputs = shallow.predict(x, verbose=0)
+    assert_same(task.predict(x, num_layers=1, verbose=0), outputs)
+    assert_differs(outputs, trained)
+    assert_same(task.predict(x, verbose=0), trained)
+
     # Ids in, as the preprocessor made them.
     targets = None if y is None else task.encode_targets(y)
     packed = task.preprocessor(x, targets)

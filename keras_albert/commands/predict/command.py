@@ -83,6 +83,7 @@ def _answers(
         arguments.task,
         arguments.preset,
         arguments.signature,
+        **_depth(arguments),
     )
     asked = {
         "text": arguments.text_column,
@@ -97,6 +98,13 @@ def _answers(
         while part := list(islice(left, arguments.batch_size * _BATCHES_AT_ONCE)):
             yield _ask(predictor, columns, part, first, rows.path)
             first += len(part)
+
+
+def _depth(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of depth that were given."""
+    names = ("num_layers", "patience", "threshold", "tolerance", "return_depths")
+    given = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in given.items() if value not in (None, False)}
 
 
 def _ask(

@@ -43,6 +43,8 @@ def open_predictor(
     task: str | None = None,
     preset: str | None = None,
     signature: str | None = None,
+    num_layers: int | None = None,
+    **exits: Any,
 ) -> Predictor:
     """Open a model of any kind.
 
@@ -56,6 +58,8 @@ def open_predictor(
             ids. Defaults to `None`.
         signature: string. The signature of a SavedModel. Defaults to `None`, the one
             that reads most of the file's columns.
+        num_layers: int. How many layers of a preset to run. Defaults to `None`, all.
+        **exits: Arguments of `AlbertClassifier.classify` for a preset with exits.
 
     Returns:
         The predictor.
@@ -63,18 +67,26 @@ def open_predictor(
     Raises:
         FileNotFoundError: If the file does not exist.
         ImportError: If the package that runs the model is not installed.
-        ValueError: If the model cannot be read, or it takes token ids and `preset` is
-            `None`.
+        ValueError: If the model cannot be read, it takes token ids and `preset` is
+            `None`, or its depth is fixed or it has no exits.
     """
     path = Path(model)
     kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
+    is_saved_model = path.is_dir() and (_version_of(path) / "saved_model.pb").is_file()
+    if (is_saved_model or path.suffix in kinds) and (num_layers or exits):
+        msg = (
+            f"{path} is an export, whose depth is fixed. Predict with the preset "
+            "instead, or leave out the options of depth."
+        )
+        raise ValueError(msg)
     if path.suffix in kinds:
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}. Correct the name.")
         return kinds[path.suffix](path, batch_size, preset)
-    if path.is_dir() and (_version_of(path) / "saved_model.pb").is_file():
+    if is_saved_model:
         return _open_saved_model(path, batch_size, signature)
-    return task_predictor(load_task(model, task), batch_size)
+    depth = {} if num_layers is None else {"num_layers": num_layers}
+    return task_predictor(load_task(model, task, **depth), batch_size, **exits)
 
 
 def _open_onnx(path: Path, batch_size: int, preset: str | None) -> Predictor:

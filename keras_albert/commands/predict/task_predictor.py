@@ -1,6 +1,7 @@
 """Predictions of a task of this package, in Keras."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -8,23 +9,25 @@ import keras
 from keras_albert import tasks
 from keras_albert.commands.predict.output_lines import Answer
 from keras_albert.commands.predict.predictor import Columns, Predictor
+from keras_albert.tasks.classification.exit_rule import read_exit_rule
 from keras_albert.tasks.text_embedding.model import cosine_scores
 
 _PAIRS = (("text", "text_pair"), ("text",))
 
 
-def task_predictor(task: Any, batch_size: int) -> Predictor:
+def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
     """Return the predictor of a task, which calls its method with readable answers.
 
     Args:
         task: A task with a preprocessor.
         batch_size: int. The maximum number of rows in a batch.
+        **exits: Arguments of `classify` for a classifier.
 
     Returns:
         The predictor.
 
     Raises:
-        ValueError: If the task is not supported, or has no preprocessor.
+        ValueError: If the task is not supported, or has no preprocessor or no exits.
     """
     if task.preprocessor is None:
         msg = (
@@ -35,6 +38,17 @@ def task_predictor(task: Any, batch_size: int) -> Predictor:
     if kind is None:
         raise ValueError(f"What to ask of a {type(task).__name__} is not known.")
     inputs, call = _CALLS[kind]
+    if exits:
+        if kind is not tasks.AlbertClassifier:
+            msg = (
+                f"A {type(task).__name__} has no exits. Leave out "
+                f"{', '.join(sorted(exits))}; `num_layers` runs fewer layers."
+            )
+            raise ValueError(msg)
+        # Before any row is read.
+        options = {name: x for name, x in exits.items() if name != "return_depths"}
+        read_exit_rule(task, **options)
+        call = partial(_classify, **exits)
     return Predictor(inputs, lambda columns: call(task, columns, batch_size))
 
 
@@ -43,8 +57,10 @@ def _texts(columns: Columns) -> Any:
     return (columns["text"], columns["text_pair"]) if pairs else columns["text"]
 
 
-def _classify(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
-    answers = task.classify(_texts(columns), batch_size=batch_size)
+def _classify(
+    task: Any, columns: Columns, batch_size: int, **exits: Any
+) -> list[Answer]:
+    answers = task.classify(_texts(columns), batch_size=batch_size, **exits)
     # Multi-label classification returns a list for each text.
     return [row if isinstance(row, dict) else {"labels": row} for row in answers]
 

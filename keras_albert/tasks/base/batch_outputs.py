@@ -3,7 +3,7 @@
 import operator
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -40,7 +40,6 @@ class BatchOutputs:
     def __init__(self, task: Any) -> None:
         self._task = task
         self._lock = threading.Lock()
-        self._variables: list[Any] = []
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
         """Compute the outputs.
@@ -56,27 +55,28 @@ class BatchOutputs:
             name: np.asarray(array, specs[name].dtype) if name in specs else array
             for name, array in inputs.items()
         }
-        return self._current_run()(inputs)
+        with self._task.depth_lock.own_depth():
+            return self._current_run()(inputs)
 
     def _current_run(self) -> Run:
         """Return the compiled function, a new one if the model has changed."""
         task = self._task
         with self._lock:
             variables = task.variables
-            if not _are_same(variables, self._variables):
+            predict = task.predict_function
+            # Attributes of the function, so that they are replaced together.
+            if not _are_same(variables, getattr(predict, "variables_read", ())):
                 # TensorFlow's graph would use the old ones.
                 task.predict_function = None
-                self._variables = variables
-            task.make_predict_function()
-            predict = task.predict_function
-            # An attribute of the function, so that both are replaced together.
-            if not hasattr(predict, "run_batch"):
+                task.make_predict_function()
+                predict = task.predict_function
                 predict.run_batch = _MAKERS[keras.config.backend()](task, variables)
+                predict.variables_read = variables
             run: Run = predict.run_batch
             return run
 
 
-def _are_same(some: list[Any], others: list[Any]) -> bool:
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
 
 

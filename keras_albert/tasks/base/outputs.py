@@ -1,6 +1,7 @@
-"""Outputs of models: probabilities, and shapes that differ between batches."""
+"""Outputs of models: all batches of a prediction, probabilities, and shapes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count, islice
 from typing import Any
 
@@ -8,8 +9,11 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.tasks.inputs.dataset_sizes import num_steps
+from keras_albert.tasks.distribution.model_state import kept_weights
+from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
+from keras_albert.tasks.inputs.even_rows import even_dataset, num_parts
 from keras_albert.tasks.inputs.length_batches import LengthBatches
+from keras_albert.tasks.inputs.model_input import read_model_input
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -54,6 +58,61 @@ def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
     return keras.tree.map_structure(blank, task.output, outputs)
 
 
+def predict_all(
+    task: Any,
+    x: Any,
+    batch_size: int | None = None,
+    run_batch: Callable[[dict[str, Any]], Any] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Compute the outputs for all inputs, in their order.
+
+    Args:
+        task: An `AlbertTask`.
+        x: See `AlbertTask.fit`.
+        batch_size: int. Defaults to `None`, 32.
+        run_batch: Callable from the inputs of a batch, a dict of arrays, to arrays with
+            a value for each row. Defaults to `None`: `outputs_of`.
+        **kwargs: Other arguments of `keras.Model.predict`.
+
+    Returns:
+        See `AlbertTask.predict`.
+
+    Raises:
+        TypeError: See `AlbertTask.fit`.
+        ValueError: See `AlbertTask.predict`.
+    """
+    steps = kwargs.get("steps")
+    data, batches = read_model_input(
+        *(task, x),
+        batch_size=batch_size,
+        purpose="prediction",
+        steps=steps,
+    )
+    if batches is not None and steps is not None and steps < len(batches):
+        # Batches are of similar length, so the first ones are not the first examples.
+        msg = (
+            f"`steps={steps}` ends a data set early, and `x` is no data set: it has "
+            f"{len(batches)} batches. Pass only the examples to predict."
+        )
+        raise ValueError(msg)
+    if batches is not None and not len(batches.examples):
+        return keras.tree.map_structure(
+            lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
+            task.output,
+        )
+
+    def compute() -> Any:
+        if run_batch or num_parts() == 1 or has_ragged_outputs(task):
+            return predict_batches(task, data, run_batch, **kwargs)
+        # Devices share each batch.
+        with kept_weights(task):
+            return keras.Model.predict(task, even_dataset(data), **kwargs)
+
+    outputs = run_on(compute, {"x": x})
+    return outputs if batches is None else batches.restore_order(outputs)
+
+
 def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
     """Compute the outputs for one batch of ids.
 
@@ -71,6 +130,7 @@ def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
 def predict_batches(
     task: Any,
     batches: Any,
+    run_batch: Callable[[dict[str, Any]], Any] | None = None,
     verbose: str | int = "auto",
     steps: int | None = None,
     callbacks: Any = None,
@@ -84,6 +144,7 @@ def predict_batches(
         task: An `AlbertTask`.
         batches: `LengthBatches`, or a data set of the model's inputs or of tuples that
             begin with them.
+        run_batch: See `predict_all`. Defaults to `None`, `outputs_of`.
         verbose: As in `keras.Model.predict`. Defaults to `"auto"`.
         steps: int or `None`. The maximum number of batches. Defaults to `None`, all.
         callbacks: As in `keras.Model.predict`. Defaults to `None`.
@@ -105,11 +166,12 @@ def predict_batches(
     if callbacks:
         task.stop_predicting = False
         callbacks.on_predict_begin()
+    run_batch = run_batch or partial(outputs_of, task)
     parts = []
-    for step, inputs in enumerate(islice(_iterate(task, batches), steps)):
+    for step, inputs in enumerate(islice(_iterate_inputs(task, batches), steps)):
         if callbacks:
             callbacks.on_predict_batch_begin(step)
-        outputs = outputs_of(task, inputs)
+        outputs = run_batch(inputs)
         parts.append(outputs)
         if callbacks:
             callbacks.on_predict_batch_end(step, {"outputs": outputs})
@@ -136,19 +198,21 @@ def predict_batches(
     return keras.tree.map_structure(join, *parts)
 
 
-def _iterate(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
-    """Yield the model's inputs, which have been checked."""
-    if isinstance(batches, LengthBatches):
-        yield from (batches[index][0] for index in range(len(batches)))
-        return
+def iterate(batches: Any) -> Iterator[Any]:
+    """Return an iterator over the batches of a data set of any kind."""
     if isinstance(batches, keras.utils.PyDataset):
         size = batches.num_batches
         indices = count() if size is None else range(size)
-        elements = (batches[index] for index in indices)
-    else:
-        elements = batches
-    for batch in elements:
-        yield task.read_ids(batch[0] if isinstance(batch, tuple) else batch)
+        return (batches[index] for index in indices)
+    return iter(batches)
+
+
+def _iterate_inputs(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
+    """Yield the model's inputs, which have been checked."""
+    is_checked = isinstance(batches, LengthBatches)
+    for batch in iterate(batches):
+        x = batch[0] if isinstance(batch, tuple) else batch
+        yield x if is_checked else task.read_ids(x)
 
 
 def _to_numpy(tensor: Any) -> npt.NDArray[Any]:

@@ -5,17 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.batch_outputs import BatchOutputs
+from keras_albert.tasks.base.depth import DepthLock, at_depth
 from keras_albert.tasks.base.export_formats import export_writer
-from keras_albert.tasks.base.outputs import (
-    has_ragged_outputs,
-    outputs_of,
-    predict_batches,
-)
+from keras_albert.tasks.base.outputs import outputs_of, predict_all
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
@@ -23,13 +19,7 @@ from keras_albert.tasks.distribution.model_state import (
 )
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.datasets import after
-from keras_albert.tasks.inputs.even_rows import (
-    build_before,
-    even_batch,
-    even_dataset,
-    num_parts,
-    real_rows,
-)
+from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
 from keras_albert.tasks.inputs.model_input import (
     holds_ids,
     preprocess_batch,
@@ -83,6 +73,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             "`from_preset` of the task.",
         )
         check_preprocessor(self.backbone, self.preprocessor)
+        # Read and written by `at_depth`.
+        self.functions_at_depth: dict[Any, Any] = {}
+        self.depth_lock = DepthLock()
         super().__init__(*args, **kwargs)
         self.batch_outputs = BatchOutputs(self)
 
@@ -256,6 +249,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         batch_size: int | None = None,
         *,
         sample_weight: Any = None,
+        num_layers: int | None = None,
         **kwargs: Any,
     ) -> Any:
         """Compute the loss and the metrics.
@@ -265,6 +259,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             y: See `fit`.
             batch_size: int. Defaults to `None`, 32.
             sample_weight: One weight per example. Defaults to `None`.
+            num_layers: int. See `predict`.
             **kwargs: Other arguments of `keras.Model.evaluate`, such as
                 `return_dict=True`.
 
@@ -273,7 +268,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             TypeError: See `fit`.
-            ValueError: See `fit`, with `steps` for `steps_per_epoch`.
+            ValueError: See `predict`.
         """
         if is_evaluation_of_fit(kwargs):
             return keras.Model.evaluate(
@@ -284,18 +279,26 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         data, _ = read_model_input(
             self, x, y, sample_weight, batch_size, steps=kwargs.get("steps")
         )
-        with kept_weights(self):
+        with kept_weights(self), at_depth(self, num_layers, "test"):
             data = build_before(self, data)
             return run_on(
                 lambda: keras.Model.evaluate(self, x=data, **kwargs), {"x": x}
             )
 
-    def predict(self, x: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        *,
+        num_layers: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Compute the model's outputs, in the order of the inputs.
 
         Args:
             x: See `fit`.
             batch_size: int. Defaults to `None`, 32.
+            num_layers: int. How many layers to run. Defaults to `None`, the model's.
             **kwargs: Other arguments of `keras.Model.predict`.
 
         Returns:
@@ -305,29 +308,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Raises:
             TypeError: See `fit`.
-            ValueError: See `fit`, with `steps` for `steps_per_epoch`.
+            ValueError: See `fit`, with `steps` for `steps_per_epoch`; or if
+                `num_layers` is below 1.
         """
-        data, batches = read_model_input(
-            *(self, x),
-            batch_size=batch_size,
-            purpose="prediction",
-            steps=kwargs.get("steps"),
-        )
-        if batches is not None and not len(batches.examples):
-            return keras.tree.map_structure(
-                lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
-                self.output,
-            )
-
-        def compute() -> Any:
-            if num_parts() == 1 or has_ragged_outputs(self):
-                return predict_batches(self, data, **kwargs)
-            # Devices share each batch.
-            with kept_weights(self):
-                return keras.Model.predict(self, even_dataset(data), **kwargs)
-
-        outputs = run_on(compute, {"x": x})
-        return outputs if batches is None else batches.restore_order(outputs)
+        with at_depth(self, num_layers, "predict"):
+            return predict_all(self, x, batch_size, **kwargs)
 
     def train_on_batch(
         self,

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.exit_heads import ExitHeads
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.predict_documents import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.exits import ExitOutputs, count_exits
 from keras_albert.tasks.classification.multi_labels import encode_label_sets, set_names
 from keras_albert.tasks.inputs.class_weights import encode_class_weights
 from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode_scores
@@ -24,7 +26,11 @@ from keras_albert.utils.arguments import check_positive
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertClassifier(
-    NamedClasses, DocumentOutputs, AlbertTask, keras_hub.models.TextClassifier
+    NamedClasses,
+    DocumentOutputs,
+    ExitOutputs,
+    AlbertTask,
+    keras_hub.models.TextClassifier,
 ):
     """Assign texts, or pairs of texts, to classes, or give them a score.
 
@@ -43,11 +49,19 @@ class AlbertClassifier(
             classes labels of which a text has any number, each with a probability of
             its own. Defaults to `None`, which returns logits.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
+        exits: bool or int. `True` trains a head behind each layer of the encoder, so
+            that `predict`, `evaluate` and `classify` can stop at any of them: see their
+            arguments `patience`, `threshold` and `num_layers`. The loss in training is
+            the mean of the heads' losses, weighted by their depth ([Zhou et al.,
+            2020](https://arxiv.org/abs/2006.04152)); metrics, and the loss of
+            `evaluate`, are those of the last head. An int is the number of heads, at
+            least the number of layers. Defaults to `False`, one head.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
-        ValueError: If labels and `num_classes` disagree, or the preprocessor makes
-            inputs that the backbone cannot read.
+        ValueError: If labels and `num_classes` disagree, the preprocessor makes inputs
+            that the backbone cannot read, or the backbone has several groups of layers
+            or more layers than `exits`.
 
     Example:
         >>> from keras_albert import (
@@ -74,6 +88,26 @@ class AlbertClassifier(
         >>> answer = classifier.classify_documents("a fine film " * 300)
         >>> answer["label"] in ("good", "bad")
         True
+
+        With exits, easy texts run through fewer layers.
+
+        >>> classifier = AlbertClassifier(
+        ...     AlbertBackbone(
+        ...         vocabulary_size=28, num_layers=6, num_heads=2, embedding_dim=8,
+        ...         hidden_dim=16, intermediate_dim=32),
+        ...     num_classes=2,
+        ...     preprocessor=classifier.preprocessor,
+        ...     exits=True)
+        >>> history = classifier.fit(texts, labels, verbose=0)
+        >>> outputs, depths = classifier.predict(
+        ...     texts, patience=2, return_depths=True, verbose=0)
+        >>> outputs.shape, depths.shape
+        ((16, 2), (16,))
+        >>> all(3 <= depth <= 6 for depth in depths)
+        True
+        >>> answer = classifier.classify("a fine film", num_layers=2)
+        >>> sorted(answer)
+        ['label', 'score']
     """
 
     preprocessor_cls = AlbertClassifierPreprocessor
@@ -86,9 +120,11 @@ class AlbertClassifier(
         labels: Sequence[str] | None = None,
         activation: Activation | None = None,
         dropout: float = 0.1,
+        exits: bool | int = False,
         **kwargs: Any,
     ) -> None:
         num_classes = count_classes(num_classes, labels)
+        num_exits = count_exits(exits, backbone)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -96,21 +132,28 @@ class AlbertClassifier(
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
         # In float32 under any policy, for the precision of softmax and loss.
-        self.output_dense = keras.layers.Dense(
-            num_classes,
-            activation=activation,
-            kernel_initializer=albert_initializer(),
-            dtype="float32",
-            name="logits",
-        )
+        if num_exits:
+            self.output_dense: keras.layers.Layer = ExitHeads(
+                num_exits, num_classes, activation, dtype="float32", name="exits"
+            )
+        else:
+            self.output_dense = keras.layers.Dense(
+                num_classes,
+                activation=activation,
+                kernel_initializer=albert_initializer(),
+                dtype="float32",
+                name="logits",
+            )
 
         # === Functional model ===
         inputs = backbone.input
         x = self.output_dropout(backbone(inputs)["pooled_output"])
+        outputs = self.output_dense(x, **({"exit": 0} if num_exits else {}))
         # Read by `compile`, which the constructor calls.
         self.num_classes = num_classes
+        self.exits = num_exits
         self.activation = keras.activations.get(activation)
-        super().__init__(inputs=inputs, outputs=self.output_dense(x), **kwargs)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
         # === Config ===
         self.labels = None if labels is None else tuple(labels)
@@ -191,7 +234,13 @@ class AlbertClassifier(
         return encode_class_weights(class_weight, self.num_classes, labels)
 
     def classify(
-        self, texts: Texts, top_k: int | None = None, batch_size: int | None = None
+        self,
+        texts: Texts,
+        top_k: int | None = None,
+        batch_size: int | None = None,
+        *,
+        return_depths: bool = False,
+        **depth: Any,
     ) -> Any:
         """Classify texts and return labels and scores.
 
@@ -201,6 +250,9 @@ class AlbertClassifier(
             top_k: int. The number of classes to return per text. Defaults to `None`:
                 one, or all if a text may have several.
             batch_size: int. Defaults to `None`, 32.
+            return_depths: bool. Whether the dicts have also `depth`, the number of
+                layers that the text ran through. Defaults to `False`.
+            **depth: `patience`, `threshold`, `tolerance` or `num_layers` of `predict`.
 
         Returns:
             For one text a dict of `label` and `score`, a probability (for a regression
@@ -208,13 +260,21 @@ class AlbertClassifier(
             is a list of dicts per text, the likeliest class first.
 
         Raises:
-            ValueError: If the model has no preprocessor, or `top_k` is below 1.
+            ValueError: If the model has no preprocessor, or `top_k` is below 1; see
+                `predict`.
         """
         self.require_preprocessor("classify")
         top_k = self._count_named(top_k)
         examples, batched = self.encode("prediction", texts)
-        outputs = self.predict(examples, batch_size, verbose=0)
-        return self._describe(outputs, top_k, batched)
+        outputs, depths = self.predict(
+            examples, batch_size, verbose=0, return_depths=True, **depth
+        )
+        answers = self._describe(outputs, top_k, True)
+        if return_depths:
+            for answer, layers in zip(answers, depths.tolist(), strict=True):
+                for each in [answer] if isinstance(answer, dict) else answer:
+                    each["depth"] = layers
+        return answers if batched else answers[0]
 
     def classify_documents(
         self,
@@ -281,6 +341,7 @@ class AlbertClassifier(
             labels=None if self.labels is None else list(self.labels),
             activation=keras.activations.serialize(self.activation),
             dropout=self.dropout,
+            exits=self.exits,
         )
         return config
 

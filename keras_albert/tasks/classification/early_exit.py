@@ -1,0 +1,124 @@
+"""Prediction with exits: texts that have left are not computed further."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_albert.tasks.classification.exit_rule import ExitRule
+from keras_albert.types import FloatArray, Int64Array
+
+
+class EarlyExit:
+    """A classifier with exits that runs one layer at a time.
+
+    After each layer the texts that a rule lets go leave the batch. One program is
+    compiled for the layer, which all depths share.
+
+    Args:
+        classifier: An `AlbertClassifier` with exits.
+    """
+
+    def __init__(self, classifier: Any) -> None:
+        self.classifier = classifier
+        backbone = classifier.backbone
+
+        def start(token_ids: Any, segment_ids: Any) -> Any:
+            return backbone.embedding(token_ids, segment_ids=segment_ids)
+
+        def step(x: Any, padding_mask: Any, layer: Any) -> Any:
+            x = backbone.encoder.run_virtual_layer(x, padding_mask)
+            pooled = backbone.pooler(x[:, backbone.cls_token_index])
+            return x, classifier.output_dense(pooled, exit=layer)
+
+        self._start = _compile(classifier, start)
+        self._step = _compile(classifier, step)
+
+    def run(
+        self, inputs: dict[str, npt.NDArray[Any]], rule: ExitRule
+    ) -> tuple[FloatArray, Int64Array]:
+        """Predict for a batch.
+
+        Args:
+            inputs: The ids of the batch.
+            rule: The `ExitRule`.
+
+        Returns:
+            The outputs of each text at the exit where it left, and the number of layers
+            that it ran through.
+        """
+        ids = {name: ops.convert_to_tensor(x, "int32") for name, x in inputs.items()}
+        x, mask = self._start(ids["token_ids"], ids["segment_ids"]), ids["padding_mask"]
+        count, num_layers = (
+            len(inputs["token_ids"]),
+            self.classifier.backbone.num_layers,
+        )
+        outputs = np.zeros((count, self.classifier.num_classes), "float32")
+        depths = np.full(count, num_layers)
+        # The texts that are left, where they are in `x`, and how many exits in a row
+        # have agreed on them.
+        texts, places = np.arange(count), np.arange(count)
+        agreed = np.zeros(count, int)
+        for layer in range(num_layers):
+            x, answers = self._step(x, mask, ops.convert_to_tensor(layer, "int32"))
+            found = ops.convert_to_numpy(answers)[places]
+            if rule.threshold is not None:
+                leaves = rule.is_confident(self.classifier, found)
+            else:
+                same = rule.agree(self.classifier, found, outputs[texts])
+                agreed = np.where(same & (layer > 0), agreed + 1, 0)
+                leaves = agreed >= rule.patience
+            outputs[texts] = found
+            depths[texts[leaves]] = layer + 1
+            texts, places, agreed = texts[~leaves], places[~leaves], agreed[~leaves]
+            if not len(texts):
+                break
+            if (size := _batch_size(len(texts))) < x.shape[0]:
+                # Filled up with texts that are there.
+                kept = ops.convert_to_tensor(np.resize(places, size), "int32")
+                x, mask = ops.take(x, kept, axis=0), ops.take(mask, kept, axis=0)
+                places = np.arange(len(texts))
+        return outputs, depths
+
+
+def _batch_size(count: int) -> int:
+    """Return the number of rows that `count` texts are computed in.
+
+    JAX compiles a program for each; the next higher of 1, 2, 3, 4, 6, 8, 12, 16, ...
+    leaves at most a third of the rows without a text.
+    """
+    if keras.config.backend() != "jax":
+        return count
+    power = 1 << (count - 1).bit_length()
+    return power * 3 // 4 if count <= power * 3 // 4 else power
+
+
+def _compile(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that reads the weights of a model, as for `predict`."""
+    backend = keras.config.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        # One program for all shapes.
+        traced: Callable[..., Any] = tf.function(
+            function, autograph=False, reduce_retracing=True
+        )
+        return traced
+    if backend == "torch":
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        eager: Callable[..., Any] = torch.no_grad()(function)
+        return eager
+    import jax  # noqa: PLC0415  (it is the backend)
+
+    variables = model.variables
+
+    @jax.jit
+    def compiled(values: list[Any], *arguments: Any) -> Any:
+        with keras.StatelessScope(list(zip(variables, values, strict=True))):
+            return function(*arguments)
+
+    return lambda *arguments: compiled([v.value for v in variables], *arguments)
