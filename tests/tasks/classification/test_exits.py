@@ -144,7 +144,7 @@ def expected_exits(heads, patience=None, threshold=None):
     return np.array(depths)
 
 
-@pytest.mark.parametrize("rule", [{"patience": 1}, {"patience": 3}, {"threshold": 0.7}])
+@pytest.mark.parametrize("rule", [{"patience": 1}, {"patience": 2}, {"threshold": 0.7}])
 def test_texts_leave_by_the_rule_whatever_the_batch(make, toy, rule):
     texts = toy[0][:40]
     classifier = spread(make(num_classes=3), texts)
