@@ -101,7 +101,7 @@ def make_classifier(**arguments):
 
 
 teacher = make_classifier()
-teacher.fit(
+history = teacher.fit(
     texts[many],
     labels[many],
     validation_data=(texts[validation], labels[validation]),

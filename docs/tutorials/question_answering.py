@@ -257,7 +257,7 @@ reader = keras_albert.AlbertQuestionAnswerer.from_preset(
     preset, preprocessor=preprocessor
 )
 reader.compile(learning_rate=5e-4)
-reader.fit(
+history = reader.fit(
     *sentence_examples(train),
     batch_size=16,
     epochs=sentence_epochs,

@@ -202,10 +202,11 @@ onnxruntime-extensions. `quantize="int8"` stores the matrices in one byte per
 number, and the file has a quarter of the size.
 """
 
-classifier.export(folder / "messages.onnx", format="onnx", inputs="text")
-classifier.export(
-    folder / "messages_int8.onnx", format="onnx", inputs="text", quantize="int8"
-)
+for name, settings in (
+    ("messages.onnx", {}),
+    ("messages_int8.onnx", {"quantize": "int8"}),
+):
+    classifier.export(folder / name, format="onnx", inputs="text", **settings)
 
 """
 This is a complete client. It runs in a process of its own, because the
