@@ -125,7 +125,7 @@ def tests(session: nox.Session) -> None:
         asked = session.posargs or (*parts, *left)
         environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
         session.run(*PYTEST, *asked, env=environment)
-    session.notify("tests_without_tensorflow", session.posargs)
+    test_without_tensorflow(session)
 
 
 @nox.session
@@ -133,6 +133,11 @@ def tests_without_tensorflow(session: nox.Session) -> None:
     """Test as a JAX or PyTorch user who removed TensorFlow."""
     session.install(TORCH)
     session.install("-e", ".[test,jax,torch]")
+    test_without_tensorflow(session)
+
+
+def test_without_tensorflow(session: nox.Session) -> None:
+    """Remove TensorFlow from the session's environment, and test what needs none."""
     session.run("pip", "uninstall", "--yes", "-q", "tensorflow", "tensorflow-text")
     for backend, parts in WITHOUT_TENSORFLOW.items():
         session.log(f"tests on {backend}, without TensorFlow")

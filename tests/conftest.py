@@ -27,6 +27,27 @@ def _what_other_files_left_is_not_looked_at() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _jax_compiles_once(tmp_path_factory) -> None:
+    """Let JAX, where each test makes its own model, reuse a program of any test."""
+    if os.environ.get("KERAS_BACKEND") != "jax":
+        return
+    import jax
+
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # Of all workers.
+        folder = folder.parent
+    for name, value in (
+        ("jax_compilation_cache_dir", str(folder / "jax_programs")),
+        ("jax_persistent_cache_min_compile_time_secs", 0),
+        ("jax_persistent_cache_min_entry_size_bytes", 0),
+    ):
+        jax.config.update(name, value)
+        # Of the programs that tests start, too.
+        os.environ[name.upper()] = str(value)
+
+
 # Where programs are started for what they do; elsewhere, for how they start.
 _STARTS_MANY = tuple(
     f"tests.{folder}."

@@ -49,18 +49,6 @@ def _make_texts(count):
     return texts, labels
 
 
-@pytest.fixture(scope="session", autouse=True)
-def compile_once(tmp_path_factory):
-    """Let JAX, where each test makes its own model, know a program that it had."""
-    if keras.config.backend() == "jax":
-        import jax
-
-        folder = tmp_path_factory.mktemp("jax_programs")
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-
-
 @pytest.fixture(scope="session")
 def toy():
     """192 texts and the names of their classes."""
