@@ -35,6 +35,8 @@ def wait_for_rows(process, folder, count):
         time.sleep(0.01)
 
 
+# What a stop leaves is resumed on each backend by the tests of stages.
+@on_one_backend
 def test_killed_at_random_it_comes_out_the_same(settings, whole_run, tmp_path):
     folder = RunFolder(tmp_path / "run")
     path = tmp_path / "settings.json"
