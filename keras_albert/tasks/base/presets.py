@@ -99,12 +99,9 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         **kwargs: Any,
     ) -> Self:
         of_backbone = cls._take_backbone_arguments(kwargs)
+        # Classes that differ from the checkpoint's need a new head.
+        keep_head = not _CLASSES.isdisjoint(kwargs)
         known = checkpoint_format.task_arguments(directory, cls)
-        # `num_classes` asks for a new head; `labels` alone names the classes of a head
-        # that has as many.
-        names = kwargs.get("labels")
-        is_named = names is not None and len(names) == known.get("num_classes")
-        keep_head = "num_classes" in kwargs or (names is not None and not is_named)
         for name in set(known) - (_CLASSES if keep_head else set()):
             kwargs.setdefault(name, known[name])
         load_weights = load_weights and "backbone" not in kwargs

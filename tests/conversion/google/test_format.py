@@ -105,24 +105,6 @@ def test_a_classifier_takes_the_head(tmp_path):
     _assert_same(written, tensors)
 
 
-def test_labels_name_the_classes_of_the_head(tmp_path):
-    model, _ = _write(
-        tmp_path, "AlbertForSequenceClassification", num_labels=3, num_layers=1
-    )
-    expected = transformers_logits(model, INPUTS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        classifier = AlbertClassifier.from_preset(
-            tmp_path, labels=["bad", "fair", "good"], **HEADLESS
-        )
-    assert classifier.class_names == ("bad", "fair", "good")
-    outputs = classifier.predict(INPUTS, verbose=0)
-    np.testing.assert_allclose(outputs, expected, rtol=0, atol=2e-5)
-    for classes in ({"labels": ["bad", "good"]}, {"num_classes": 3}):
-        with pytest.warns(UserWarning, match="no weights for logits"):
-            AlbertClassifier.from_preset(tmp_path, **classes, **HEADLESS)
-
-
 def test_a_module_of_tf_hub_is_read(original, tiny_proto, tmp_path):
     directory, model, tensors = original
     (tmp_path / "assets").mkdir()
