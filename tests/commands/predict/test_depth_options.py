@@ -37,6 +37,7 @@ def predict(tmp_path):
             model.save_to_preset(tmp_path / "preset")
             model = tmp_path / "preset"
         output = tmp_path / "answers.jsonl"
+        output.unlink(missing_ok=True)
         words = ["predict", model, file, "--output", output, *options]
         status = run_command([str(word) for word in words])
         return (
