@@ -1,4 +1,4 @@
-"""Options that say how deep a model reads."""
+"""Options for the depth of a model."""
 
 import argparse
 

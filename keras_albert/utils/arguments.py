@@ -123,8 +123,8 @@ def warn_of_depth(num_layers: object, trained: int) -> None:
     if is_whole_number(num_layers) and num_layers > trained:
         warnings.warn(
             f"The model was trained with {trained} layers, and is to run {num_layers}. "
-            "Each further one costs quality: of masked words, the built-in model of 4 "
-            "layers finds 27% with its 4 layers, 23% with 6, 16% with 8, 2% with 12.",
+            "Each additional layer lowers the quality: the built-in model of 4 layers "
+            "predicts 27% of masked words with 4, 23% with 6, 16% with 8, 2% with 12.",
             stacklevel=2,
         )
 

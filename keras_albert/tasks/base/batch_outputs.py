@@ -56,15 +56,19 @@ class BatchOutputs:
             for name, array in inputs.items()
         }
         with self._task.depth_lock.own_depth():
-            return self._current_run()(inputs)
+            run: Run = self.current_function().run_batch
+            return run(inputs)
 
-    def _current_run(self) -> Run:
-        """Return the compiled function, a new one if the model has changed."""
+    def current_function(self) -> Any:
+        """Return the task's `predict_function`, a new one if the model has changed.
+
+        Other functions that are compiled from the model belong to it as attributes, so
+        that all are replaced together.
+        """
         task = self._task
         with self._lock:
             variables = task.variables
             predict = task.predict_function
-            # Attributes of the function, so that they are replaced together.
             if not _are_same(variables, getattr(predict, "variables_read", ())):
                 # TensorFlow's graph would use the old ones.
                 task.predict_function = None
@@ -72,8 +76,7 @@ class BatchOutputs:
                 predict = task.predict_function
                 predict.run_batch = _MAKERS[keras.config.backend()](task, variables)
                 predict.variables_read = variables
-            run: Run = predict.run_batch
-            return run
+            return predict
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -29,8 +29,6 @@ class ExitOutputs:
     # The number of heads; 0 is a model with one head, behind the last layer.
     exits: int
     loss: Any
-    predict_function: Any
-    functions_at_depth: dict[Any, Any]
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Run the model.
@@ -220,14 +218,13 @@ class ExitOutputs:
             raise ValueError(msg)
 
     def _early_exit(self) -> Any:
-        """Return the `EarlyExit`, anew if the model has changed."""
-        # Keras replaces this function, too.
-        self.make_predict_function()  # type: ignore[attr-defined]
-        made_with, early = self.functions_at_depth.get("early_exit", (None, None))
-        if made_with is not self.predict_function:
-            early = EarlyExit(self)
-            self.functions_at_depth["early_exit"] = self.predict_function, early
-        return early
+        """Return the `EarlyExit`, a new one if the model has changed."""
+        task: Any = self
+        with task.depth_lock.own_depth():
+            predict = task.batch_outputs.current_function()
+            if not hasattr(predict, "early_exit"):
+                predict.early_exit = EarlyExit(task)
+            return predict.early_exit
 
     def _evaluate_early(
         self,

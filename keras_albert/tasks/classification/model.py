@@ -250,8 +250,8 @@ class AlbertClassifier(
             top_k: int. The number of classes to return per text. Defaults to `None`:
                 one, or all if a text may have several.
             batch_size: int. Defaults to `None`, 32.
-            return_depths: bool. Whether the dicts have also `depth`, the number of
-                layers that the text ran through. Defaults to `False`.
+            return_depths: bool. Whether the dicts also contain `depth`, the number
+                of layers that the text ran through. Defaults to `False`.
             **depth: `patience`, `threshold`, `tolerance` or `num_layers` of `predict`.
 
         Returns:
@@ -269,7 +269,7 @@ class AlbertClassifier(
         outputs, depths = self.predict(
             examples, batch_size, verbose=0, return_depths=True, **depth
         )
-        answers = self._describe(outputs, top_k, True)
+        answers = self._describe(outputs, top_k)
         if return_depths:
             for answer, layers in zip(answers, depths.tolist(), strict=True):
                 for each in [answer] if isinstance(answer, dict) else answer:
@@ -303,7 +303,8 @@ class AlbertClassifier(
         outputs, batched = self.read_documents(
             "classify_documents", texts, batch_size, stride
         )
-        return self._describe(outputs, top_k, batched)
+        answers = self._describe(outputs, top_k)
+        return answers if batched else answers[0]
 
     def probabilities(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
         """Return the probabilities of the classes.
@@ -323,15 +324,10 @@ class AlbertClassifier(
         check_positive(top_k=top_k)
         return top_k
 
-    def _describe(
-        self, outputs: npt.NDArray[np.float32], top_k: int, batched: bool
-    ) -> Any:
+    def _describe(self, outputs: npt.NDArray[np.float32], top_k: int) -> list[Any]:
         if self.is_regression:
-            answers: list[Any] = [{"score": float(score)} for score in outputs[:, 0]]
-        else:
-            names = self.class_names
-            answers = describe_classes(self.probabilities(outputs), names, top_k)
-        return answers if batched else answers[0]
+            return [{"score": float(score)} for score in outputs[:, 0]]
+        return describe_classes(self.probabilities(outputs), self.class_names, top_k)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

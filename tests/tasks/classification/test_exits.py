@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.classification.early_exit import EarlyExit
+from keras_albert.utils.keras_internals import all_layers
 from tests.tasks.task_checks import check_task
 
 LAYERS = 6
@@ -251,6 +252,19 @@ def test_new_weights_count_at_once(make, toy):
     assert np.abs(classifier.predict(texts, patience=1, verbose=0) - first).max() > 0.01
     second = classifier.predict(texts, num_layers=2, verbose=0)
     assert np.abs(second - at_two).max() > 0.01
+
+
+def test_lora_counts_at_once(make, toy):
+    classifier, texts = scale(make()), toy[0][:8]
+    before = classifier.predict(texts, patience=4, verbose=0)
+    # As an adapter is loaded: nothing is compiled anew.
+    classifier.backbone.enable_lora(2)
+    for layer in all_layers(classifier.backbone):
+        if getattr(layer, "lora_enabled", False):
+            kernel = layer.lora_kernel_b
+            kernel.assign(np.full(kernel.shape, 0.3))
+    after = classifier.predict(texts, patience=4, verbose=0)
+    assert np.abs(after - before).max() > 1e-3
 
 
 def test_no_texts(make):
