@@ -7,7 +7,7 @@ On the GPU machine, with only `packed` and this repository:
 
     export KERAS_BACKEND=jax
     python benchmarks/gpu.py pretrain packed --minutes 9 --output results \
-        -- --config examples/albert_tiny.toml --precision mixed_bfloat16
+        -- --config examples/albert_tiny_gpu.toml --precision mixed_bfloat16
     python benchmarks/gpu.py throughput --minutes 9 --output results
     python benchmarks/gpu.py memory --minutes 9 --output results
     python benchmarks/gpu.py latency --minutes 9 --output results

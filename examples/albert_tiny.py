@@ -108,6 +108,7 @@ def release(preset: Path, target: Path) -> None:
         card = (preset / "README.md").read_text(encoding="utf-8")
         story, _, _ = card.partition("## What is not known")
         story = story.replace("path/to/this/directory", NAME)
+        story = story.replace("name: albert-pretrained", f"name: {NAME}")
         limits = (HERE / "albert_tiny.md").read_text(encoding="utf-8")
         (directory / "README.md").write_text(story + limits, encoding="utf-8")
 

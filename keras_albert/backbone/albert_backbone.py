@@ -10,6 +10,7 @@ import keras_hub
 from keras_albert.backbone.architectures import architecture
 from keras_albert.layers.activations import serialize_activation
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
+from keras_albert.layers.masked_pooling import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.checkpoint_exports import CheckpointExports
@@ -25,6 +26,8 @@ from keras_albert.utils.arguments import (
     warn_of_depth,
 )
 from keras_albert.utils.reading import read_json
+
+POOLER_INPUTS = ("cls", "mean")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -57,6 +60,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             `"relu"` the activation of the Chinese models.
         layer_norm_epsilon: float. Defaults to `1e-12`.
         use_embedding_projection: bool or `None`. See `FactorizedEmbedding`.
+        pooler_input: string. The vector that the pooler maps to `pooled_output`:
+            `"cls"`, that of `[CLS]`, as published checkpoints are trained; or
+            `"mean"`, that of all tokens, which is better after pretraining on masked
+            tokens alone. Defaults to `"cls"`.
         remat: bool. Recompute each virtual layer in the backward pass: less memory,
             about a third more work. Defaults to `False`.
         unroll: bool or `None`. See `SharedTransformerEncoder`.
@@ -104,6 +111,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         activation: Activation = "gelu_approximate",
         layer_norm_epsilon: float = 1e-12,
         use_embedding_projection: bool | None = None,
+        pooler_input: str = "cls",
         remat: bool = False,
         unroll: bool | None = None,
         seed: int | None = None,
@@ -128,6 +136,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             msg = (
                 "`hidden_dim` must be a multiple of `num_heads`. Received: "
                 f"hidden_dim={hidden_dim}, num_heads={num_heads}"
+            )
+            raise ValueError(msg)
+        if pooler_input not in POOLER_INPUTS:
+            msg = (
+                f"`pooler_input` must be one of {POOLER_INPUTS}. Received: "
+                f"pooler_input={pooler_input!r}"
             )
             raise ValueError(msg)
         # === Layers ===
@@ -168,6 +182,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             dtype=dtype,
             name="pooler",
         )
+        self.pooler_input = pooler_input
 
         # === Functional model ===
         inputs = {
@@ -178,7 +193,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         x = self.encoder(x, padding_mask=inputs["padding_mask"])
         outputs = {
             "sequence_output": x,
-            "pooled_output": self.pooler(x[:, self.cls_token_index, :]),
+            "pooled_output": self.pool(x, inputs["padding_mask"]),
         }
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
@@ -273,6 +288,23 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """The token embeddings, a `keras.layers.ReversibleEmbedding`."""
         return self.embedding.token_embedding
 
+    def pool(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
+        """Return the `pooled_output` of a hidden state.
+
+        Args:
+            sequence: Float tensor `(batch, length, hidden_dim)`.
+            padding_mask: Integer tensor `(batch, length)`, zero at padding.
+
+        Returns:
+            Float tensor `(batch, hidden_dim)`.
+        """
+        return self.pooler(self._read_pooler_input(sequence, padding_mask))
+
+    def _read_pooler_input(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
+        if self.pooler_input == "cls":
+            return sequence[:, self.cls_token_index, :]
+        return masked_mean(sequence, padding_mask)
+
     def all_outputs(self, inputs: ModelInputs) -> dict[str, Tensor | list[Tensor]]:
         """Run the model and also return hidden states and attention scores.
 
@@ -294,7 +326,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         )
         return {
             "sequence_output": x,
-            "pooled_output": self.pooler(x[:, self.cls_token_index, :]),
+            "pooled_output": self.pool(x, inputs["padding_mask"]),
             "hidden_states": hidden_states,
             "attention_scores": attention_scores,
         }
@@ -314,11 +346,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         x = self.embedding(
             inputs["token_ids"], segment_ids=inputs["segment_ids"], training=training
         )
+        mask = inputs["padding_mask"]
         _, vectors = self.encoder(
             x,
-            padding_mask=inputs["padding_mask"],
+            padding_mask=mask,
             training=training,
-            return_vectors_at=self.cls_token_index,
+            read_vector=lambda x: self._read_pooler_input(x, mask),
         )
         pooled: Tensor = self.pooler(vectors)
         return pooled
@@ -342,6 +375,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             activation=serialize_activation(self.activation),
             layer_norm_epsilon=self.layer_norm_epsilon,
             use_embedding_projection=self.use_embedding_projection,
+            pooler_input=self.pooler_input,
             remat=self.remat,
             unroll=self.unroll,
             seed=self.seed,

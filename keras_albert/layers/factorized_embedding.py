@@ -88,6 +88,9 @@ class FactorizedEmbedding(keras.layers.Layer):
             vocabulary_size,
             embedding_dim,
             embeddings_initializer=albert_initializer(next(seeds)),
+            # The head of a masked LM multiplies in the compute dtype, as other layers
+            # do; without this, in float32 under mixed precision.
+            reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
             name="token_embedding",
         )

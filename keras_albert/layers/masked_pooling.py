@@ -11,6 +11,26 @@ from keras_albert.utils.arguments import refuse_unknown
 POOLING_MODES = ("mean", "cls", "max")
 
 
+def masked_mean(sequence: Tensor, padding_mask: Tensor) -> Tensor:
+    """Return the mean of each sequence, without padding.
+
+    Args:
+        sequence: Float tensor `(batch, length, width)`.
+        padding_mask: Integer tensor `(batch, length)`, zero at padding.
+
+    Returns:
+        Float tensor `(batch, width)`.
+    """
+    mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
+    return _weighted_mean(sequence, mask, ops.cast(mask, sequence.dtype))
+
+
+def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
+    total = ops.sum(ops.where(mask, ops.multiply(sequence, weights), 0.0), axis=1)
+    count = ops.maximum(ops.sum(weights, axis=1), keras.config.epsilon())
+    return ops.divide(total, count)
+
+
 @keras.saving.register_keras_serializable(package="keras_albert")
 class MaskedPooling(keras.layers.Layer):
     """Pool over a sequence, ignoring padding.
@@ -101,9 +121,7 @@ class MaskedPooling(keras.layers.Layer):
                 self.inverse_frequency, ops.add(found, self.inverse_frequency)
             )
             weights = ops.multiply(weights, ops.expand_dims(found, -1))
-        total = ops.sum(ops.where(mask, ops.multiply(sequence, weights), 0.0), axis=1)
-        count = ops.maximum(ops.sum(weights, axis=1), keras.config.epsilon())
-        return ops.divide(total, count)
+        return _weighted_mean(sequence, mask, weights)
 
     def compute_output_shape(
         self,

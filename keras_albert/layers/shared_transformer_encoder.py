@@ -1,5 +1,6 @@
 """ALBERT's encoder: a few blocks, run many times."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -22,7 +23,7 @@ from keras_albert.utils.arguments import (
 _ALSO_RETURNED = (
     "return_hidden_states",
     "return_attention_scores",
-    "return_vectors_at",
+    "read_vector",
 )
 
 
@@ -178,7 +179,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         training: bool | None = None,
         return_hidden_states: bool = False,
         return_attention_scores: bool = False,
-        return_vectors_at: int | None = None,
+        read_vector: Callable[[Tensor], Tensor] | None = None,
     ) -> Any:
         """Run all virtual layers.
 
@@ -194,8 +195,9 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 virtual layer's output. Defaults to `False`.
             return_attention_scores: bool. Also return the list of each block's
                 attention probabilities. Defaults to `False`.
-            return_vectors_at: int or `None`. A position; also return each virtual
-                layer's output there, `(batch, num_layers, width)`. Defaults to `None`.
+            read_vector: Callable or `None`. Maps a hidden state to a vector
+                `(batch, width)`; also return this vector of each virtual layer's
+                output, `(batch, num_layers, width)`. Defaults to `None`.
 
         Returns:
             The last hidden state `(batch, length, width)`, followed by each
@@ -216,14 +218,14 @@ class SharedTransformerEncoder(keras.layers.Layer):
             )
         unroll = unrolls_by_default() if self.unroll is None else self.unroll
         x, first = inputs, 0
-        if return_vectors_at is not None:
+        if read_vector is not None:
             vectors = ops.ones((self.num_layers, 1), inputs.dtype)
             x = (inputs, ops.zeros_like(inputs[:, :1]) * vectors)
         for group in range(self.num_groups):
             layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
             step = self._group_step(group, mask, seed, training)
-            if return_vectors_at is not None:
-                step = self._keep_vectors(step, return_vectors_at)
+            if read_vector is not None:
+                step = self._keep_vectors(step, read_vector)
             x = repeat(step, x, first, len(layers), unroll=unroll, remat=self.remat)
             first += len(layers)
         return x
@@ -245,13 +247,13 @@ class SharedTransformerEncoder(keras.layers.Layer):
         step = self._group_step(self.group_of(layer), mask, None, False)
         return step(layer, inputs)
 
-    def _keep_vectors(self, step: Any, position: int) -> Any:
-        """Return a step that also carries the vectors at a position of each layer."""
+    def _keep_vectors(self, step: Any, read_vector: Callable[[Tensor], Tensor]) -> Any:
+        """Return a step that also carries the vectors of all layers."""
 
         def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
             x = step(layer, carried[0])
             place = ops.one_hot(layer, self.num_layers, dtype=x.dtype)
-            vectors = place[:, None] * x[:, position, None, :]
+            vectors = place[:, None] * read_vector(x)[:, None, :]
             return x, carried[1] + vectors
 
         return step_and_keep

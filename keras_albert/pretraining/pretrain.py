@@ -14,6 +14,7 @@ from keras_albert.pretraining.model.build import (
     build_pretrainer,
     compile_pretrainer,
 )
+from keras_albert.pretraining.model.depth import draw_depth, train_at_depths
 from keras_albert.pretraining.run.finish import finish_run, judge_best
 from keras_albert.pretraining.run.recorder import PretrainingRecorder
 from keras_albert.pretraining.settings.config import PretrainingConfig
@@ -134,6 +135,12 @@ def _fit(
 ) -> None:
     """Train to the end of a stage."""
     devices = recorder.devices
+    if stage.config.min_layers is not None:
+        depths = range(stage.config.min_layers, task.backbone.num_layers + 1)
+        parts = config.accumulation_steps
+        train_at_depths(
+            task, depths, lambda: draw_depth(stage.config, recorder.done // parts)
+        )
     row, every = recorder.batches_per_row, config.evaluate_every // config.log_every
     last = math.ceil(stage.end / row)
 

@@ -202,3 +202,31 @@ def test_builtin_sizes_need_no_network(name, monkeypatch):
     AlbertBackbone.from_preset(name, load_weights=False, num_segments=3)
     preset = BUILTIN_PRESETS[name]
     assert built == architecture(preset.size, preset.version) | {"num_segments": 3}
+
+
+@pytest.mark.parametrize("unroll", [True, False])
+def test_a_pooler_of_the_mean(unroll):
+    arguments = TINY | {"num_layers": 2, "num_groups": 1, "seed": 1}
+    model = AlbertBackbone(**arguments, pooler_input="mean", unroll=unroll)
+    outputs = to_numpy(model(INPUTS))
+    mask = np.asarray(INPUTS["padding_mask"], "float32")[..., None]
+    mean = (outputs["sequence_output"] * mask).sum(1) / mask.sum(1)
+    kernel, bias = (to_numpy(w) for w in (model.pooler.kernel, model.pooler.bias))
+    expected = np.tanh(mean @ kernel + bias)
+    np.testing.assert_allclose(outputs["pooled_output"], expected, atol=1e-5)
+    by_layer = to_numpy(model.pooled_by_layer(INPUTS))
+    np.testing.assert_allclose(by_layer[:, -1], expected, atol=1e-5)
+    again = AlbertBackbone.from_config(model.get_config())
+    assert again.pooler_input == "mean"
+
+
+def test_an_unknown_input_of_the_pooler():
+    with pytest.raises(ValueError, match=r"must be one of.*pooler_input='max'"):
+        AlbertBackbone(**SMALL, pooler_input="max")
+
+
+def test_other_libraries_have_no_pooler_of_the_mean(tmp_path):
+    model = AlbertBackbone(**SMALL, pooler_input="mean")
+    with pytest.raises(ValueError, match='`pooler_input="cls"`, fine-tune'):
+        model.export_to_transformers(tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()

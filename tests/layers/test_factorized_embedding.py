@@ -97,3 +97,10 @@ def test_tables_with_one_seed_differ():
     layer.build((None, None))
     tokens, positions = layer.get_weights()[:2]
     assert np.abs(tokens - positions).max() > 1e-3
+
+
+def test_scores_are_computed_in_the_compute_dtype():
+    layer = FactorizedEmbedding(**ARGUMENTS, dtype="mixed_bfloat16")
+    layer(IDS)
+    scores = layer.token_embedding(np.ones((1, 4), "float32"), reverse=True)
+    assert keras.backend.standardize_dtype(scores.dtype) == "bfloat16"

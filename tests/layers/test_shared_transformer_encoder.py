@@ -268,7 +268,7 @@ def test_invalid_depths_raise(arguments, message):
 def test_vectors_of_each_layer(unroll):
     encoder = _encoder(unroll=unroll)
     _, hidden_states = encoder(X, padding_mask=PADDING, return_hidden_states=True)
-    output, vectors = encoder(X, padding_mask=PADDING, return_vectors_at=2)
+    output, vectors = encoder(X, padding_mask=PADDING, read_vector=lambda x: x[:, 2])
     expected = np.stack([to_numpy(x)[:, 2] for x in hidden_states[1:]], axis=1)
     np.testing.assert_allclose(to_numpy(vectors), expected, atol=1e-5)
     np.testing.assert_allclose(to_numpy(output), to_numpy(hidden_states[-1]), atol=1e-5)

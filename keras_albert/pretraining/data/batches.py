@@ -9,16 +9,21 @@ import numpy as np
 
 from keras_albert.text.masked_lm.examples import draw_pairs
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
-from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_positive
 
 if TYPE_CHECKING:
     from keras_albert.pretraining.data.dataset import PretrainingData
 
+_SPECIALS = 3  # [CLS] and two [SEP]
+
 
 class PretrainingBatches:
     """Batches by number, counted from 0; see `PretrainingData.batches`.
+
+    With a second task, longer pairs are truncated, and keep the beginnings of both
+    segments. Without, each epoch takes another part of them.
 
     `batch(step)` depends only on the data, its seed and the arguments, so that a
     resumed run continues with the next number. Masks are drawn for a whole optimizer
@@ -159,6 +164,8 @@ class PretrainingBatches:
         self, rows: Int64Array, real: Any, generator: np.random.Generator
     ) -> Batch:
         pairs = self.data.segments(rows)
+        if self.shuffle and self.data.second_task is None:
+            pairs = _windows(pairs, self.sequence_length - _SPECIALS, generator)
         drawn = draw_pairs(
             self._encoded(pairs),
             self._encoded(self._changed(pairs, rows, generator)),
@@ -206,6 +213,35 @@ class PretrainingBatches:
                 f"shard={shard}, num_shards={num_shards}"
             )
             raise ValueError(msg)
+
+
+def _windows(
+    pairs: tuple[TokenRows, TokenRows], length: int, generator: np.random.Generator
+) -> tuple[TokenRows, TokenRows]:
+    """Cut pairs that are too long to `length` consecutive tokens at a random position.
+
+    Truncation would train on the same beginnings of segments in each epoch. A window
+    within one segment becomes the first segment of its row.
+    """
+    first, second = pairs
+    total = first.lengths + second.lengths
+    begin = generator.integers(np.maximum(total - length, 0) + 1)
+    end = np.minimum(begin + length, total)
+    cut = np.clip(first.lengths, begin, end)
+    cut = np.where(cut == begin, end, cut)
+    # The two segments of a row are adjacent in the text.
+    order = np.argsort(np.tile(np.arange(len(first)), 2), kind="stable")
+    both = TokenRows(
+        np.concatenate([first.values, second.values]),
+        np.concatenate([first.lengths, second.lengths]),
+    ).take(order)
+    starts = both.starts[::2]
+
+    def part(start: Int64Array, stop: Int64Array) -> TokenRows:
+        lengths = stop - start
+        return TokenRows(both.values[ragged_range(starts + start, lengths)], lengths)
+
+    return part(begin, cut), part(cut, end)
 
 
 def _of_lengths(pairs: tuple[TokenRows, TokenRows], lengths: Int64Array) -> TokenRows:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.model.lamb import Lamb
@@ -11,6 +10,7 @@ from keras_albert.pretraining.settings.config import PretrainingConfig
 from keras_albert.tasks.base.token_accuracy import TokenAccuracy
 from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
 from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
+from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
 from keras_albert.tasks.optimizers.default_optimizer import NOT_DECAYED, adamw
 from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
 from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
@@ -18,38 +18,6 @@ from keras_albert.text.masked_lm.pretrainer_preprocessor import (
     AlbertPretrainerPreprocessor,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.types import Tensor
-
-
-@keras.saving.register_keras_serializable(package="keras_albert")
-class TokenCrossEntropy(keras.losses.Loss):
-    """Cross-entropy of logits, averaged over all cells, including those of weight 0.
-
-    The same as `keras.losses.SparseCategoricalCrossentropy`, which takes twice as long
-    on PyTorch, as it computes on `(batch, slots, vocabulary)`.
-
-    Args:
-        name: string. Defaults to `"token_cross_entropy"`.
-        **kwargs: Arguments of `keras.losses.Loss`.
-
-    Example:
-        >>> import numpy as np
-        >>> from keras_albert.pretraining.model.build import TokenCrossEntropy
-        >>> loss = TokenCrossEntropy()
-        >>> round(float(loss(np.array([[1]]), np.zeros((1, 1, 4)))), 4)
-        1.3863
-    """
-
-    def __init__(self, name: str = "token_cross_entropy", **kwargs: object) -> None:
-        super().__init__(name=name, **kwargs)
-
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """Return the loss of each token `(batch, slots)`."""
-        rows = ops.reshape(y_pred, (-1, y_pred.shape[-1]))
-        labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
-        losses = ops.sparse_categorical_crossentropy(labels, rows, from_logits=True)
-        return ops.reshape(losses, ops.shape(y_pred)[:-1])
-
 
 # Paths of variables that AdamW updates instead of Muon, as it always does vectors.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"

@@ -19,7 +19,10 @@ _CHOICES = {
     "second_task": ("sentence_order", "next_sentence", "none"),
 }
 # The settings of a stage; none of them changes the variables of the model.
-_OF_STAGES = ("steps", "batch_size", "sequence_length", "masked", "max_ngram")
+_OF_STAGES = (
+    *("steps", "batch_size", "sequence_length", "masked", "max_ngram"),
+    "min_layers",
+)
 _OF_STAGES_BACKBONE = ("num_layers",)
 
 _AT_LEAST_ONE = (
@@ -60,12 +63,17 @@ class PretrainingConfig:
         sequence_length: int or `None`. Tokens in a row. Defaults to `None`, the
             prepared length.
         stages: list of dict. Consecutive parts of the run with separate settings:
-            `steps`, `batch_size`, `sequence_length`, `masked`, `max_ngram`, and in
-            `backbone` `num_layers`, since layers share their weights. `steps` is a
-            number of updates or, as a float, a share of the run, rounded to a multiple
-            of `log_every`; the last stage takes the remaining steps. Weights and the
-            optimizer's state are passed on, and the schedule of the learning rate
-            spans the whole run. Defaults to `()`, one stage.
+            `steps`, `batch_size`, `sequence_length`, `masked`, `max_ngram`,
+            `min_layers`, and in `backbone` `num_layers`, since layers share their
+            weights. `steps` is a number of updates or, as a float, a share of the
+            run, rounded to a multiple of `log_every`; the last stage takes the
+            remaining steps. Weights and the optimizer's state are passed on, and the
+            schedule of the learning rate spans the whole run. Defaults to `()`, one
+            stage.
+        min_layers: int or `None`. Each update runs a number of layers drawn uniformly
+            from `min_layers` to `num_layers`, so that the model is trained at all
+            these depths; it is evaluated at `num_layers`. Defaults to `None`, always
+            `num_layers`.
         optimizer: string. "adamw"; "lamb" for large batches; "muon", which updates the
             matrices of the shared block by Muon and everything else by AdamW.
             Defaults to `"adamw"`.
@@ -137,6 +145,7 @@ class PretrainingConfig:
     accumulation_steps: int = 1
     sequence_length: int | None = None
     stages: tuple[Mapping[str, Any], ...] = ()
+    min_layers: int | None = None
     optimizer: str = "adamw"
     learning_rate: float | None = None
     warmup_steps: int | None = None
@@ -184,6 +193,7 @@ class PretrainingConfig:
         if not 0 <= self.num_warmup_steps <= self.steps:
             raise self._wrong("warmup_steps", f"must be from 0 to steps={self.steps}")
         self._check_backbone()
+        self._check_min_layers()
         self._check_multiple("batch_size", "accumulation_steps")
         self._check_multiple("evaluate_every", "log_every")
         _ = self.masking_rates  # raises if they are invalid
@@ -220,6 +230,16 @@ class PretrainingConfig:
         except TypeError as error:
             msg = f"`backbone` (`--backbone NAME=VALUE`) is invalid: {error}"
             raise ValueError(msg) from error
+
+    def _check_min_layers(self) -> None:
+        if self.min_layers is None:
+            return
+        arguments = self.backbone_arguments
+        # With fewer layers, some groups would never run.
+        least, most = arguments.get("num_groups", 1), arguments["num_layers"]
+        if not least <= self.min_layers <= most:
+            rule = f"must be from {least} to num_layers={most}"
+            raise self._wrong("min_layers", rule)
 
     def _check_multiple(self, name: str, of: str) -> None:
         value, unit = getattr(self, name), getattr(self, of)

@@ -12,6 +12,7 @@ from keras_albert.layers.masked_lm_head import MaskedLMHead
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside, read_positions
 from keras_albert.tasks.masked_lm.fill_mask import fill_masks, target_ids
+from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
 from keras_albert.types import Texts
 from keras_albert.utils.arguments import check_positive
 
@@ -147,6 +148,4 @@ def masked_lm_head(
 
 def masked_lm_loss() -> keras.losses.Loss:
     """Return cross-entropy, averaged over the masked tokens of a batch."""
-    return keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True, reduction="mean_with_sample_weight"
-    )
+    return TokenCrossEntropy(reduction="mean_with_sample_weight")

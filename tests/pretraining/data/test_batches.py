@@ -196,6 +196,36 @@ def test_shorter_rows_than_prepared(data):
     ] * 8
 
 
+def test_shorter_rows_without_a_second_task_are_windows(prepared):
+    data = PretrainingData(
+        prepared, second_task=None, rates=MaskingRates(mask_selection_rate=0.0)
+    )
+    tokenizer, budget = data.tokenizer, 12 - 3
+    whole = [
+        first + second
+        for first, second in zip(
+            *(rows.to_lists() for rows in data.segments(np.arange(len(data)))),
+            strict=True,
+        )
+    ]
+    x, _, _ = data.batches(len(data), 12).batch(0)
+    special = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id]
+    begins = []
+    for row, place in enumerate(
+        np.random.default_rng([0, 0, 1]).permutation(len(data))
+    ):
+        ids = [i for i in x["token_ids"][row].tolist() if i not in special]
+        text = whole[place]
+        assert len(ids) == min(budget, len(text))
+        found = [i for i in range(len(text)) if text[i : i + len(ids)] == ids]
+        assert found
+        begins += found[:1]
+        second = x["segment_ids"][row].sum()
+        assert x["padding_mask"][row].sum() == len(ids) + 3
+        assert 1 <= second <= len(ids)
+    assert len(set(begins)) > 3
+
+
 def test_rates_are_the_callers(prepared):
     data = PretrainingData(
         prepared,

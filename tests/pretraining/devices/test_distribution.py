@@ -96,6 +96,7 @@ def shared(settings):
         "batch_size": 16,
         "steps": 12,
         "accumulation_steps": 2,
+        "min_layers": 1,
         "ema_momentum": 0.9,
         "clip_norm": 0.1,
         "log_every": 3,

@@ -29,9 +29,10 @@ STAGES = [
 
 @pytest.fixture(scope="module")
 def staged(settings):
-    """Settings with three stages and a moving average of the weights."""
+    """Settings with three stages, a moving average, and steps at drawn depths."""
     return settings | {
         "stages": STAGES,
+        "min_layers": 1,
         "steps": 40,
         "accumulation_steps": 1,
         "ema_momentum": 0.8,
@@ -177,6 +178,13 @@ def test_bits_per_character_do_not_depend_on_the_vocabulary(prepared):
         (
             {"stages": [{"steps": 10, "batch_size": 0}, {}]},
             r"stages\[0\]`: `batch_size",
+        ),
+        (
+            {
+                "min_layers": 2,
+                "stages": [{"steps": 10, "backbone": {"num_layers": 1}}, {}],
+            },
+            r"stages\[0\]`: `min_layers` must be from 1 to num_layers=1\. Received",
         ),
         ({"stages": ["short", {}]}, "must contain settings by name"),
         ({"ema_momentum": 1.0}, "`ema_momentum` must be at least 0 and below 1"),
