@@ -40,6 +40,7 @@ ON_PYTORCH = (
     "tests/serving/saved_model",
     "tests/serving/test_every_task.py",
     "tests/serving/test_export_errors.py",
+    "tests/serving/onnx/graphs",
     "tests/serving/onnx/test_documents.py",
     "tests/serving/onnx/test_encoder.py",
     "tests/serving/onnx/test_export.py",

@@ -131,7 +131,7 @@ class RequestBatches:
         self, request: RestRequest, body_bytes: int, answer: "Future[str]"
     ) -> _Waiting:
         arrays = list(request.inputs.values())
-        rows = len(arrays[0])
+        rows = next(len(x) for x in arrays if x.ndim)
         texts = [text for x in arrays if x.dtype == object for text in x.flat]
         longest = max(map(len, texts), default=0)
         key: Hashable = object()
@@ -141,7 +141,7 @@ class RequestBatches:
         if rows and is_by_row:
             # Longest texts in a batch differ by a factor of two at most.
             length = (longest // SHORT_TEXT).bit_length()
-            key = request.signature, length, *(x.shape[1:] for x in arrays)
+            key = request.signature, length, *map(_alike, arrays)
         return _Waiting(request, rows, longest, body_bytes, key, answer)
 
     def _answer(self, batch: list[_Waiting]) -> None:
@@ -161,8 +161,11 @@ class RequestBatches:
     def _compute(self, batch: list[_Waiting]) -> list[str]:
         requests = [waiting.request for waiting in batch]
         inputs = {
+            # A number is the same in all of them.
             name: np.concatenate([request.inputs[name] for request in requests])
-            for name in requests[0].inputs
+            if first.ndim
+            else first
+            for name, first in requests[0].inputs.items()
         }
         outputs = self._call(requests[0].signature, inputs)
         ends = np.cumsum([waiting.rows for waiting in batch])
@@ -173,3 +176,8 @@ class RequestBatches:
             )
             for i, request in enumerate(requests)
         ]
+
+
+def _alike(array: npt.NDArray[Any]) -> Hashable:
+    """Return what inputs have in common if they may be one tensor."""
+    return array.shape[1:] if array.ndim else array.item()

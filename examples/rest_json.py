@@ -79,6 +79,10 @@ def read_rest_request(
         found = ", ".join(map(str, given)) if isinstance(given, dict) else given
         msg = f"Signature {name} takes: {', '.join(specs)}. Received: {found!s:.200}"
         raise ValueError(msg)
+    if in_rows and not all(spec.shape for spec in specs.values()):
+        numbers = ", ".join(f"`{key}`" for key in specs if not specs[key].shape)
+        msg = f'{numbers} is one number for all rows. Send the columns, "inputs".'
+        raise ValueError(msg)
     for key, values in given.items():
         rows = len(values) if isinstance(values, list) else 0
         if max_rows is not None and rows > max_rows:
@@ -87,8 +91,8 @@ def read_rest_request(
     inputs = {
         key: _read_tensor(key, given[key], specs[key], max_characters) for key in specs
     }
-    if len({len(array) for array in inputs.values()}) > 1:
-        sizes = {key: len(array) for key, array in inputs.items()}
+    sizes = {key: len(array) for key, array in inputs.items() if array.ndim}
+    if len(set(sizes.values())) > 1:
         raise ValueError(f"Inputs have as many rows as each other. Received: {sizes}")
     return RestRequest(name, inputs, in_rows)
 

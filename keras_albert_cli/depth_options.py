@@ -7,7 +7,7 @@ from keras_albert_cli.number_types import fraction, positive_number, whole_numbe
 
 def add_depth_options(parser: argparse.ArgumentParser) -> None:
     """Add the options to the parser of a command."""
-    depth = parser.add_argument_group("depth of a preset")
+    depth = parser.add_argument_group("depth of a preset, or an export with exits")
     depth.add_argument(
         "--num-layers", type=whole_number(), help="layers to run; by default all"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_albert_cli.depth_options import add_depth_options
 from keras_albert_cli.number_types import SEED, fraction, positive_number, whole_number
+from keras_albert_cli.prepare_options import add_prepare_options
 from keras_albert_cli.settings_options import add_settings
 from keras_albert_cli.versions import describe_versions
 
@@ -30,8 +31,6 @@ RECIPES = (
     *("cola", "mnli", "mrpc", "qnli", "qqp", "race", "rte", "squad-1.1", "squad-2.0"),
     *("sst-2", "sts-b", "wnli"),
 )
-PART_SIZE = 64 * 2**20
-VOCABULARY_LINES = 500_000
 # The position embeddings of a small model then take 16 MB.
 _MOST_TOKENS = 2**16
 
@@ -158,6 +157,11 @@ def _add_export(parser: Parser) -> None:
     files.add_argument("--inputs", help="onnx: tokens (by default) or text")
     files.add_argument("--pairs", action="store_true", help="onnx: take pairs of texts")
     files.add_argument(
+        "--early",
+        choices=("patience", "threshold"),
+        help="onnx: the rule by which texts leave a model with exits",
+    )
+    files.add_argument(
         "--sequence-length",
         type=whole_number(),
         help="litert: fixed length of rows in tokens; by default any",
@@ -195,6 +199,13 @@ def _add_finetune(parser: Parser) -> None:
         "--learning-rate", type=positive_number, help="peak rate; by default automatic"
     )
     training.add_argument("--seed", type=SEED, default=0, help="by default 0")
+    training.add_argument(
+        "--exits",
+        action="store_true",
+        default=None,
+        help="classification, regression: train a head behind each layer, so that "
+        "texts can leave early",
+    )
     data = parser.add_argument_group("data")
     data.add_argument(
         "--max-length",
@@ -213,6 +224,44 @@ def _add_finetune(parser: Parser) -> None:
     card.add_argument(
         "--dataset", metavar="ID", help="a hub's id of the data: stanfordnlp/sst2, say"
     )
+
+
+def _add_exits(parser: Parser) -> None:
+    parser.add_argument("preset", help="a classifier with exits")
+    parser.add_argument("dev", type=Path, metavar="FILE", help="the validation file")
+    parser.add_argument("--output", type=Path, help="a directory")
+    rules = parser.add_argument_group("rules, each with one or more values")
+    rules.add_argument(
+        "--patience",
+        type=whole_number(),
+        nargs="+",
+        help="exits in a row that agree; by default each number that is possible",
+    )
+    rules.add_argument(
+        "--threshold",
+        type=fraction,
+        nargs="+",
+        help="probabilities; by default 0.7 0.8 0.9 0.95 0.99",
+    )
+    rules.add_argument(
+        "--tolerance",
+        type=positive_number,
+        nargs="+",
+        help="regression: differences of scores that agree; by default 0.05 0.1 0.2",
+    )
+    time = parser.add_argument_group("time")
+    time.add_argument(
+        "--batch-size", type=whole_number(), default=32, help="by default 32"
+    )
+    time.add_argument(
+        "--rounds",
+        type=whole_number(),
+        default=3,
+        help="how often each setting is timed, after a first run; by default 3",
+    )
+    data = parser.add_argument_group("data")
+    data.add_argument("--limit", type=whole_number(), help="maximum number of examples")
+    _add_columns(data, "text", "text-pair", "label")
 
 
 def _add_columns(parser: Any, *roles: str) -> None:
@@ -253,73 +302,6 @@ def _add_predict(parser: Parser) -> None:
     _add_columns(parser.add_argument_group("data"), "text", "text-pair")
 
 
-def _add_prepare(parser: Parser) -> None:
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a file or a glob")
-    parser.add_argument("--output", required=True, help="a directory")
-    vocabulary = parser.add_argument_group("vocabulary (one of the first two)")
-    one = vocabulary.add_mutually_exclusive_group(required=True)
-    one.add_argument(
-        "--vocabulary", help="a SentencePiece model, or the preset to continue from"
-    )
-    one.add_argument(
-        "--vocabulary-size",
-        type=whole_number(),
-        help="train a vocabulary of this many pieces on the texts",
-    )
-    vocabulary.add_argument(
-        "--vocabulary-lines",
-        type=whole_number(),
-        default=VOCABULARY_LINES,
-        help="the maximum number of lines to train it on; by default "
-        f"{VOCABULARY_LINES:,}",
-    )
-    examples = parser.add_argument_group("examples")
-    examples.add_argument(
-        "--sequence-length", type=whole_number(8), default=512, help="by default 512"
-    )
-    examples.add_argument(
-        "--held-out",
-        type=fraction,
-        default=0.01,
-        help="the fraction of the documents to evaluate on; by default 0.01",
-    )
-    examples.add_argument(
-        "--short-seq-prob",
-        type=fraction,
-        default=0.1,
-        help="the fraction of shortened rows; by default 0.1",
-    )
-    examples.add_argument("--seed", type=SEED, default=0, help="by default 0")
-    examples.add_argument(
-        "--language", default="en", help="the language code; by default en"
-    )
-    examples.add_argument(
-        "--text-field", default="text", help="the field of JSON lines; by default text"
-    )
-    work = parser.add_argument_group("work")
-    work.add_argument(
-        "--part-size",
-        type=whole_number(),
-        default=PART_SIZE,
-        help=f"size of a plain file's parts in bytes; by default {PART_SIZE:,}",
-    )
-    work.add_argument(
-        "--workers",
-        type=whole_number(),
-        default=1,
-        help="processes on this machine; by default 1",
-    )
-    work.add_argument(
-        "--quiet", action="store_true", help="show no progress bar in a terminal"
-    )
-    work.add_argument(
-        "--beam",
-        metavar="OPTIONS",
-        help="Beam's options in one string, to run elsewhere: "
-        "--beam='--runner=DataflowRunner --project=...'",
-    )
-
-
 def _add_pretrain(parser: Parser) -> None:
     parser.add_argument("--config", type=Path, help="a TOML or JSON file of settings")
     parser.add_argument(
@@ -352,7 +334,7 @@ lines (.jsonl, .jsonl.gz) with a document per line. If the command is interrupte
 repeating it completes the remaining parts.
 """,
         'keras-albert prepare "texts/*.gz" --vocabulary-size 8192 --output prepared',
-        _add_prepare,
+        add_prepare_options,
     ),
     "pretrain": Command(
         "Train",
@@ -395,6 +377,23 @@ interrupted run can be resumed: the same command continues after the last comple
 """,
         "keras-albert predict runs/mine/preset reviews.tsv --output answers.jsonl",
         _add_predict,
+    ),
+    "exits": Command(
+        "Use",
+        "exits",
+        "compare rules by which texts leave a classifier early",
+        """Compare rules by which texts leave a classifier early.
+
+PRESET is the result of `keras-albert finetune classification --exits` or `regression
+--exits`, and FILE a validation file of the same task. The table has a row for each
+number of layers, patience and threshold: the accuracy (of a regression, the root of the
+squared error), the mean number of layers, the time, and how many texts leave behind
+each layer. The settings take turns, and the time is the median of the rounds, also in
+per cent of the time of all layers. It depends on the machine, the backend and the batch
+size. OUTPUT receives exits.json and exits.png, for which matplotlib is required.
+""",
+        "keras-albert exits runs/mine/preset dev.tsv --patience 1 2 --threshold 0.9",
+        _add_exits,
     ),
     "export": Command(
         "Use",

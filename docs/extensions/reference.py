@@ -12,7 +12,7 @@ from typing import Any
 MODULES = {
     "keras_albert": ("keras_albert", "Models, preprocessors and the tokenizer."),
     "keras_albert.backbone": ("Backbone", "The encoder, and the published sizes."),
-    "keras_albert.tasks": ("Tasks", "Models with a head, and scores of their answers."),
+    "keras_albert.tasks": ("Tasks", "Models with a head, and measures of them."),
     "keras_albert.tasks.recipes": (
         "Recipes",
         "The settings of the published fine-tuning runs.",

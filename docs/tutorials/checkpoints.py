@@ -78,8 +78,10 @@ differ from the preset's, a head, and names of classes: all of this must survive
 The activation matters, too. The code of google-research and of KerasHub has one
 form of GELU, an approximation with tanh. transformers and `keras_albert` also
 have the exact form. A model with the exact form computes other outputs with the
-approximation, so its export to these two formats is an error. Loaded with the
-approximation before it is fine-tuned, a model adapts to it:
+approximation, so its export to these two formats is an error. So is an export of a
+classifier whose pooler reads the mean of the tokens, as that of this preset does:
+poolers of other libraries read the vector of `[CLS]`. Loaded with both before it is
+fine-tuned, a model adapts to them:
 """
 
 with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
@@ -87,7 +89,7 @@ with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as f
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 backbone = keras_albert.AlbertBackbone.from_preset(
-    preset, activation="gelu_approximate"
+    preset, activation="gelu_approximate", pooler_input="cls"
 )
 classifier = keras_albert.AlbertClassifier.from_preset(
     preset, num_classes=6, backbone=backbone

@@ -1,15 +1,14 @@
 """`keras-albert export`: exports a model for a server or a device."""
 
 import argparse
-import inspect
 from pathlib import Path
 
 from keras_albert.conversion.task_classes import load_task
-from keras_albert.tasks.base.export_formats import export_writer
+from keras_albert.tasks.base.export_formats import check_export_options
 
 _OPTIONS = (
     *("quantize", "inputs", "pairs", "sequence_length", "version", "max_length"),
-    *("top_k", "overwrite"),
+    *("top_k", "overwrite", "early"),
 )
 
 
@@ -32,15 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name, value in given.items()
         if value is not None and value is not False
     }
-    known = inspect.signature(export_writer(arguments.format)).parameters
-    for name in given:
-        if name not in known:
-            names = [_spell(option) for option in _OPTIONS if option in known]
-            msg = (
-                f"{arguments.format} has no option {_spell(name)}. It has: "
-                f"{', '.join(names)}."
-            )
-            raise ValueError(msg)
+    check_export_options(arguments.format, given, _spell)
     task = load_task(arguments.preset, arguments.task)
     written: Path = task.export(arguments.path, format=arguments.format, **given)
     size = sum(file.stat().st_size for file in _files(written))

@@ -35,8 +35,7 @@ def check_is_served(task: Any) -> None:
 
     Raises:
         ValueError: If its class is not one of this package's. Subclasses are refused,
-            too, because changes in behaviour would be lost, and classifiers with
-            exits.
+            too, because changes in behaviour would be lost.
     """
     if type(task) not in _GRAPHS:
         known = ", ".join(sorted(each.__name__ for each in _GRAPHS))
@@ -45,12 +44,19 @@ def check_is_served(task: Any) -> None:
             f"subclasses: {known}. Build one of them with the same weights."
         )
         raise ValueError(msg)
-    if getattr(task, "exits", 0):
-        msg = (
-            "An export has one depth, and this classifier has a head behind each of "
-            f"{task.exits} layers. Export `classifier.without_exits(num_layers)`."
-        )
-        raise ValueError(msg)
+
+
+def with_one_head(task: Any) -> Any:
+    """Return a task without the heads that a model of its depth does not run.
+
+    Args:
+        task: A task.
+
+    Returns:
+        For a classifier with exits one with the head of its last layer; otherwise the
+        task itself.
+    """
+    return task.without_exits() if getattr(task, "exits", 0) else task
 
 
 def check_tokenizer(task: Any) -> None:

@@ -1,5 +1,10 @@
 """Models with a head: each takes raw strings."""
 
+from keras_albert.tasks.classification.exit_table import (
+    describe_exits,
+    measure_exits,
+    plot_exits,
+)
 from keras_albert.tasks.classification.model import (
     AlbertClassifier,
     AlbertTextClassifier,
@@ -21,5 +26,8 @@ __all__ = [
     "AlbertTextClassifier",
     "AlbertTextEmbedder",
     "AlbertTokenClassifier",
+    "describe_exits",
+    "measure_exits",
+    "plot_exits",
     "squad_scores",
 ]

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.figure import new_figure
 
 Row = dict[str, float]
 
@@ -103,11 +103,3 @@ def draw_curves(
         axis.grid(alpha=0.3)
         axis.legend()
     figure.savefig(path, dpi=120)
-
-
-def new_figure(width: float, height: float) -> Any:
-    """Return a figure of matplotlib, of a size in inches."""
-    # Not with pyplot, which would choose a window system.
-    from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
-
-    return Figure(figsize=(width, height), layout="constrained")

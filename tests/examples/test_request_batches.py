@@ -20,6 +20,9 @@ SIGNATURES = {
     "serve_document": Signature({"text": TEXT}, {"label": TEXT}),
     "entities": Signature({"text": TEXT}, {"label": ENTITIES}),
     "serve_tokens": Signature({"token_ids": IDS}, {"label": TEXT}),
+    "serve_early": Signature(
+        {"text": TEXT, "patience": TensorSpec("int32", (), "")}, {"label": TEXT}
+    ),
 }
 FIRST = {"instances": ["first"]}
 
@@ -32,8 +35,9 @@ class HeldModel:
         self.begun, self.released = Event(), Event()
 
     def __call__(self, signature, inputs):
-        (array,) = inputs.values()
+        array, *numbers = inputs.values()
         rows = array.tolist()
+        signature = " ".join([signature, *map(str, numbers)])
         self.calls.append((signature, rows))
         self.begun.set()
         assert self.released.wait(60)
@@ -87,6 +91,18 @@ def text(*texts, signature="serving_default"):
 
 def ids(*rows):
     return {"signature_name": "serve_tokens", "instances": list(rows)}
+
+
+def test_requests_with_the_same_number_share_a_call(start):
+    bodies = [
+        {
+            "signature_name": "serve_early",
+            "inputs": {"text": [name], "patience": patience},
+        }
+        for name, patience in (("a", 1), ("b", 2), ("c", 1))
+    ]
+    _, calls = ask(start(), *bodies)
+    assert calls == [("serve_early 1", [b"a", b"c"]), ("serve_early 2", [b"b"])]
 
 
 def test_requests_that_wait_share_a_call_and_have_their_own_answers(start):

@@ -12,7 +12,7 @@ from keras_albert.pretraining import PretrainingConfig
 from keras_albert.pretraining.prepare.pipeline import PART_SIZE
 from keras_albert.pretraining.prepare.vocabulary import NUM_LINES
 from keras_albert.tasks.recipes import RECIPE_NAMES
-from keras_albert_cli import options
+from keras_albert_cli import options, prepare_options
 
 _SHOW = """
 import sys
@@ -79,8 +79,8 @@ def test_the_backend_of_the_version_is_that_of_keras(monkeypatch, tmp_path):
 def test_constants_are_those_of_the_package():
     assert set(options.FINETUNE_TASKS) == set(KINDS)
     assert set(options.RECIPES) == set(RECIPE_NAMES)
-    assert options.PART_SIZE == PART_SIZE
-    assert options.VOCABULARY_LINES == NUM_LINES
+    assert prepare_options.PART_SIZE == PART_SIZE
+    assert prepare_options.VOCABULARY_LINES == NUM_LINES
 
 
 def test_each_setting_has_an_option_that_is_explained():

@@ -12,6 +12,7 @@ from keras_albert_cli.run_command import run_command
 
 COMMANDS = {
     "convert": ["a", "b", "--to", "google"],
+    "exits": ["a", "b"],
     "export": ["a", "b"],
     "predict": ["a", "b"],
     "prepare": ["a", "--output", "b", "--vocabulary", "c"],
@@ -19,6 +20,10 @@ COMMANDS = {
     "verify": ["a"],
 }
 WRONG_NUMBERS = {
+    "exits --patience": ["0", "1.5"],
+    "exits --threshold": ["1", "-0.1", "nan"],
+    "exits --tolerance": ["0", "inf"],
+    "exits --rounds": ["0"],
     "export --sequence-length": ["0", "-1", "1.5", "a"],
     "export --version": ["-1", "1.0", ""],
     "export --max-length": ["0", "-5"],

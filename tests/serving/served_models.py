@@ -32,7 +32,7 @@ MASKED = [
 TAGS = ("B-person", "B-place", "I-person", "I-place", "O")
 
 
-def make_task(name, proto, max_length=40, lengths=None, **kwargs):
+def make_task(name, proto, max_length=40, lengths=None, num_layers=2, **kwargs):
     """Make `keras_albert.Albert<name>` with its preprocessor and random weights."""
     tokenizer = AlbertTokenizer(proto)
     preprocessor_cls = getattr(keras_albert, f"Albert{name}Preprocessor")
@@ -41,7 +41,7 @@ def make_task(name, proto, max_length=40, lengths=None, **kwargs):
     )
     backbone = AlbertBackbone(
         vocabulary_size=tokenizer.vocabulary_size(),
-        num_layers=2,
+        num_layers=num_layers,
         num_heads=2,
         embedding_dim=8,
         hidden_dim=16,

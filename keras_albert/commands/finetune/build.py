@@ -47,11 +47,12 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
 
 
 def _build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
+    head = train.head | ({"exits": True} if arguments.exits else {})
     if arguments.recipe is not None:
         how = recipe(arguments.recipe)
         if arguments.max_length:
             how = replace(how, max_sequence_length=arguments.max_length)
-        return how.build(kind.task, arguments.preset, **train.head)
+        return how.build(kind.task, arguments.preset, **head)
     if arguments.preset is not None:
         load = kind.task.preprocessor_cls.from_preset
         length = arguments.max_length or min(
@@ -66,7 +67,7 @@ def _build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
         length = arguments.max_length or _MAX_LENGTH
         tokenizer, backbone = _small_model(train.texts(), length)
         preprocessor = kind.task.preprocessor_cls(tokenizer, max_sequence_length=length)
-    return kind.task(backbone, preprocessor=preprocessor, **train.head)
+    return kind.task(backbone, preprocessor=preprocessor, **head)
 
 
 def _small_model(

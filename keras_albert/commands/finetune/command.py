@@ -22,6 +22,7 @@ from keras_albert.commands.finetune.report import (
 from keras_albert.commands.finetune.tasks import KINDS, Data, Kind
 from keras_albert.commands.finetune.training import train_task
 from keras_albert.presets.preset_files import preset_directory
+from keras_albert.tasks import AlbertClassifier
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
 
@@ -59,6 +60,12 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
         folder.check_unfinished()
     if arguments.recipe is not None and arguments.preset is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+    if arguments.exits and kind.task is not AlbertClassifier:
+        msg = (
+            f"A model for {arguments.task} has no exits; those for classification and "
+            "regression have. Leave out --exits."
+        )
+        raise ValueError(msg)
     for name in ("train", "dev"):
         if not (path := getattr(arguments, name)).is_file():
             raise FileNotFoundError(f"`{name}`: there is no file {path}.")

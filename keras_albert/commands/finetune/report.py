@@ -16,8 +16,9 @@ from keras_albert.training.model_card import (
     printable,
     unknowns,
 )
-from keras_albert.training.training_curve import draw_curves, new_figure
+from keras_albert.training.training_curve import draw_curves
 from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.figure import new_figure
 from keras_albert.utils.packages import versions
 
 # Settings that are part of a card's metadata, and of nothing else.
@@ -155,13 +156,19 @@ def model_card(
     pictures = "".join(
         f"\n![{path.stem.replace('_', ' ')}]({path.name})\n" for path in plots
     )
+    exits = (
+        "\nEach layer has a head, so that texts can leave early; `keras-albert exits` "
+        "compares the rules."
+        if settings["exits"]
+        else ""
+    )
     return f"""{metadata}
 
 # ALBERT for {kind}
 
 {count:,} parameters: {backbone.num_layers} layers of width {backbone.hidden_dim} that
 share their weights, {backbone.vocabulary_size:,} tokens, up to \
-{task.preprocessor.max_length} in a row.
+{task.preprocessor.max_length} in a row.{exits}
 
 ## How to use it
 

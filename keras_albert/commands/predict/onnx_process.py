@@ -18,7 +18,8 @@ class OnnxProcess:
     """A process that runs an ONNX model; see `onnx_program`.
 
     Attributes:
-        columns: The names of the model's inputs.
+        columns: The names of the model's inputs with a row for each text.
+        numbers: The names of its other inputs, scalars.
         metadata: The metadata of the file, strings by name.
 
     Args:
@@ -45,13 +46,14 @@ class OnnxProcess:
             self.close()
             raise
         self.columns: tuple[str, ...] = tuple(described["columns"])
+        self.numbers: tuple[str, ...] = tuple(described["numbers"])
         self.metadata: dict[str, str] = described["metadata"]
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Run a batch.
 
         Args:
-            inputs: Lists of texts or token ids by name.
+            inputs: Lists of texts or token ids, and numbers, by name.
 
         Returns:
             Arrays by name.

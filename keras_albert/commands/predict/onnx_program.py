@@ -11,9 +11,15 @@ contains inputs by name, and is answered by a line of outputs by name or an `err
 import json
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import onnxruntime
+
+_DTYPES = {
+    "tensor(string)": object,
+    "tensor(float)": np.float32,
+}
 
 
 def open_session(path: str) -> onnxruntime.InferenceSession:
@@ -30,12 +36,13 @@ def open_session(path: str) -> onnxruntime.InferenceSession:
 
 def answer(session: onnxruntime.InferenceSession, line: str) -> str:
     """Run one request."""
-    kinds = {value.name: value.type for value in session.get_inputs()}
+    kinds = {
+        value.name: _DTYPES.get(value.type, np.int32) for value in session.get_inputs()
+    }
     names = [value.name for value in session.get_outputs()]
     try:
         inputs = {
-            name: np.array(rows, object if "string" in kinds[name] else np.int32)
-            for name, rows in json.loads(line).items()
+            name: np.array(rows, kinds[name]) for name, rows in json.loads(line).items()
         }
         outputs = session.run(names, inputs)
     except Exception as error:
@@ -51,8 +58,10 @@ def main() -> None:
         print(json.dumps({"error": str(error)}), flush=True)
         return
     metadata = session.get_modelmeta().custom_metadata_map
-    columns = [value.name for value in session.get_inputs()]
-    print(json.dumps({"columns": columns, "metadata": metadata}), flush=True)
+    described: dict[str, Any] = {"metadata": metadata, "columns": [], "numbers": []}
+    for value in session.get_inputs():
+        described["columns" if value.shape else "numbers"].append(value.name)
+    print(json.dumps(described), flush=True)
     for line in sys.stdin:
         print(answer(session, line), flush=True)
 

@@ -2,7 +2,7 @@
 
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from keras_albert.text.packing.examples import pack_all
 from keras_albert.utils.packages import check_packages
 from keras_albert_cli.loading import hidden_messages
 
-_NAMES = {"text", "text_pair", "context", "question", "choices"}
+_NAMES = ("context", "question", "text", "text_pair", "choices")
 # Tasks whose ids are one row per text; others would have to combine windows of a text.
 _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
     "AlbertClassifier": (("text", "text_pair"), ("text",)),
@@ -35,6 +35,12 @@ _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("question", "choices"),
     ),
 }
+
+
+_FIXED = (
+    "{} is an export, whose depth is fixed. Predict with the preset instead, or leave "
+    "out the options of depth."
+)
 
 
 def open_predictor(
@@ -59,7 +65,7 @@ def open_predictor(
         signature: string. The signature of a SavedModel. Defaults to `None`, the one
             that reads most of the file's columns.
         num_layers: int. How many layers of a preset to run. Defaults to `None`, all.
-        **exits: Arguments of `AlbertClassifier.classify` for a preset with exits.
+        **exits: Arguments of `AlbertClassifier.classify` for a model with exits.
 
     Returns:
         The predictor.
@@ -73,32 +79,55 @@ def open_predictor(
     path = Path(model)
     kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
     is_saved_model = path.is_dir() and (_version_of(path) / "saved_model.pb").is_file()
-    if (is_saved_model or path.suffix in kinds) and (num_layers or exits):
-        msg = (
-            f"{path} is an export, whose depth is fixed. Predict with the preset "
-            "instead, or leave out the options of depth."
-        )
-        raise ValueError(msg)
+    if (is_saved_model or path.suffix in kinds) and num_layers:
+        raise ValueError(_FIXED.format(path))
     if path.suffix in kinds:
         if not path.is_file():
             raise FileNotFoundError(f"There is no file {path}. Correct the name.")
-        return kinds[path.suffix](path, batch_size, preset)
+        return kinds[path.suffix](path, batch_size, preset, exits)
     if is_saved_model:
-        return _open_saved_model(path, batch_size, signature)
+        return _open_saved_model(path, batch_size, signature, exits)
     depth = {} if num_layers is None else {"num_layers": num_layers}
     return task_predictor(load_task(model, task, **depth), batch_size, **exits)
 
 
-def _open_onnx(path: Path, batch_size: int, preset: str | None) -> Predictor:
+def _read_numbers(
+    path: Path, known: Collection[str], exits: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the numbers of the rule by which texts leave an export."""
+    if exits and not known:
+        raise ValueError(_FIXED.format(path))
+    numbers = {name: x for name, x in exits.items() if name != "return_depths"}
+    if set(numbers) != set(known):
+        names, given = (
+            ", ".join(f"--{x}" for x in names) for names in (known, numbers)
+        )
+        msg = f"{path} takes {names}. Received: {given or 'neither'}."
+        raise ValueError(msg)
+    return numbers
+
+
+def _asked_for(outputs: dict[str, Any], exits: dict[str, Any]) -> dict[str, Any]:
+    """Return outputs without the depth, unless it is asked for."""
+    left_out = () if "return_depths" in exits else ("depth",)
+    return {name: x for name, x in outputs.items() if name not in left_out}
+
+
+def _open_onnx(
+    path: Path, batch_size: int, preset: str | None, exits: dict[str, Any]
+) -> Predictor:
     process = OnnxProcess(path)
     try:
         metadata = process.metadata
+        numbers = _read_numbers(path, process.numbers, exits)
+
+        def run(columns: Columns) -> dict[str, Any]:
+            return _asked_for(process.run(columns | numbers), exits)
+
         if metadata.get("inputs") == "text":
-            return text_predictor(
-                (process.columns,), process.run, batch_size, process.close
-            )
+            return text_predictor((process.columns,), run, batch_size, process.close)
         return _token_predictor(
-            lambda ids: process.run({name: x.tolist() for name, x in ids.items()}),
+            lambda ids: run({name: x.tolist() for name, x in ids.items()}),
             metadata.get("task", ""),
             json.loads(metadata.get("labels", "[]")),
             _named(path, preset),
@@ -111,7 +140,10 @@ def _open_onnx(path: Path, batch_size: int, preset: str | None) -> Predictor:
         raise
 
 
-def _open_litert(path: Path, batch_size: int, preset: str | None) -> Predictor:
+def _open_litert(
+    path: Path, batch_size: int, preset: str | None, exits: dict[str, Any]
+) -> Predictor:
+    _read_numbers(path, (), exits)
     check_packages("A LiteRT model", "keras-albert[litert]", "ai_edge_litert")
     interpreter = import_module("ai_edge_litert.interpreter").Interpreter
     try:
@@ -180,7 +212,9 @@ def _token_predictor(
     )
 
 
-def _open_saved_model(path: Path, batch_size: int, signature: str | None) -> Predictor:
+def _open_saved_model(
+    path: Path, batch_size: int, signature: str | None, exits: dict[str, Any]
+) -> Predictor:
     check_packages("A SavedModel", "tensorflow-text", "tensorflow", "tensorflow_text")
     import tensorflow as tf  # noqa: PLC0415  (an extra)
     import tensorflow_text  # noqa: F401, PLC0415  (its operations)
@@ -191,17 +225,31 @@ def _open_saved_model(path: Path, batch_size: int, signature: str | None) -> Pre
         reason = str(error).partition("\n")[0]
         msg = f"TensorFlow cannot load {path}: {reason}. Copy or export it again."
         raise ValueError(msg) from error
-    names = _signatures_by_inputs(model.signatures, signature)
+    numbers = {name: x for name, x in exits.items() if name != "return_depths"}
+    _read_numbers(path, numbers, exits)
+    names = _signatures_by_inputs(model.signatures, signature, numbers)
     if not names:
         known = ", ".join(sorted(model.signatures))
-        msg = f"{path} has no such signature that reads texts. It has: {known}."
+        what = "".join(f" and takes --{name}" for name in numbers)
+        msg = f"{path} has no such signature that reads texts{what}. It has: {known}."
         raise ValueError(msg)
 
     def run(columns: Columns) -> dict[str, Any]:
         tensors = {name: tf.constant(x, tf.string) for name, x in columns.items()}
         # A function works only as long as the model exists.
-        outputs = model.signatures[names[tuple(columns)]](**tensors)
-        return {name: x.numpy() for name, x in outputs.items()}
+        function = model.signatures[names[tuple(columns)]]
+        specs = function.structured_input_signature[1]
+        tensors |= {
+            name: tf.constant(x, specs[name].dtype) for name, x in numbers.items()
+        }
+        try:
+            outputs = function(**tensors)
+        except tf.errors.InvalidArgumentError as error:
+            # The message of an assertion is in the middle of the place where it failed.
+            _, _, failed = error.message.partition("assertion failed: ")
+            reason = (failed or error.message).partition("\n")[0]
+            raise ValueError(f"TensorFlow says: {reason}") from error
+        return _asked_for({name: x.numpy() for name, x in outputs.items()}, exits)
 
     return text_predictor(sorted(names, key=len, reverse=True), run, batch_size)
 
@@ -215,13 +263,13 @@ def _version_of(path: Path) -> Path:
 
 
 def _signatures_by_inputs(
-    signatures: Any, wanted: str | None
+    signatures: Any, wanted: str | None, numbers: Collection[str]
 ) -> dict[tuple[str, ...], str]:
     found: dict[tuple[str, ...], str] = {}
     # Among signatures with the same inputs, the servers' default comes first.
     for name in sorted(signatures, key=lambda name: (name != "serving_default", name)):
         specs = signatures[name].structured_input_signature[1]
-        if wanted in (None, name) and set(specs) <= _NAMES:
-            order = tuple(sorted(specs, key="context question text choices".find))
-            found.setdefault(order, name)
+        if wanted in (None, name) and specs.keys() - _NAMES == set(numbers):
+            columns = tuple(column for column in _NAMES if column in specs)
+            found.setdefault(columns, name)
     return found

@@ -140,8 +140,16 @@ class TabledFormat(CheckpointFormat):
         """Return the head that a model is written with.
 
         Raises:
-            ValueError: If the format has none.
+            ValueError: If the format has none, or another input of the pooler.
         """
+        pooler_input = backbone_of(model).pooler_input
+        if getattr(model, "uses_pooler", True) and pooler_input != "cls":
+            msg = (
+                f"The pooler of {self.name}'s ALBERT reads the vector of `[CLS]`. "
+                f"Received a model with pooler_input={pooler_input!r}. Load its preset "
+                'with `pooler_input="cls"`, fine-tune, and export that model.'
+            )
+            raise ValueError(msg)
         head = find_head(self.table.HEADS, model)
         if head is None:
             known = sorted({head.task for head in self.table.HEADS})

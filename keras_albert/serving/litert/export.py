@@ -9,6 +9,7 @@ from keras_albert.serving.base import (
     check_is_served,
     describe_model,
     explained_errors,
+    with_one_head,
 )
 from keras_albert.serving.layer_weights import float_task
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
@@ -39,7 +40,8 @@ def export_litert(
     one per line. `zipfile` and `unzip` read both.
 
     Args:
-        task: A task.
+        task: A task. A classifier with exits is written with the depth of the model,
+            as loaded with `num_layers`.
         path: Path. The file.
         sequence_length: int. Tokens in a row, for devices that need fixed shapes;
             shorter rows are padded. Defaults to `None`, rows of any length. The number
@@ -67,6 +69,7 @@ def export_litert(
     check_is_served(task)
     check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
+    task = with_one_head(task)
     options = json.dumps({"sequence_length": sequence_length, "quantize": quantize})
     described = describe_model(task, "tokens")
     described |= {"sequence_length": sequence_length, "quantize": quantize}

@@ -19,6 +19,7 @@ def build_onnx_model(
     pairs: bool,
     quantize: bool,
     metadata: dict[str, str],
+    **options: Any,
 ) -> bytes:
     """Build a model and check it.
 
@@ -28,12 +29,13 @@ def build_onnx_model(
         pairs: bool. Whether the model takes pairs of texts.
         quantize: bool. Whether to store matrices in int8.
         metadata: The model's metadata.
+        **options: Arguments of the task's graph.
 
     Returns:
         The content of the file.
     """
     builder = OnnxBuilder(quantize)
-    graph = graph_class(task, "onnx")(task, builder)
+    graph = graph_class(task, "onnx")(task, builder, **options)
     if inputs == "text":
         builder.graph.opset_imports[TEXT_DOMAIN] = 1
         graph.from_texts(pairs)

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import keras
+
 from keras_albert.layers.activations import get_activation
 from keras_albert.serving.onnx.builder import OnnxBuilder
 
@@ -21,23 +23,70 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
     Returns:
         The `sequence_output`, `(rows, length, hidden_dim)`.
     """
-    x = _embed(builder, backbone.embedding, ids)
-    is_real = builder.cast(ids["padding_mask"], "bool")
-    bias = builder.op.Where(is_real, 0.0, _HIDDEN)
-    # For all heads and all queries: `(rows, 1, 1, length)`.
-    bias = builder.op.Unsqueeze(bias, [1, 2])
-    encoder = backbone.encoder
-    activation = get_activation(backbone.activation)
-    for layer in range(encoder.num_layers):
-        for block in encoder.group_blocks(encoder.group_of(layer)):
-            x = _run_block(builder, block, x, bias, activation)
+    x, bias = begin(builder, backbone, ids)
+    for layer in range(backbone.encoder.num_layers):
+        x = run_layer(builder, backbone, x, bias, layer)
     return x
 
 
-def pool(builder: OnnxBuilder, backbone: Any, sequence: Any) -> Any:
+def begin(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the input of the first layer, and the attention bias of all.
+
+    Args:
+        builder: The graph.
+        backbone: An `AlbertBackbone`.
+        ids: See `encode`.
+
+    Returns:
+        `(rows, length, hidden_dim)`, and `(rows, 1, 1, length)`.
+    """
+    x = _embed(builder, backbone.embedding, ids)
+    is_real = builder.cast(ids["padding_mask"], "bool")
+    bias = builder.op.Where(is_real, 0.0, _HIDDEN)
+    # For all heads and all queries.
+    return x, builder.op.Unsqueeze(bias, [1, 2])
+
+
+def run_layer(
+    builder: OnnxBuilder, backbone: Any, x: Any, bias: Any, layer: int
+) -> Any:
+    """Run a virtual layer: return its output for `begin`'s, or another layer's."""
+    encoder, activation = backbone.encoder, get_activation(backbone.activation)
+    for block in encoder.group_blocks(encoder.group_of(layer)):
+        x = _run_block(builder, block, x, bias, activation)
+    return x
+
+
+def pool(builder: OnnxBuilder, backbone: Any, sequence: Any, padding_mask: Any) -> Any:
     """Run the pooler: return the `pooled_output` of a `sequence_output`."""
-    first = builder.op.Gather(sequence, backbone.cls_token_index, axis=1)
-    return builder.dense(backbone.pooler, first)
+    if backbone.pooler_input == "cls":
+        vector = builder.op.Gather(sequence, backbone.cls_token_index, axis=1)
+    else:
+        vector = masked_mean(builder, sequence, padding_mask)
+    return builder.dense(backbone.pooler, vector)
+
+
+def masked_mean(
+    builder: OnnxBuilder, sequence: Any, padding_mask: Any, token_weights: Any = None
+) -> Any:
+    """Return the mean of each sequence, as `MaskedPooling` computes it.
+
+    Args:
+        builder: The graph.
+        sequence: The vectors, `(rows, length, width)`.
+        padding_mask: Integers `(rows, length)`, zero at padding.
+        token_weights: The weight of each token, `(rows, length)`. Defaults to `None`,
+            equal weights.
+    """
+    op = builder.op
+    is_real = op.Unsqueeze(builder.cast(padding_mask, "bool"), [-1])
+    weights = builder.cast(is_real, "float32")
+    if token_weights is not None:
+        weights = op.Mul(weights, op.Unsqueeze(token_weights, [-1]))
+    total = op.Where(is_real, op.Mul(sequence, weights), 0.0)
+    total = op.ReduceSum(total, [1], keepdims=0)
+    count = op.ReduceSum(weights, [1], keepdims=0)
+    return op.Div(total, op.Max(count, keras.config.epsilon()))
 
 
 def _embed(builder: OnnxBuilder, layer: Any, ids: dict[str, Any]) -> Any:

@@ -10,13 +10,17 @@ from keras_albert.serving.base import (
     check_tokenizer,
     describe_model,
     explained_errors,
+    with_one_head,
 )
+from keras_albert.tasks.classification.exit_rule import read_exit_rule
 from keras_albert.tasks.classification.model import AlbertClassifier
 from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
 from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
 from keras_albert.utils.atomic_file import atomic_file, check_new_file
 from keras_albert.utils.packages import check_packages
 
+# Values that a model accepts if it accepts any.
+_LEAST: dict[str, Any] = {"patience": 1, "threshold": 0.5}
 _KNOWS_PAIRS = (AlbertClassifier, AlbertMaskedLM, AlbertTextEmbedder)
 
 
@@ -27,6 +31,7 @@ def export_onnx(
     pairs: bool = False,
     quantize: Literal["int8"] | None = None,
     overwrite: bool = False,
+    early: Literal["patience", "threshold"] | None = None,
 ) -> Path:
     """Write a model for ONNX Runtime, OpenVINO and others.
 
@@ -51,6 +56,11 @@ def export_onnx(
             batch (for documents, of a batch of windows), so that a row's result depends
             slightly on the others. Defaults to `None`, float32.
         overwrite: bool. Whether to replace an existing file. Defaults to `False`.
+        early: string. The rule by which texts leave a classifier with exits: each
+            layer is an iteration of a loop that ends when all texts have left.
+            `"patience"` and `"threshold"` are further inputs, scalars in int32 and
+            float32 (of a regression also `tolerance`); `depth` is a further output,
+            int32 `(batch,)`. Defaults to `None`, the depth of the model.
 
     Returns:
         The path.
@@ -65,14 +75,35 @@ def export_onnx(
     """
     _check_arguments(task, inputs, pairs, quantize)
     check_is_served(task)
+    if early is not None:
+        _check_early(task, early)
     check_new_file(path, overwrite)
     check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
     build = import_module("keras_albert.serving.onnx.build_model").build_onnx_model
+    options = {} if early is None else {"early": early}
+    task = with_one_head(task) if early is None else task
     # The path is tried first, so that errors appear before any work is done.
     with explained_errors(path), atomic_file(path) as partial:
         described = _describe(task, inputs)
-        partial.write_bytes(build(task, inputs, pairs, quantize == "int8", described))
+        content = build(task, inputs, pairs, quantize == "int8", described, **options)
+        partial.write_bytes(content)
     return path
+
+
+def _check_early(task: Any, early: str) -> None:
+    if early not in ("patience", "threshold"):
+        msg = f"`early` is None, 'patience' or 'threshold'. Received: early={early!r}"
+        raise ValueError(msg)
+    if not getattr(task, "exits", 0):
+        msg = (
+            f"`early` needs a head behind each layer, and this {type(task).__name__} "
+            "has none. Train an AlbertClassifier that is built with `exits=True`, or "
+            "leave out `early`."
+        )
+        raise ValueError(msg)
+    # The settings of any model that has such exits at all.
+    tolerance = 1.0 if task.is_regression and early == "patience" else None
+    read_exit_rule(task, **{early: _LEAST[early]}, tolerance=tolerance)
 
 
 def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) -> None:

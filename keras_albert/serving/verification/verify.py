@@ -24,7 +24,11 @@ from keras_albert.serving.verification.run_saved_model import run_saved_model
 from keras_albert.serving.verification.stock_operations import unknown_operations
 
 # The names of dtypes and of value fields in the JSON form of protocol buffers.
-_FIELDS = {"object": ("DT_STRING", "string_val"), "int32": ("DT_INT32", "int_val")}
+_FIELDS = {
+    "object": ("DT_STRING", "string_val"),
+    "int32": ("DT_INT32", "int_val"),
+    "float32": ("DT_FLOAT", "float_val"),
+}
 
 # Between two versions of TensorFlow, float32 results differ by 1e-6, and int8 results
 # by 0.02 where a number is rounded differently.
@@ -161,8 +165,17 @@ def _differences(expected: Arrays, found: Arrays) -> list[float]:
 
 def _rest_example(signature: str, inputs: Mapping[str, Any]) -> str:
     """Return the JSON for `POST /v1/models/NAME:predict`, with one row."""
+    if not all(array.ndim for array in inputs.values()):
+        # A number of all rows is in none of them, but beside the columns.
+        columns = {name: _to_text(_first_row(x)) for name, x in inputs.items()}
+        return json.dumps({"signature_name": signature, "inputs": columns})
     row = {name: _to_text(array[0]) for name, array in inputs.items()}
     return json.dumps({"signature_name": signature, "instances": [row]})
+
+
+def _first_row(array: Any) -> Any:
+    """Return an array with only its first row; a scalar has no rows."""
+    return array[:1] if array.ndim else array
 
 
 def _grpc_example(signature: str, inputs: Mapping[str, Any], model: str) -> str:
@@ -170,11 +183,11 @@ def _grpc_example(signature: str, inputs: Mapping[str, Any], model: str) -> str:
     tensors = {}
     for name, array in inputs.items():
         dtype, field = _FIELDS[array.dtype.name]
-        shape = (1, *array.shape[1:])
-        values = np.ravel(array[:1]).tolist()
+        row = _first_row(array)
+        values = np.ravel(row).tolist()
         tensors[name] = {
             "dtype": dtype,
-            "tensor_shape": {"dim": [{"size": size} for size in shape]},
+            "tensor_shape": {"dim": [{"size": size} for size in row.shape]},
             field: [
                 base64.b64encode(value).decode() if isinstance(value, bytes) else value
                 for value in values
@@ -188,4 +201,7 @@ def _to_text(values: Any) -> Any:
     if isinstance(values, bytes):
         return values.decode()
     values = values.tolist()
+    if not isinstance(values, list):
+        # A float32 number with no more digits than it has.
+        return float(f"{values:.6g}") if isinstance(values, float) else values
     return [x.decode() if isinstance(x, bytes) else x for x in values]

@@ -52,7 +52,7 @@ class DepthLock:
 
 @contextmanager
 def at_depth(
-    task: Any, num_layers: int | None, method: Literal["predict", "test"]
+    task: Any, num_layers: int | None, method: Literal["predict", "test", "train"]
 ) -> Iterator[None]:
     """Let the encoder of a task run another number of layers within the block.
 
@@ -82,25 +82,44 @@ def at_depth(
 
 @contextmanager
 def _changed_depth(task: Any, num_layers: int, method: str) -> Iterator[None]:
-    encoder = task.backbone.encoder
-    trained = encoder.num_layers
-    name = f"{method}_function"
+    name, step_name = f"{method}_function", f"{method}_step"
     # Keras replaces it if the model changes.
     getattr(task, f"make_{name}")()
     default = getattr(task, name)
     made_with, function = task.functions_at_depth.get((name, num_layers), (None, None))
-    step = getattr(task, f"{method}_step")
+    # Of the class, or of a layout of several devices.
+    own, step = vars(task).get(step_name), getattr(task, step_name)
     try:
-        encoder.num_layers = num_layers
         setattr(task, name, function if made_with is default else None)
         # A new function, as JAX would reuse what it has traced for the method.
-        setattr(task, f"{method}_step", lambda *args: step(*args))  # noqa: PLW0108
-        yield
+        setattr(task, step_name, lambda *args: step(*args))  # noqa: PLW0108
+        with run_at_depth(task, num_layers):
+            yield
         task.functions_at_depth[name, num_layers] = default, getattr(task, name)
     finally:
-        encoder.num_layers = trained
         setattr(task, name, default)
-        delattr(task, f"{method}_step")
+        delattr(task, step_name)
+        if own is not None:
+            object.__setattr__(task, step_name, own)
+
+
+@contextmanager
+def run_at_depth(task: Any, num_layers: int) -> Iterator[None]:
+    """Change the number of layers of a task's encoder within the block.
+
+    What is compiled is not; see `at_depth`.
+
+    Args:
+        task: An `AlbertTask`.
+        num_layers: int. The number of layers.
+    """
+    encoder = task.backbone.encoder
+    trained = encoder.num_layers
+    encoder.num_layers = num_layers
+    try:
+        yield
+    finally:
+        encoder.num_layers = trained
 
 
 def check_depth(num_layers: Any, trained: int, num_groups: int = 1) -> None:

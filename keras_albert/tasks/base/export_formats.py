@@ -4,7 +4,8 @@
 import it.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Writer = Callable[..., Any]
@@ -36,3 +37,34 @@ def export_writer(name: str) -> Writer:
         )
         raise ValueError(msg)
     return _WRITERS[name]
+
+
+def check_export_options(
+    name: str, options: Iterable[str], spell: Callable[[str], str] = repr
+) -> None:
+    """Check that a format has options.
+
+    Args:
+        name: string. The format.
+        options: The names of the options.
+        spell: Callable that returns how a user writes a name. Defaults to `repr`.
+
+    Raises:
+        ValueError: If it lacks one; the message names the formats that have it.
+    """
+    known = _options(name)
+    for option in options:
+        if option in known:
+            continue
+        others = [each for each in _WRITERS if option in _options(each)]
+        hint = f" {spell(option)} is an option of: {', '.join(others)}."
+        msg = (
+            f"{name} has no option {spell(option)}. It has: "
+            f"{', '.join(map(spell, known))}.{hint if others else ''}"
+        )
+        raise ValueError(msg)
+
+
+def _options(name: str) -> list[str]:
+    """Return the arguments of a writer after the task and the path."""
+    return list(inspect.signature(export_writer(name)).parameters)[2:]

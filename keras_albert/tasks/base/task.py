@@ -10,7 +10,10 @@ import numpy.typing as npt
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.batch_outputs import BatchOutputs
 from keras_albert.tasks.base.depth import DepthLock, at_depth
-from keras_albert.tasks.base.export_formats import export_writer
+from keras_albert.tasks.base.export_formats import (
+    check_export_options,
+    export_writer,
+)
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
@@ -424,7 +427,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             The path.
 
         Raises:
-            ValueError: If the format is unknown, or the task has no preprocessor.
+            ValueError: If the format is unknown or lacks an option, or the task has no
+                preprocessor.
         """
+        check_export_options(format, kwargs)
         path: Path = export_writer(format)(self, Path(filepath), **kwargs)
         return path

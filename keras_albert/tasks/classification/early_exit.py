@@ -31,7 +31,7 @@ class EarlyExit:
 
         def step(x: Any, padding_mask: Any, layer: Any) -> Any:
             x = backbone.encoder.run_virtual_layer(x, padding_mask)
-            pooled = backbone.pooler(x[:, backbone.cls_token_index])
+            pooled = backbone.pool(x, padding_mask)
             return x, classifier.output_dense(pooled, exit=layer)
 
         self._start = _compile(classifier, start)

@@ -1,5 +1,6 @@
 """Quality against depth and time of a classifier with exits."""
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_albert.tasks.classification.exit_rule import read_exit_rule
 from keras_albert.types import Texts
+from keras_albert.utils.arguments import check_positive
+from keras_albert.utils.figure import new_figure
 
 
 def measure_exits(
@@ -15,54 +19,76 @@ def measure_exits(
     texts: Texts,
     y: Any,
     batch_size: int | None = None,
-    tolerances: Sequence[float] = (0.05, 0.1, 0.2),
-    thresholds: Sequence[float] = (0.7, 0.8, 0.9, 0.95, 0.99),
+    patiences: Sequence[int] | None = None,
+    thresholds: Sequence[float] | None = None,
+    tolerances: Sequence[float] | None = None,
+    rounds: int = 3,
 ) -> list[dict[str, Any]]:
-    """Measure a validation set at each depth, patience and threshold.
+    """Measure a validation set at each depth, and with rules by which texts leave.
+
+    The settings take turns, so that a change in the load of the machine affects all of
+    them. Times depend on the machine, the backend and `batch_size`.
 
     Args:
         classifier: An `AlbertClassifier` with exits.
         texts: Texts or pairs.
         y: Their targets.
         batch_size: int. Defaults to `None`, 32.
-        tolerances: Sequence of float. Those to try for a regression. Defaults to
-            `(0.05, 0.1, 0.2)`.
-        thresholds: Sequence of float. Those to try for classes. Defaults to
-            `(0.7, 0.8, 0.9, 0.95, 0.99)`.
+        patiences: Sequence of int. Those to try. Defaults to `None`, all with which a
+            text can leave before the last layer.
+        thresholds: Sequence of float. Those to try. Defaults to `None`: 0.7, 0.8, 0.9,
+            0.95 and 0.99, and none for a regression.
+        tolerances: Sequence of float. Those to try for a regression, each with every
+            patience. Defaults to `None`: 0.05, 0.1 and 0.2.
+        rounds: int. How often each setting is timed, after a first run that compiles.
+            Defaults to `3`.
 
     Returns:
-        For each setting a dict of its arguments, the first default metric by its name,
-        the mean `depth`, the `seconds` of `predict` after a first call that compiles,
-        and `texts`, how many left behind each layer.
+        For each setting a dict of its `arguments` of `predict`, the first default
+        metric by its name, the mean `depth`, the `seconds` of `predict` (the median of
+        the rounds), the `relative_time` (the same divided by that of all layers), and
+        `texts`, how many left behind each layer.
+
+    Raises:
+        ValueError: If a rule is invalid, or the model has no exits.
 
     Example:
         >>> from keras_albert import AlbertClassifier
+        >>> from keras_albert.tasks import describe_exits, measure_exits
         >>> classifier = AlbertClassifier.from_preset(
         ...     "albert_tiny_en_uncased", labels=["bad", "good"], exits=True)
-        >>> rows = measure_exits(classifier, ["a joy", "a mess"], ["good", "bad"])
-        >>> [row["arguments"] for row in rows][3:7]
-        [{'num_layers': 4}, {'patience': 1}, {'patience': 2}, {'threshold': 0.7}]
+        >>> rows = measure_exits(
+        ...     classifier, ["a joy", "a mess"], ["good", "bad"], thresholds=[0.9])
+        >>> [row["arguments"] for row in rows][3:]
+        [{'num_layers': 4}, {'patience': 1}, {'patience': 2}, {'threshold': 0.9}]
+        >>> rows[3]["depth"], rows[3]["relative_time"], rows[3]["texts"]
+        (4.0, 1.0, [0, 0, 0, 2])
         >>> print(describe_exits(rows).splitlines()[0])
-        arguments           accuracy   depth  seconds  texts by layer
+        arguments       accuracy   depth  seconds    time  texts by layer
     """
+    check_positive(rounds=rounds)
     num_layers = classifier.backbone.num_layers
-    settings: list[dict[str, Any]] = [
-        {"num_layers": n} for n in range(1, num_layers + 1)
-    ]
-    patient = [{"patience": n} for n in range(1, num_layers - 1)]
-    if classifier.is_regression:
-        settings += [p | {"tolerance": t} for t in tolerances for p in patient]
-    else:
-        settings += [*patient, *({"threshold": p} for p in thresholds)]
+    settings: list[dict[str, Any]]
+    settings = [{"num_layers": n} for n in range(1, num_layers + 1)]
+    settings += _rules(classifier, patiences, thresholds, tolerances)
     targets = classifier.encode_targets(y)
+
+    def predict(arguments: dict[str, Any]) -> tuple[float, Any, Any]:
+        start = time.perf_counter()
+        found = classifier.predict(
+            texts, batch_size, **arguments, return_depths=True, verbose=0
+        )
+        return time.perf_counter() - start, *found
+
+    first = [predict(arguments) for arguments in settings]
+    seconds = np.median(
+        [[predict(arguments)[0] for arguments in settings] for _ in range(rounds)],
+        axis=0,
+    )
     rows = []
-    for arguments in settings:
-        for _ in range(2):
-            start = time.perf_counter()
-            outputs, depths = classifier.predict(
-                texts, batch_size, **arguments, return_depths=True, verbose=0
-            )
-            seconds = time.perf_counter() - start
+    for arguments, (_, outputs, depths), each in zip(
+        settings, first, seconds, strict=True
+    ):
         (metric,) = classifier.default_metrics()
         metric.update_state(targets, outputs)
         rows.append(
@@ -70,11 +96,34 @@ def measure_exits(
                 "arguments": arguments,
                 metric.name: float(keras.ops.convert_to_numpy(metric.result())),
                 "depth": float(depths.mean()),
-                "seconds": seconds,
+                "seconds": float(each),
+                "relative_time": float(each / seconds[num_layers - 1]),
                 "texts": np.bincount(depths, minlength=num_layers + 1)[1:].tolist(),
             }
         )
     return rows
+
+
+def _rules(
+    classifier: Any,
+    patiences: Sequence[int] | None,
+    thresholds: Sequence[float] | None,
+    tolerances: Sequence[float] | None,
+) -> list[dict[str, Any]]:
+    """Return the arguments of each rule, after checking all of them."""
+    is_regression = classifier.is_regression
+    if patiences is None:
+        patiences = range(1, classifier.backbone.num_layers - 1)
+    if thresholds is None:
+        thresholds = () if is_regression else (0.7, 0.8, 0.9, 0.95, 0.99)
+    if tolerances is None:
+        tolerances = (0.05, 0.1, 0.2) if is_regression else ()
+    closeness: list[dict[str, Any]] = [{"tolerance": t} for t in tolerances] or [{}]
+    rules = [{"patience": p} | close for close in closeness for p in patiences]
+    rules += [{"threshold": p} for p in thresholds]
+    for rule in rules:
+        read_exit_rule(classifier, **rule)
+    return rules
 
 
 def describe_exits(rows: Sequence[dict[str, Any]]) -> str:
@@ -84,15 +133,91 @@ def describe_exits(rows: Sequence[dict[str, Any]]) -> str:
         rows: The result.
 
     Returns:
-        A line for each row, after a header.
+        A line for each row, after a header. The column `time` is relative to that of
+        all layers.
     """
-    metric = next(name for name in rows[0] if name not in ("arguments", "depth"))
-    lines = [f"{'arguments':<18}{metric:>10}{'depth':>8}{'seconds':>9}  texts by layer"]
-    for row in rows:
-        given = " ".join(f"{name}={x:g}" for name, x in row["arguments"].items())
+    metric = _metric(rows)
+    names = ["arguments", *(_describe(row["arguments"]) for row in rows)]
+    width = max(map(len, names))
+    lines = [
+        f"{names[0]:<{width}}{metric:>10}{'depth':>8}{'seconds':>9}{'time':>8}  "
+        "texts by layer"
+    ]
+    for name, row in zip(names[1:], rows, strict=True):
         texts = " ".join(f"{count:>4}" for count in row["texts"])
         lines.append(
-            f"{given:<18}{row[metric]:>10.4f}{row['depth']:>8.2f}"
-            f"{row['seconds']:>9.3f}  {texts}"
+            f"{name:<{width}}{row[metric]:>10.4f}{row['depth']:>8.2f}"
+            f"{row['seconds']:>9.3f}{row['relative_time']:>8.0%}  {texts}"
         )
     return "\n".join(lines)
+
+
+def plot_exits(
+    rows: Sequence[dict[str, Any]], path: str | os.PathLike[str] | None = None
+) -> Any:
+    """Plot the result of `measure_exits`.
+
+    The metric against the mean depth and against the time, and for each rule the share
+    of texts that left behind each layer.
+
+    Args:
+        rows: The result.
+        path: string or path. The file to write, whose suffix is its format. Defaults to
+            `None`, no file.
+
+    Returns:
+        A `matplotlib.figure.Figure`, which a notebook shows at the end of a cell.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+
+    Example:
+        >>> from keras_albert.tasks import plot_exits
+        >>> rows = [
+        ...     {"arguments": {"num_layers": 2}, "accuracy": 0.9, "depth": 2.0,
+        ...      "seconds": 1.0, "relative_time": 1.0, "texts": [0, 10]},
+        ...     {"arguments": {"threshold": 0.9}, "accuracy": 0.8, "depth": 1.5,
+        ...      "seconds": 0.8, "relative_time": 0.8, "texts": [5, 5]}]
+        >>> figure = plot_exits(rows)
+        >>> [axis.get_xlabel() for axis in figure.axes]
+        ['mean depth', 'time relative to all layers', 'layer']
+    """
+    metric = _metric(rows)
+    # Without a rule, the histograms are those of the depths.
+    rules = [row for row in rows if "num_layers" not in row["arguments"]] or rows
+    figure = new_figure(12, max(3.6, 1.5 + 0.2 * len(rules)))
+    *curves, histograms = figure.subplots(1, 3)
+    series: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        name, *others = row["arguments"].items()
+        label = " ".join([name[0], _describe(dict(others))]).strip()
+        series.setdefault(label, []).append(row)
+    labels = {"depth": "mean depth", "relative_time": "time relative to all layers"}
+    for axis, x in zip(curves, labels, strict=True):
+        for label, points in series.items():
+            values = [(row[x], row[metric]) for row in points]
+            axis.plot(*zip(*values, strict=True), marker="o", label=label)
+        axis.set(xlabel=labels[x], ylabel=metric)
+        axis.grid(alpha=0.3)
+    curves[0].legend()
+    counts = np.array([row["texts"] for row in rules])
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    histograms.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    histograms.set_yticks(
+        range(len(rules)), [_describe(row["arguments"]) for row in rules]
+    )
+    histograms.set_xticks(range(counts.shape[1]), range(1, counts.shape[1] + 1))
+    histograms.set(xlabel="layer", title="where texts leave")
+    if path is not None:
+        figure.savefig(path, dpi=120)
+    return figure
+
+
+def _metric(rows: Sequence[dict[str, Any]]) -> str:
+    others = {"arguments", "depth", "seconds", "relative_time", "texts"}
+    (name,) = rows[0].keys() - others
+    return name
+
+
+def _describe(arguments: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value:g}" for name, value in arguments.items())

@@ -15,6 +15,7 @@ from keras_albert.tasks.inputs.even_rows import real_rows
 from keras_albert.tasks.inputs.model_input import read_model_input
 from keras_albert.types import Tensor
 from keras_albert.utils.arguments import check_positive, is_whole_number
+from keras_albert.utils.keras_internals import all_layers
 
 
 class ExitOutputs:
@@ -180,7 +181,7 @@ class ExitOutputs:
     def without_exits(self, num_layers: int | None = None) -> Any:
         """Return a classifier of a fixed depth, with the head behind its last layer.
 
-        It can be exported, and converted to formats that know one head.
+        It can be converted to formats that know one head. LoRA's update is merged.
 
         Args:
             num_layers: int. The number of layers. Defaults to `None`, the model's.
@@ -201,7 +202,13 @@ class ExitOutputs:
         config["backbone"]["config"]["num_layers"] = num_layers
         copy = type(task).from_config(config)
         copy.preprocessor = task.preprocessor
-        copy.backbone.set_weights(self.backbone.get_weights())
+        layers = all_layers(self.backbone), all_layers(copy.backbone)
+        for layer, its_copy in zip(*layers, strict=True):
+            # As in a file, where matrices contain LoRA's update.
+            variables: dict[str, Any] = {}
+            layer.save_own_variables(variables)
+            its_copy.load_own_variables(variables)
+        copy.backbone.pretrained = self.backbone.pretrained
         heads = self.output_dense.get_weights()
         copy.output_dense.set_weights([head[num_layers - 1] for head in heads])
         return copy

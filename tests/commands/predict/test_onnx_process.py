@@ -20,7 +20,7 @@ except KeyboardInterrupt:
 """
 _ANSWERS = """
 import sys
-print('{"columns": [], "metadata": {}}', flush=True)
+print('{"columns": [], "numbers": [], "metadata": {}}', flush=True)
 sys.stdin.read()
 """
 

@@ -202,7 +202,9 @@ def test_other_precisions_become_float32(tiny_proto):
 
 
 def test_a_file_says_what_it_is(tiny_proto, tmp_path):
-    task = make_task("Classifier", tiny_proto, labels=("bad", "très bien"))
+    # A classifier with exits has one depth, and one head, in this format.
+    labels = ("bad", "très bien")
+    task = make_task("Classifier", tiny_proto, labels=labels, exits=True)
     path = tmp_path / "new" / "model.tflite"
     assert task.export(path, format="litert", sequence_length=LENGTH) == path
     with zipfile.ZipFile(path) as archive:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_albert import AlbertBackbone, AlbertTextEmbedder
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTextEmbedder
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
@@ -13,7 +13,7 @@ from tests.serving.onnx.onnx_sessions import export, run
 from tests.serving.token_cases import random_ids
 
 
-def embedder(**kwargs):
+def with_random_weights(task_cls, *task_arguments, **kwargs):
     """Make a task with random weights, including nonzero biases."""
     arguments = {
         "vocabulary_size": 50,
@@ -25,10 +25,14 @@ def embedder(**kwargs):
         "max_sequence_length": 16,
         "unroll": True,
     }
-    task = AlbertTextEmbedder(AlbertBackbone(**(arguments | kwargs)))
+    task = task_cls(AlbertBackbone(**(arguments | kwargs)), *task_arguments)
     random = np.random.default_rng(1)
     task.set_weights([w + random.normal(0, 0.3, w.shape) for w in task.get_weights()])
     return task
+
+
+def embedder(**kwargs):
+    return with_random_weights(AlbertTextEmbedder, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,15 @@ def test_gives_the_numbers_of_predict(arguments, tmp_path):
     inputs = random_ids(task, (3, 11))
     expected = task.predict(inputs, verbose=0)
     found = run(export(task, tmp_path), inputs)["embedding"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooler_input", ["cls", "mean"])
+def test_poolers(pooler_input, tmp_path):
+    task = with_random_weights(AlbertClassifier, 3, pooler_input=pooler_input)
+    inputs = random_ids(task, (3, 11))
+    expected = task.predict(inputs, verbose=0)
+    found = run(export(task, tmp_path), inputs)["logits"]
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

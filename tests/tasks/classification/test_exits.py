@@ -373,11 +373,29 @@ def test_a_copy_of_one_depth(make, toy, tmp_path):
         copy.without_exits()
 
 
+@pytest.mark.parametrize("quantize", [False, True])
+def test_a_copy_of_one_depth_keeps_what_lora_learned(make, toy, quantize):
+    classifier, texts = scale(make()), toy[0][:8]
+    if quantize:
+        classifier.quantize("int8")
+    before = classifier.predict(texts, num_layers=4, verbose=0)
+    classifier.backbone.enable_lora(2)
+    for layer in all_layers(classifier.backbone):
+        if getattr(layer, "lora_enabled", False) and hasattr(layer, "kernel"):
+            kernel = layer.lora_kernel_b
+            kernel.assign(np.full(kernel.shape, 0.1))
+    expected = classifier.predict(texts, num_layers=4, verbose=0)
+    moved = np.abs(expected - before).max()
+    assert moved > 1e-2
+    copy = classifier.without_exits(4)
+    assert not any(getattr(x, "lora_enabled", False) for x in all_layers(copy))
+    # Merged matrices are rounded again.
+    atol = 0.3 * moved if quantize else 1e-4
+    np.testing.assert_allclose(copy.predict(texts, verbose=0), expected, atol=atol)
+
+
 def test_formats_without_exits_refuse_them(make, tmp_path):
     classifier = make()
-    for format_ in ("tf_saved_model", "onnx", "litert"):
-        with pytest.raises(ValueError, match=r"without_exits\(num_layers\)"):
-            classifier.export(tmp_path / "file", format_)
     for export in ("transformers", "keras_hub"):
         with pytest.raises(ValueError, match=r"exits/kernel"):
             getattr(classifier, f"export_to_{export}")(tmp_path / export)

@@ -75,7 +75,8 @@ class OnnxTask:
 
     def encode_pooled(self, ids: dict[str, Any]) -> Any:
         """Run the backbone and return `pooled_output`."""
-        return pool(self.builder, self.task.backbone, self.encode(ids))
+        sequence = self.encode(ids)
+        return pool(self.builder, self.task.backbone, sequence, ids["padding_mask"])
 
     def largest(self, values: Any) -> tuple[Any, Any]:
         """Return the largest number of each row, and its index, int32."""

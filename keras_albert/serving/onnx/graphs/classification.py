@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from keras_albert.serving.onnx.builder import OnnxBuilder
 from keras_albert.serving.onnx.graphs.base import OnnxTask
+from keras_albert.serving.onnx.graphs.early_exit import run_early
 
 
 class ClassifierGraph(OnnxTask):
@@ -11,10 +13,27 @@ class ClassifierGraph(OnnxTask):
     Outputs: `probabilities` and `logits`, `(batch, classes)`, `score`, the probability
     of the most likely class, and its `index`; with texts as inputs also its name,
     `label`. For a regression only `score`.
+
+    Args:
+        task: See `OnnxTask`.
+        builder: See `OnnxTask`.
+        early: `"patience"`, `"threshold"` or `None`. The rule by which texts leave a
+            classifier with exits; its numbers are further inputs, and `depth` is a
+            further output. Defaults to `None`, a fixed depth.
     """
+
+    def __init__(
+        self, task: Any, builder: OnnxBuilder, early: str | None = None
+    ) -> None:
+        super().__init__(task, builder)
+        self.early = early
+        self.depths: Any = None
 
     def run(self, ids: dict[str, Any]) -> Any:
         """Compute the outputs of `predict`."""
+        if self.early is not None:
+            outputs, self.depths = run_early(self.builder, self.task, ids, self.early)
+            return outputs
         pooled = self.encode_pooled(ids)
         return self.builder.dense(self.task.output_dense, pooled, keep_float=True)
 
@@ -30,6 +49,8 @@ class ClassifierGraph(OnnxTask):
 
     def _answer(self, outputs: Any) -> Any:
         builder, classes = self.builder, self.task.num_classes
+        if self.depths is not None:
+            builder.output("depth", self.depths, "batch")
         if self.task.is_regression:
             builder.output("score", self.op.Squeeze(outputs, [1]), "batch")
             return None

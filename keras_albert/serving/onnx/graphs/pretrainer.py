@@ -21,11 +21,11 @@ class PretrainerGraph(MaskedLMGraph):
         sequence = self.encode(ids)
         return {
             "masked_lm": self.score_positions(sequence, ids["mask_positions"]),
-            "sentence_order": self._score_order(sequence),
+            "sentence_order": self._score_order(sequence, ids["padding_mask"]),
         }
 
-    def _score_order(self, sequence: Any) -> Any:
-        pooled = pool(self.builder, self.task.backbone, sequence)
+    def _score_order(self, sequence: Any, padding_mask: Any) -> Any:
+        pooled = pool(self.builder, self.task.backbone, sequence, padding_mask)
         head = self.task.sentence_order_head
         return self.builder.dense(head, pooled, keep_float=True)
 
@@ -39,6 +39,7 @@ class PretrainerGraph(MaskedLMGraph):
 
     def answer_texts(self, *columns: Any) -> None:
         """Add the probability that the second text follows the first."""
-        logits = self._score_order(self.encode(self.pack(*columns)))
+        ids = self.pack(*columns)
+        logits = self._score_order(self.encode(ids), ids["padding_mask"])
         chances = self.op.Softmax(logits, axis=-1)
         self.builder.output("score", self.op.Gather(chances, 0, axis=1), "batch")

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_albert.serving.onnx.encoder import masked_mean
 from keras_albert.serving.onnx.graphs.base import OnnxTask
 
 
@@ -27,20 +28,16 @@ class TextEmbedderGraph(OnnxTask):
         op, mode, pooling = self.op, self.task.pooling_mode, self.task.pooling
         if mode == "cls":
             return op.Gather(sequence, 0, axis=1)
-        is_real = op.Unsqueeze(self.builder.cast(ids["padding_mask"], "bool"), [-1])
         if mode == "max":
+            is_real = op.Unsqueeze(self.builder.cast(ids["padding_mask"], "bool"), [-1])
             return op.ReduceMax(op.Where(is_real, sequence, -1e9), [1], keepdims=0)
-        weights = self.builder.cast(is_real, "float32")
+        weights = None
         if pooling.inverse_frequency is not None:
             found = keras.ops.convert_to_numpy(pooling.token_probabilities)
             values = pooling.inverse_frequency / (pooling.inverse_frequency + found)
             table = self.builder.constant(values, "token_weights")
-            of_tokens = op.Gather(table, ids["token_ids"])
-            weights = op.Mul(weights, op.Unsqueeze(of_tokens, [-1]))
-        total = op.Where(is_real, op.Mul(sequence, weights), 0.0)
-        total = op.ReduceSum(total, [1], keepdims=0)
-        count = op.ReduceSum(weights, [1], keepdims=0)
-        return op.Div(total, op.Max(count, keras.config.epsilon()))
+            weights = op.Gather(table, ids["token_ids"])
+        return masked_mean(self.builder, sequence, ids["padding_mask"], weights)
 
     def answer_tokens(self, outputs: Any) -> None:
         """Add the output of vectors."""

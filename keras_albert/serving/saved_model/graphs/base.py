@@ -1,7 +1,8 @@
 """The base class of all served TensorFlow graphs."""
 
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -103,12 +104,17 @@ class TaskGraph:
         return tf.function(serve_tokens, input_signature=specs, autograph=False)
 
 
-def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any:
+def text_signature(
+    function: Callable[..., dict[str, Any]],
+    numbers: Mapping[str, Any] | None = None,
+    **ranks: int,
+) -> Any:
     """Make a served function from a function of strings.
 
     Args:
-        function: From string tensors to a dict of outputs.
-        **ranks: For each argument its rank, including the batch.
+        function: From string tensors, and the numbers, to a dict of outputs.
+        numbers: The dtype of each scalar by name. Defaults to `None`, no scalars.
+        **ranks: For each string argument its rank, including the batch.
 
     Returns:
         The served function.
@@ -117,11 +123,23 @@ def text_signature(function: Callable[..., dict[str, Any]], **ranks: int) -> Any
         tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
     ]
 
-    @functools.wraps(function)
-    def serve(*texts: Any) -> dict[str, Any]:
-        return function(*check_rows(texts, specs))
+    scalars = [
+        tf.TensorSpec((), dtype, name) for name, dtype in (numbers or {}).items()
+    ]
 
-    return tf.function(serve, input_signature=specs, autograph=False)
+    @functools.wraps(function)
+    def serve(*inputs: Any) -> dict[str, Any]:
+        texts, values = inputs[: len(specs)], inputs[len(specs) :]
+        return function(*check_rows(texts, specs), *values)
+
+    # TensorFlow passes inputs by name only if the parameters have names.
+    serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(spec.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            for spec in (*specs, *scalars)
+        ]
+    )
+    return tf.function(serve, input_signature=[*specs, *scalars], autograph=False)
 
 
 def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:

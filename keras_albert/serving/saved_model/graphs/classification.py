@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
+from keras_albert.serving.saved_model.graphs.early_exit import early_signatures
 from keras_albert.serving.saved_model.graphs.windows import run_documents
 
 
@@ -14,7 +15,8 @@ class ClassifierGraph(TaskGraph):
     Outputs: `probabilities`, `logits` and `classes`, each `(batch, classes)`, and
     `label` and `score` of the most likely class; for a regression only `score`. With
     `top_k` also `top_k_labels` and `top_k_scores`, `(batch, top_k)`, most likely first.
-    `serve_document` returns what `classify_documents` does with its defaults.
+    `serve_document` returns what `classify_documents` does with its defaults. A
+    classifier with exits has also the `early_signatures`.
     """
 
     def signatures(self) -> dict[str, Any]:
@@ -29,12 +31,15 @@ class ClassifierGraph(TaskGraph):
         def serve_document(text: Any) -> dict[str, Any]:
             return self._classify(run_documents(self, text))
 
-        return {
+        served = {
             "serving_default": text_signature(serve_text, text=1),
             "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
             "serve_document": text_signature(serve_document, text=1),
             "serve_tokens": self.tokens_signature(self._run),
         }
+        if self.task.exits:
+            served |= early_signatures(self, self._classify)
+        return served
 
     def _run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         return self._classify(self.run(inputs))

@@ -1,0 +1,68 @@
+"""`keras-albert exits`: compares rules by which texts leave a classifier early."""
+
+import argparse
+import json
+from typing import Any
+
+from keras_albert.commands.finetune.tasks import KINDS
+from keras_albert.conversion.task_classes import load_task
+from keras_albert.tasks import describe_exits, measure_exits, plot_exits
+from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.figure import check_figures
+from keras_albert.utils.packages import versions
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: The parsed arguments.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ImportError: If matplotlib is not installed, and a plot is to be written.
+        ValueError: If the model has no exits, or a file, a column or a rule is invalid.
+    """
+    if not arguments.dev.is_file():
+        raise FileNotFoundError(f"There is no file {arguments.dev}. Correct the name.")
+    if arguments.output is None:
+        _show_exits(arguments)
+        return 0
+    check_figures()
+    # A directory that cannot be written is refused before the work.
+    with atomic_directory(arguments.output) as output:
+        rows = _show_exits(arguments)
+        settings = {k: v for k, v in vars(arguments).items() if k != "output"}
+        contents = {"rows": rows, "settings": settings, "versions": versions()}
+        text = json.dumps(contents, indent=2, default=str)
+        (output / "exits.json").write_text(text, encoding="utf-8")
+        plot_exits(rows, output / "exits.png")
+    print(arguments.output / "exits.json", arguments.output / "exits.png", sep="\n")
+    return 0
+
+
+def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print the table, and return its rows."""
+    task = load_task(arguments.preset)
+    if not getattr(task, "exits", 0):
+        msg = (
+            f"{arguments.preset} is an {type(task).__name__} without exits. Train a "
+            "classifier with `keras-albert finetune classification --exits`, or in "
+            "Python with `AlbertClassifier(..., exits=True)`."
+        )
+        raise ValueError(msg)
+    kind = KINDS["regression" if task.is_regression else "classification"]
+    dev = kind.read(arguments.dev, arguments)
+    print(dev.description)
+    rows = measure_exits(
+        *(task, dev.x, dev.y, arguments.batch_size),
+        patiences=arguments.patience,
+        thresholds=arguments.threshold,
+        tolerances=arguments.tolerance,
+        rounds=arguments.rounds,
+    )
+    print(describe_exits(rows))
+    return rows

@@ -1,0 +1,161 @@
+"""A classifier with exits as an ONNX loop over its layers."""
+
+from typing import Any
+
+from keras_albert.serving.onnx.builder import OnnxBuilder
+from keras_albert.serving.onnx.encoder import begin, pool, run_layer
+
+_LARGE = 2**31 - 1
+
+
+def run_early(
+    builder: OnnxBuilder, classifier: Any, ids: dict[str, Any], early: str
+) -> tuple[Any, Any]:
+    """Run a classifier layer by layer; see `EarlyExit`, which returns the same.
+
+    Args:
+        builder: The graph, which gets an input for each number of the rule.
+        classifier: An `AlbertClassifier` with exits.
+        ids: `token_ids`, `segment_ids` and `padding_mask`.
+        early: string. `"patience"` or `"threshold"`; see `ExitRule`.
+
+    Returns:
+        The outputs at the exit where each text left, float32 `(batch, classes)`, and
+        the number of layers that it ran through, int32 `(batch,)`.
+    """
+    op, num_layers = builder.op, classifier.backbone.num_layers
+    rule = _add_inputs(builder, classifier, early)
+    x, bias = begin(builder, classifier.backbone, ids)
+    count = builder.size(ids["token_ids"], 0)
+    zeros = op.Expand([0], count)
+    is_left = op.Equal(zeros, 0)
+    shape = builder.integers(count, classifier.num_classes)
+    outputs = op.Expand([0.0], shape)
+    *_, outputs, depths = op.Loop(
+        op.Constant(value_int=num_layers),
+        _any(builder, is_left),
+        *(x, is_left, zeros, outputs, zeros),
+        body=_layer(builder, classifier, bias, ids["padding_mask"], rule),
+        _outputs=5,
+    )
+    return outputs, builder.cast(depths, "int32")
+
+
+def _add_inputs(builder: OnnxBuilder, classifier: Any, early: str) -> dict[str, Any]:
+    """Add the inputs of the rule, which are checked: ONNX has no assertion."""
+    op = builder.op
+    if early == "threshold":
+        value = builder.input("threshold", "float32")
+        is_valid = op.And(op.Greater(value, 0.0), op.Less(value, 1.0))
+        return {
+            "threshold": _checked(builder, value, is_valid, "threshold_from_0_to_1")
+        }
+    value = builder.cast(builder.input("patience", "int32"), "int64")
+    most = classifier.backbone.num_layers - 2
+    is_valid = op.And(op.GreaterOrEqual(value, 1), op.LessOrEqual(value, most))
+    name = f"patience_from_1_to_{most}"
+    rule = {"patience": _checked(builder, value, is_valid, name)}
+    if classifier.is_regression:
+        value = builder.input("tolerance", "float32")
+        is_valid = op.And(op.Greater(value, 0.0), op.Less(value, float("inf")))
+        rule["tolerance"] = _checked(builder, value, is_valid, "tolerance_above_0")
+    return rule
+
+
+def _checked(builder: OnnxBuilder, value: Any, is_valid: Any, name: str) -> Any:
+    """Return a scalar; if it is invalid, the operation of this name fails."""
+    op = builder.op
+    index = op.Where(is_valid, 0, _LARGE)
+    return op.Gather(op.Unsqueeze(value, [0]), index, _name=name)
+
+
+def _layer(
+    around: OnnxBuilder,
+    classifier: Any,
+    bias: Any,
+    padding_mask: Any,
+    rule: dict[str, Any],
+) -> Any:
+    """Build the loop's body: a layer, its exit, and which texts leave."""
+    builder = OnnxBuilder(around.quantize, around=around)
+    op, backbone = builder.op, classifier.backbone
+    layer = builder.input("layer", "int64")
+    builder.input("goes_on", "bool")
+    x = builder.input("x", "float32", "left", "length", "width")
+    is_left = builder.input("is_left", "bool", "batch")
+    agreed = builder.input("agreed", "int64", "batch")
+    outputs = builder.input("outputs", "float32", "batch", "classes")
+    depths = builder.input("depths", "int64", "batch")
+
+    # `x` has a row for each text that is left, in their order.
+    x = run_layer(builder, backbone, x, op.Compress(bias, is_left, axis=0), 0)
+    heads = classifier.output_dense
+    kernel, head_bias = (
+        op.Gather(builder.weight(weights), layer, axis=0)
+        for weights in (heads.kernel, heads.bias)
+    )
+    pooled = pool(builder, backbone, x, op.Compress(padding_mask, is_left, axis=0))
+    found = op.Add(op.MatMul(pooled, kernel), head_bias)
+    found = builder.activate(heads.activation, found)
+    rows = op.Sub(op.CumSum(builder.cast(is_left, "int64"), 0), 1)
+    found = op.Gather(found, op.Max(rows, 0), axis=0)
+    if "threshold" in rule:
+        leaves = _is_confident(builder, classifier, found, rule["threshold"])
+    else:
+        same = _agree(builder, classifier, found, outputs, rule.get("tolerance"))
+        same = op.And(same, op.Greater(layer, 0))
+        agreed = op.Where(same, op.Add(agreed, 1), 0)
+        leaves = op.GreaterOrEqual(agreed, rule["patience"])
+    outputs = op.Where(op.Unsqueeze(is_left, [1]), found, outputs)
+    depths = op.Where(is_left, op.Add(layer, 1), depths)
+    stays = op.And(is_left, op.Not(leaves))
+    x = op.Compress(x, op.Compress(stays, is_left, axis=0), axis=0)
+
+    builder.output("goes_on_after", _any(builder, stays))
+    builder.output("x_after", x, "left_after", "length", "width")
+    builder.output("stays", stays, "batch")
+    builder.output("agreed_after", agreed, "batch")
+    builder.output("outputs_after", outputs, "batch", "classes")
+    builder.output("depths_after", depths, "batch")
+    return builder.graph
+
+
+def _agree(
+    builder: OnnxBuilder, classifier: Any, outputs: Any, previous: Any, tolerance: Any
+) -> Any:
+    """Return for each row whether two exits have the same answer; see `ExitRule`."""
+    op = builder.op
+    if tolerance is not None:
+        difference = op.Abs(op.Sub(outputs, previous))
+        return op.LessOrEqual(op.Squeeze(difference, [1]), tolerance)
+    if classifier.is_multi_label:
+        same = op.Equal(op.Greater(outputs, 0.5), op.Greater(previous, 0.5))
+        least = op.ReduceMin(builder.cast(same, "int32"), [-1], keepdims=0)
+        return builder.cast(least, "bool")
+    return op.Equal(
+        op.ArgMax(outputs, axis=-1, keepdims=0),
+        op.ArgMax(previous, axis=-1, keepdims=0),
+    )
+
+
+def _is_confident(
+    builder: OnnxBuilder, classifier: Any, outputs: Any, threshold: Any
+) -> Any:
+    """Return for each row whether an exit is confident; see `ExitRule`."""
+    op = builder.op
+    probabilities = outputs
+    if classifier.gives_logits:
+        probabilities = op.Softmax(outputs, axis=-1)
+    if classifier.is_multi_label:
+        certain = op.Max(probabilities, op.Sub(1.0, probabilities))
+        certain = op.ReduceMin(certain, [-1], keepdims=0)
+    else:
+        certain = op.ReduceMax(probabilities, [-1], keepdims=0)
+    return op.GreaterOrEqual(certain, threshold)
+
+
+def _any(builder: OnnxBuilder, flags: Any) -> Any:
+    """Return whether any of `(batch,)` is true, also of none."""
+    op = builder.op
+    count = op.ReduceSum(builder.cast(flags, "int64"), [0], keepdims=0)
+    return op.Greater(count, 0)

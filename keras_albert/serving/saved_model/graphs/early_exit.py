@@ -1,0 +1,183 @@
+"""Served functions of a classifier with exits, where texts leave early."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
+
+
+def early_signatures(
+    graph: TaskGraph, answer: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the served functions that stop when all texts of a batch have left.
+
+    Args:
+        graph: The graph of an `AlbertClassifier` with exits.
+        answer: A function from the classifier's outputs to those that are served.
+
+    Returns:
+        The functions by name, with `depth` as an additional output: `serve_early` with
+        `patience` and, for a regression, `tolerance`; `serve_confident` with
+        `threshold`, unless it is a regression; and both for pairs. A model of less than
+        three layers has no patience.
+    """
+    task = graph.task
+    served: dict[str, Any] = {}
+    numbers: dict[str, Any] = {"patience": tf.int32}
+    if task.is_regression:
+        numbers["tolerance"] = tf.float32
+    else:
+        served |= _signatures(graph, answer, "confident", {"threshold": tf.float32})
+    if task.backbone.num_layers > 2:
+        served |= _signatures(graph, answer, "early", numbers)
+    return served
+
+
+def _signatures(
+    graph: TaskGraph,
+    answer: Callable[[Any], dict[str, Any]],
+    name: str,
+    dtypes: Mapping[str, Any],
+) -> dict[str, Any]:
+    def run(inputs: dict[str, Any], values: tuple[Any, ...]) -> dict[str, Any]:
+        rule = dict(zip(dtypes, values, strict=True))
+        outputs, depths = run_early(graph.task, inputs, **rule)
+        return answer(outputs) | {"depth": depths}
+
+    def serve_text(text: Any, *values: Any) -> dict[str, Any]:
+        return run(graph.pack(text), values)
+
+    def serve_pair(text: Any, text_pair: Any, *values: Any) -> dict[str, Any]:
+        return run(graph.pack(text, text_pair), values)
+
+    return {
+        f"serve_{name}": text_signature(serve_text, dtypes, text=1),
+        f"serve_{name}_pair": text_signature(serve_pair, dtypes, text=1, text_pair=1),
+    }
+
+
+def run_early(
+    classifier: Any,
+    inputs: dict[str, Any],
+    patience: Any = None,
+    threshold: Any = None,
+    tolerance: Any = None,
+) -> tuple[Any, Any]:
+    """Run a classifier layer by layer; see `EarlyExit`, which returns the same.
+
+    Args:
+        classifier: An `AlbertClassifier` with exits.
+        inputs: `token_ids`, `segment_ids` and `padding_mask`.
+        patience: int32 scalar or `None`. See `ExitRule`.
+        threshold: float32 scalar or `None`. See `ExitRule`.
+        tolerance: float32 scalar or `None`. See `ExitRule`.
+
+    Returns:
+        The outputs at the exit where each text left, float32 `(batch, classes)`, and
+        the number of layers that it ran through, int32 `(batch,)`.
+    """
+    backbone = classifier.backbone
+    checks = _checks(backbone.num_layers, patience, threshold, tolerance)
+    with tf.control_dependencies(checks):
+        token_ids = tf.identity(inputs["token_ids"])
+    x = backbone.embedding(token_ids, segment_ids=inputs["segment_ids"])
+    count = tf.shape(token_ids)[:1]
+
+    def step(
+        layer: Any, x: Any, is_left: Any, agreed: Any, outputs: Any, depths: Any
+    ) -> tuple[Any, ...]:
+        # `x` has a row for each text that is left, in their order.
+        mask = tf.boolean_mask(inputs["padding_mask"], is_left)
+        x = backbone.encoder.run_virtual_layer(x, mask)
+        pooled = backbone.pool(x, mask)
+        found = classifier.output_dense(pooled, exit=layer)
+        rows = tf.cumsum(tf.cast(is_left, tf.int32)) - 1
+        found = tf.gather(found, tf.maximum(rows, 0))
+        if threshold is not None:
+            leaves = is_confident(classifier, found, threshold)
+        else:
+            same = agree(classifier, found, outputs, tolerance) & (layer > 0)
+            agreed = tf.where(same, agreed + 1, 0)
+            leaves = agreed >= patience
+        outputs = tf.where(is_left[:, None], found, outputs)
+        depths = tf.where(is_left, layer + 1, depths)
+        stays = is_left & ~leaves
+        x = tf.boolean_mask(x, tf.boolean_mask(stays, is_left))
+        return layer + 1, x, stays, agreed, outputs, depths
+
+    carried = (
+        tf.constant(0),
+        x,
+        tf.fill(count, value=True),
+        tf.zeros(count, tf.int32),
+        tf.zeros(tf.concat([count, [classifier.num_classes]], axis=0)),
+        tf.zeros(count, tf.int32),
+    )
+    *_, outputs, depths = tf.while_loop(
+        lambda layer, _, is_left, *__: (
+            (layer < backbone.num_layers) & tf.reduce_any(is_left)
+        ),
+        step,
+        carried,
+        shape_invariants=(
+            tf.TensorShape([]),
+            tf.TensorShape([None, None, x.shape[-1]]),
+            tf.TensorShape([None]),
+            tf.TensorShape([None]),
+            tf.TensorShape([None, classifier.num_classes]),
+            tf.TensorShape([None]),
+        ),
+    )
+    return outputs, depths
+
+
+def agree(classifier: Any, outputs: Any, previous: Any, tolerance: Any = None) -> Any:
+    """Return for each row whether two exits have the same answer; see `ExitRule`."""
+    if tolerance is not None:
+        return tf.abs(outputs - previous)[:, 0] <= tolerance
+    if classifier.is_multi_label:
+        return tf.reduce_all((outputs > 0.5) == (previous > 0.5), axis=-1)
+    return tf.argmax(outputs, axis=-1) == tf.argmax(previous, axis=-1)
+
+
+def is_confident(classifier: Any, outputs: Any, threshold: Any) -> Any:
+    """Return for each row whether an exit is confident; see `ExitRule`."""
+    probabilities = tf.nn.softmax(outputs) if classifier.gives_logits else outputs
+    if classifier.is_multi_label:
+        least = tf.maximum(probabilities, 1 - probabilities)
+        return tf.reduce_all(least >= threshold, axis=-1)
+    return tf.reduce_max(probabilities, axis=-1) >= threshold
+
+
+def _checks(
+    num_layers: int, patience: Any, threshold: Any, tolerance: Any
+) -> list[Any]:
+    """Return the operations that fail if a request sets an invalid number."""
+    found = []
+
+    def check(value: Any, is_valid: Any, message: str) -> None:
+        found.append(tf.debugging.Assert(is_valid, [f"{message} Received:", value]))
+
+    if patience is not None:
+        most = num_layers - 2
+        check(
+            patience,
+            (patience >= 1) & (patience <= most),
+            f"`patience` must be a whole number from 1 to {most}: the first exit "
+            f"agrees with none, and the model has {num_layers} layers.",
+        )
+    if threshold is not None:
+        check(
+            threshold,
+            (threshold > 0) & (threshold < 1),
+            "`threshold` must be a probability between 0 and 1.",
+        )
+    if tolerance is not None:
+        check(
+            tolerance,
+            (tolerance > 0) & (tolerance < float("inf")),
+            "`tolerance` must be a number above 0.",
+        )
+    return found

@@ -1,0 +1,34 @@
+"""Figures of matplotlib, which is an extra."""
+
+from typing import Any
+
+from keras_albert.utils.packages import check_packages
+
+
+def check_figures() -> None:
+    """Check that figures can be drawn, before there is work to lose.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+    """
+    check_packages("A figure", "keras-albert[examples]", "matplotlib")
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return a figure of matplotlib.
+
+    Args:
+        width: float. In inches.
+        height: float. In inches.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+    """
+    check_figures()
+    # Not with pyplot, which would choose a window system.
+    from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
+
+    return Figure(figsize=(width, height), layout="constrained")
