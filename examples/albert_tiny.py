@@ -6,7 +6,9 @@ r"""Train `albert_tiny_en_uncased`, the pretrained model in the package.
 Trains a vocabulary of 20,000 pieces, initializes their embeddings from counts of
 neighbouring pieces (`word_vectors.py`), and pretrains the model in one run of several
 stages (`albert_tiny.toml`). The model, with its card and its curve, is written to
-`OUTPUT/albert_tiny_en_uncased`. After an interruption, the same command resumes. On
+`OUTPUT/albert_tiny_en_uncased`. After an interruption, the same command resumes. With
+`--preset albert_tiny_en_uncased --config examples/albert_tiny_more.toml`, it continues
+from that model, its vocabulary and its word vectors instead, on other batches. On
 processors with instructions for bfloat16, `--precision mixed_bfloat16` is several times
 as fast; on others, it is far slower. Text files, plain or gzip, contain one paragraph
 per line and a blank line between documents.
@@ -137,6 +139,7 @@ def main() -> None:
     parser.add_argument("--books", default="", help="a glob of files with a table")
     parser.add_argument("--manifest", type=Path, help="the books' table")
     parser.add_argument("--vocabulary-size", type=whole_number(), default=20000)
+    parser.add_argument("--preset", help="a model to continue")
     parser.add_argument("--held-out", type=fraction, default=0.005)
     parser.add_argument("--config", type=Path, default=HERE / "albert_tiny.toml")
     parser.add_argument("--steps", type=whole_number(), help="not the settings'")
@@ -154,16 +157,19 @@ def main() -> None:
         free_books(arguments.manifest, shards, output / "books")
         inputs.append(str(output / "books" / "*.txt.gz"))
     data = output / "prepared"
+    vocabulary = ("--vocabulary-size", arguments.vocabulary_size)
+    if arguments.preset:
+        vocabulary = ("--vocabulary", arguments.preset)
     command(
         *("prepare", *inputs, "--output", data, "--workers", arguments.workers),
-        *("--vocabulary-size", arguments.vocabulary_size),
+        *vocabulary,
         *("--held-out", arguments.held_out, "--sequence-length", SEQUENCE_LENGTH),
     )
 
     config, run = arguments.config, output / "run"
     if not (run / "preset").is_dir():
         steps = () if arguments.steps is None else ("--steps", arguments.steps)
-        preset = start(data, config, output / "start")
+        preset = arguments.preset or start(data, config, output / "start")
         command(
             *("pretrain", "--config", config, "--data", data, "--output", run),
             *("--preset", preset, "--precision", arguments.precision, *steps),
