@@ -23,8 +23,8 @@ def readers(toy_proto):
     readers = {}
     for head in HEADS:
         readers[head] = small_reader(toy_proto, head=head)
-        readers[head].compile(learning_rate=6e-3)
-        readers[head].fit(x, y, batch_size=16, epochs=45, verbose=0)
+        readers[head].compile(learning_rate=2e-3)
+        readers[head].fit(x, y, batch_size=16, epochs=60, verbose=0)
     return readers
 
 
