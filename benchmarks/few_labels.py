@@ -134,7 +134,7 @@ def similarity_rows(arguments):
     first, second = map(vectors, held_out[0])
     rows[0]["bag of words"].append(correlation(first, second, held_out[1]))
     for seed in range(arguments.seeds):
-        for kind in ("pretrained", "random"):
+        for kind in arguments.models:
             scores = similarity(
                 train,
                 held_out,
@@ -191,6 +191,9 @@ def main() -> None:
     parser.add_argument(
         "--few-only", action="store_true", help="nothing on all that is labelled"
     )
+    parser.add_argument(
+        "--kinds", nargs="+", choices=KINDS, default=KINDS, help="what to compare"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=300, help="of each training")
@@ -199,6 +202,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, help="a directory for JSON and the plot")
     arguments = parser.parse_args()
+    arguments.models = [kind for kind in KINDS[:2] if kind in arguments.kinds]
 
     results = []
     for name, train, held_out in data_sets(arguments.messages, arguments.sst2):
@@ -213,8 +217,9 @@ def main() -> None:
             for seed in range(arguments.seeds):
                 chosen = np.random.default_rng(seed).permutation(whole)[:count]
                 part = [[column[i] for i in chosen] for column in train]
-                row["bag of words"].append(bag_of_words_accuracy(part, held_out))
-                for kind in ("pretrained", "random"):
+                if "bag of words" in arguments.kinds:
+                    row["bag of words"].append(bag_of_words_accuracy(part, held_out))
+                for kind in arguments.models:
                     started = time.perf_counter()
                     value = accuracy(
                         arguments.preset,
