@@ -173,6 +173,7 @@ def main() -> None:
     epochs = arguments.epochs or how.epochs(len(train[1]))
     if arguments.preset is not None:
         steps = epochs * math.ceil(len(train[1]) / batch_size)
+        how = how.for_width(classifier.backbone.hidden_dim)
         classifier.compile(optimizer=how.optimizer(steps))
     monitor = "val_accuracy" if task.labels else "val_rmse"
     keep_best = keras.callbacks.EarlyStopping(

@@ -145,6 +145,7 @@ def main() -> None:
     epochs = arguments.epochs or how.epochs(len(y))
     if arguments.preset is not None:
         steps = epochs * math.ceil(len(y) / batch_size)
+        how = how.for_width(chooser.backbone.hidden_dim)
         chooser.compile(optimizer=how.optimizer(steps))
     keep_best = keras.callbacks.EarlyStopping(
         "val_accuracy", mode="max", patience=epochs, restore_best_weights=True

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import keras
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.optimizers.default_optimizer import adamw
+from keras_albert.tasks.optimizers.default_optimizer import adamw, scaled_learning_rate
 from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
 
 
@@ -75,6 +75,18 @@ class Recipe:
         )
         head = {"dropout": self.head_dropout, **head}
         return cls(backbone, preprocessor=preprocessor, **head)
+
+    def for_width(self, hidden_dim: int) -> "Recipe":
+        """Return the recipe with a learning rate for models of this width.
+
+        Models narrower than base need a higher rate than the published ones, by the
+        same factor as the default optimizer.
+
+        Args:
+            hidden_dim: int. Width of the encoder.
+        """
+        rate = scaled_learning_rate(self.learning_rate, hidden_dim)
+        return replace(self, learning_rate=rate)
 
     def optimizer(self, total_steps: int | None = None) -> keras.optimizers.Optimizer:
         """Return the AdamW of the recipe: linear warm-up, then linear decay to zero.

@@ -57,6 +57,7 @@ def train_task(
     Returns:
         The recorder of the training.
     """
+    width = task.backbone.hidden_dim
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
     batches: Any
@@ -74,11 +75,11 @@ def train_task(
         epochs = how.epochs(len(batches.examples)) if how else _EPOCHS
     steps = epochs * len(batches)
     if how is not None:
-        rate = arguments.learning_rate or how.learning_rate
+        rate = arguments.learning_rate or how.for_width(width).learning_rate
         optimizer = replace(how, learning_rate=rate).optimizer(steps)
     else:
         rate = arguments.learning_rate or default_learning_rate(
-            task.backbone.hidden_dim, task.backbone.pretrained
+            width, task.backbone.pretrained
         )
         optimizer = default_optimizer(rate, steps)
     task.compile(optimizer=optimizer)

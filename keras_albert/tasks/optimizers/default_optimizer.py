@@ -13,6 +13,9 @@ NOT_DECAYED = ("bias", "gamma", "beta")
 # The width of ALBERT base.
 _BASE = 768
 
+# The highest rate that is chosen automatically.
+_HIGHEST_RATE = 1e-3
+
 
 def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
     """Choose a peak learning rate by the model's width.
@@ -31,9 +34,24 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
         The rate, at most 1e-3.
     """
     if not pretrained:
-        return min(0.064 / hidden_dim, 1e-3)
-    narrower = max(1.0, _BASE / hidden_dim)
-    return min(0.03 / hidden_dim * math.pow(narrower, 1.5), 1e-3)
+        return min(0.064 / hidden_dim, _HIGHEST_RATE)
+    return scaled_learning_rate(0.03 / max(hidden_dim, _BASE), hidden_dim)
+
+
+def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
+    """Scale the fine-tuning rate of ALBERT base to a narrower model.
+
+    Args:
+        learning_rate: float. The peak for base and wider models.
+        hidden_dim: int. Width of the encoder.
+
+    Returns:
+        The rate, which grows with the power 2.5 of base's width divided by the
+        model's, up to 1e-3. For base and wider models `learning_rate` itself.
+    """
+    if hidden_dim >= _BASE:
+        return learning_rate
+    return min(learning_rate * math.pow(_BASE / hidden_dim, 2.5), _HIGHEST_RATE)
 
 
 def default_optimizer(
