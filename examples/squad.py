@@ -121,9 +121,10 @@ def main() -> None:
     epochs = arguments.epochs or how.epochs(len(train.ids))
     if arguments.preset is not None:
         windows, _ = reader.preprocessor.encode(train.x)
-        steps = epochs * math.ceil(len(windows) / batch_size)
         reader.compile(
-            optimizer=how.for_width(reader.backbone.hidden_dim).optimizer(steps)
+            optimizer=how.for_width(reader.backbone.hidden_dim).optimizer(
+                epochs * math.ceil(len(windows) / batch_size)
+            )
         )
     reader.fit(train.x, train.answers, batch_size=batch_size, epochs=epochs)
     if held_out is not None:
