@@ -85,11 +85,11 @@ def read_exit_rule(
         num_layers: int or `None`. A fixed depth, which excludes the others.
 
     Returns:
-        The rule, or `None` if all arguments are.
+        The rule, or `None` for a fixed depth.
 
     Raises:
-        ValueError: If the model has no exits, or arguments are invalid or exclude each
-            other.
+        ValueError: If the model has no exits, or not that many, or arguments are
+            invalid or exclude each other.
     """
     given = {"patience": patience, "threshold": threshold, "num_layers": num_layers}
     names = [name for name, value in given.items() if value is not None]
@@ -104,6 +104,8 @@ def read_exit_rule(
             f"tolerance={tolerance!r}, num_classes={classifier.num_classes}"
         )
         raise ValueError(msg)
+    if num_layers is not None and classifier.exits:
+        _check_exit(num_layers, classifier.exits)
     if patience is None and threshold is None:
         return None
     if not classifier.exits:
@@ -121,6 +123,16 @@ def read_exit_rule(
     if threshold is not None:
         _check_threshold(threshold, classifier.is_regression)
     return ExitRule(patience, threshold, tolerance)
+
+
+def _check_exit(num_layers: Any, exits: int) -> None:
+    check_positive(num_layers=num_layers)
+    if num_layers > exits:
+        msg = (
+            f"The model has heads behind {exits} layers. Received: "
+            f"num_layers={num_layers}. Run fewer, or train a deeper model."
+        )
+        raise ValueError(msg)
 
 
 def _check_patience(patience: Any, num_layers: int) -> None:

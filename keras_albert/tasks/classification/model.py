@@ -9,13 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.exit_heads import ExitHeads
-from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
-from keras_albert.tasks.base.outputs import softmax
+from keras_albert.tasks.base.outputs import describe_classes, softmax
 from keras_albert.tasks.base.predict_documents import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification.exits import ExitOutputs, count_exits
+from keras_albert.tasks.classification.exit_rule import read_exit_rule
+from keras_albert.tasks.classification.exits import (
+    build_head,
+    copy_without_exits,
+    count_exits,
+    evaluate_early,
+    exit_outputs,
+    join_exits,
+    predict_early,
+)
 from keras_albert.tasks.classification.multi_labels import encode_label_sets, set_names
 from keras_albert.tasks.inputs.class_weights import encode_class_weights
 from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode_scores
@@ -28,7 +35,6 @@ from keras_albert.utils.arguments import check_positive
 class AlbertClassifier(
     NamedClasses,
     DocumentOutputs,
-    ExitOutputs,
     AlbertTask,
     keras_hub.models.TextClassifier,
 ):
@@ -50,8 +56,7 @@ class AlbertClassifier(
             its own. Defaults to `None`, which returns logits.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
         exits: bool or int. `True` trains a head behind each layer of the encoder, so
-            that `predict`, `evaluate` and `classify` can stop at any of them: see their
-            arguments `patience`, `threshold` and `num_layers`. The loss in training is
+            that texts can leave at any of them; see `predict`. The loss in training is
             the mean of the heads' losses, weighted by their depth ([Zhou et al.,
             2020](https://arxiv.org/abs/2006.04152)); metrics, and the loss of
             `evaluate`, are those of the last head. An int is the number of heads, at
@@ -64,50 +69,28 @@ class AlbertClassifier(
             or more layers than `exits`.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertClassifier, AlbertClassifierPreprocessor,
-        ...     AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
+        >>> from keras_albert import AlbertClassifier
         >>> texts = ["a fine film", "a dull film", "fine acting", "dull acting"] * 4
         >>> labels = ["good", "bad", "good", "bad"] * 4
-        >>> vocabulary = train_vocabulary(texts, vocabulary_size=28)
-        >>> classifier = AlbertClassifier(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=28, num_layers=2, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     num_classes=2,
-        ...     preprocessor=AlbertClassifierPreprocessor(AlbertTokenizer(vocabulary)))
+        >>> preset = "albert_tiny_en_uncased"
+        >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2)
         >>> history = classifier.fit(texts, labels, verbose=0)
-        >>> classifier.classify("a fine film")["label"] in ("good", "bad")
+        >>> classifier.classify("a fine film")["label"] in labels
         True
-        >>> classifier.predict(texts, verbose=0).shape
-        (16, 2)
 
         A text of any length is read in windows, and has one answer.
 
-        >>> answer = classifier.classify_documents("a fine film " * 300)
-        >>> answer["label"] in ("good", "bad")
+        >>> classifier.classify_documents("a fine film " * 300)["label"] in labels
         True
 
         With exits, easy texts run through fewer layers.
 
-        >>> classifier = AlbertClassifier(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=28, num_layers=6, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     num_classes=2,
-        ...     preprocessor=classifier.preprocessor,
-        ...     exits=True)
+        >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2, exits=True)
         >>> history = classifier.fit(texts, labels, verbose=0)
         >>> outputs, depths = classifier.predict(
-        ...     texts, patience=2, return_depths=True, verbose=0)
+        ...     texts, patience=1, return_depths=True, verbose=0)
         >>> outputs.shape, depths.shape
         ((16, 2), (16,))
-        >>> all(3 <= depth <= 6 for depth in depths)
-        True
-        >>> answer = classifier.classify("a fine film", num_layers=2)
-        >>> sorted(answer)
-        ['label', 'score']
     """
 
     preprocessor_cls = AlbertClassifierPreprocessor
@@ -131,19 +114,7 @@ class AlbertClassifier(
         self.output_dropout = keras.layers.Dropout(
             dropout, dtype=backbone.dtype_policy, name="output_dropout"
         )
-        # In float32 under any policy, for the precision of softmax and loss.
-        if num_exits:
-            self.output_dense: keras.layers.Layer = ExitHeads(
-                num_exits, num_classes, activation, dtype="float32", name="exits"
-            )
-        else:
-            self.output_dense = keras.layers.Dense(
-                num_classes,
-                activation=activation,
-                kernel_initializer=albert_initializer(),
-                dtype="float32",
-                name="logits",
-            )
+        self.output_dense = build_head(num_exits, num_classes, activation)
 
         # === Functional model ===
         inputs = backbone.input
@@ -167,14 +138,12 @@ class AlbertClassifier(
     @property
     def is_multi_label(self) -> bool:
         """Whether a text may have several of the classes, or none."""
-        is_sigmoid = self.activation is keras.activations.sigmoid
-        return bool(is_sigmoid and not self.is_regression)
+        return self.activation is keras.activations.sigmoid and not self.is_regression
 
     @property
     def gives_logits(self) -> bool:
         """Whether probabilities are the softmax of the outputs."""
-        is_softmax = self.activation is keras.activations.softmax
-        return not (is_softmax or self.is_multi_label)
+        return not (self.activation is keras.activations.softmax or self.is_multi_label)
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy for classes, squared error for scores."""
@@ -232,6 +201,141 @@ class AlbertClassifier(
             return super().encode_class_weight(class_weight, y)
         labels = self.labels or (() if y is None else class_names(y))
         return encode_class_weights(class_weight, self.num_classes, labels)
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """Run the model; in training with exits, return the outputs of all heads."""
+        if not self.exits:
+            return super().call(inputs, training=training, mask=mask)
+        return exit_outputs(self, inputs, training)
+
+    def compute_loss(  # noqa: D102  (see `keras.Model`)
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        if len(y_pred.shape) == 3:
+            y, y_pred, sample_weight = join_exits(self.loss, y, y_pred, sample_weight)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Any:
+        """Update the metrics, by the last head."""
+        y_pred = y_pred[:, -1] if len(y_pred.shape) == 3 else y_pred
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        *,
+        patience: int | None = None,
+        threshold: float | None = None,
+        tolerance: float | None = None,
+        num_layers: int | None = None,
+        return_depths: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the model's outputs, in the order of the inputs.
+
+        At most one of `patience`, `threshold` and `num_layers` is set. The first two
+        need a model with `exits`. Texts that have left are not computed further; when a
+        text leaves does not depend on the others.
+
+        Args:
+            x: See `fit`.
+            batch_size: int. Defaults to `None`, 32.
+            patience: int. A text leaves after the exit that is the `patience`-th in a
+                row to agree with the one before it. Defaults to `None`.
+            threshold: float. A text leaves after the first exit where the probability
+                of its answer (with several labels, that of the least certain one) is
+                at least this. Defaults to `None`.
+            tolerance: float. The difference up to which scores agree, for the
+                `patience` of a regression. Defaults to `None`.
+            num_layers: int. How many layers to run. Defaults to `None`, the model's.
+            return_depths: bool. Whether to return also the number of layers that each
+                text ran through. Defaults to `False`.
+            **kwargs: See `AlbertTask.predict`.
+
+        Returns:
+            float32 array `(examples, num_classes)`; with `return_depths` a tuple of it
+            and an integer array `(examples,)`.
+
+        Raises:
+            TypeError: See `fit`.
+            ValueError: See `AlbertTask.predict`; or if the model lacks the exits.
+        """
+        rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
+        if rule is not None:
+            outputs, depths = predict_early(self, rule, x, batch_size, **kwargs)
+        else:
+            outputs = super().predict(x, batch_size, num_layers=num_layers, **kwargs)
+            depths = np.full(len(outputs), num_layers or self.backbone.num_layers)
+        return (outputs, depths) if return_depths else outputs
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        *,
+        sample_weight: Any = None,
+        patience: int | None = None,
+        threshold: float | None = None,
+        tolerance: float | None = None,
+        num_layers: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the loss and the metrics.
+
+        Args:
+            x: See `fit`.
+            y: See `fit`.
+            batch_size: int. Defaults to `None`, 32.
+            sample_weight: One weight per example. Defaults to `None`.
+            patience: int. See `predict`.
+            threshold: float. See `predict`.
+            tolerance: float. See `predict`.
+            num_layers: int. See `predict`.
+            **kwargs: See `AlbertTask.evaluate`; for exits only `return_dict`, `steps`
+                and `verbose`.
+
+        Returns:
+            The loss and the metrics, as in Keras; with exits also `depth`, the mean.
+
+        Raises:
+            TypeError: See `fit`.
+            ValueError: See `predict`.
+        """
+        rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
+        if rule is not None:
+            data = (x, y, sample_weight, batch_size)
+            return evaluate_early(self, rule, data, **kwargs)
+        kwargs |= {"sample_weight": sample_weight, "num_layers": num_layers}
+        return super().evaluate(x, y, batch_size, **kwargs)
+
+    def without_exits(self, num_layers: int | None = None) -> Any:
+        """Return a classifier of a fixed depth, with the head behind its last layer.
+
+        It can be converted to formats that know one head. LoRA's update is merged.
+
+        Args:
+            num_layers: int. The number of layers. Defaults to `None`, the model's.
+
+        Returns:
+            An `AlbertClassifier` with a copy of the weights.
+
+        Raises:
+            ValueError: If the model has no exits, or not that many.
+        """
+        if not self.exits:
+            msg = "This classifier has one head already; `num_layers` sets its depth."
+            raise ValueError(msg)
+        read_exit_rule(self, num_layers=num_layers)
+        return copy_without_exits(self, num_layers or self.backbone.num_layers)
 
     def classify(
         self,
@@ -340,32 +444,6 @@ class AlbertClassifier(
             exits=self.exits,
         )
         return config
-
-
-def describe_classes(
-    scores: npt.NDArray[np.float32], names: Sequence[str], top_k: int
-) -> list[Any]:
-    """Name the likeliest classes of each text.
-
-    Args:
-        scores: Array `(texts, classes)` of probabilities.
-        names: The names of the classes.
-        top_k: int. How many classes to name.
-
-    Returns:
-        For each text a dict of `label` and `score`; a list of them if `top_k` is above
-        1.
-
-    Example:
-        >>> describe_classes(np.array([[0.25, 0.75]]), ("no", "yes"), top_k=1)
-        [{'label': 'yes', 'score': 0.75}]
-    """
-    best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
-    ranked = [
-        [{"label": names[i], "score": float(row[i])} for i in order]
-        for row, order in zip(scores, best, strict=True)
-    ]
-    return ranked if top_k > 1 else [answers[0] for answers in ranked]
 
 
 # KerasHub's name for the same thing.

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.classification.early_exit import EarlyExit
+from keras_albert.tasks.classification.exits import current_early_exit
 from keras_albert.utils.keras_internals import all_layers
 from tests.tasks.task_checks import check_task
 
@@ -172,7 +173,7 @@ def test_texts_leave_by_the_rule_whatever_the_batch(make, toy, rule):
 
 def test_texts_that_left_are_not_computed(make, toy, monkeypatch):
     classifier = spread(make(), toy[0][:32])
-    early = classifier._early_exit()
+    early = current_early_exit(classifier)
     rows = []
 
     def count(step):
@@ -420,7 +421,7 @@ def test_the_training_program_does_not_grow_with_depth(make):
 
 def test_compiled_layer_is_kept(trained, toy):
     trained.predict(toy[0][:2], patience=1, verbose=0)
-    early = trained._early_exit()
+    early = current_early_exit(trained)
     assert isinstance(early, EarlyExit)
     trained.predict(toy[0][:2], threshold=0.5, verbose=0)
-    assert trained._early_exit() is early
+    assert current_early_exit(trained) is early
