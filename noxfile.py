@@ -82,8 +82,8 @@ LEFT = {
     "tensorflow": ON_PYTORCH,
     "jax": (*ON_PYTORCH, *WITHOUT_TENSORFLOW["jax"]),
 }
-# A file's tests share what they build. Files in alphabetical order: by the number of
-# their tests, the slowest would come last, and one process would wait for the other.
+# A file's tests share what they build. Files in the order of `tests/conftest.py`: by
+# the number of their tests, the slowest would come last.
 PYTEST = (
     *("pytest", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"),
     "--durations=30",

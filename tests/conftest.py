@@ -19,6 +19,24 @@ if os.environ.get("KERAS_BACKEND") != "torch":
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
+# Of the longest files, which are distributed first: a process that received one of them
+# last would work alone.
+_LONGEST = (
+    "tests/tasks/distribution/test_shared_out.py",
+    "tests/pretraining/devices/test_distribution.py",
+    "tests/serving/test_every_task.py",
+    "tests/tasks/test_every_task.py",
+    "tests/tasks/test_quantized.py",
+    "tests/docs/test_tutorials.py",
+    "tests/serving/verification/test_verify.py",
+    "tests/pretraining/settings/test_stages.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _what_other_files_left_is_not_looked_at() -> None:
     """Keras collects garbage whenever a layer loses an attribute, `quantize` twenty
