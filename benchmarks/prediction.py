@@ -24,7 +24,7 @@ def compare(texts: list[str], vocabulary: bytes, arguments) -> Comparison:
         notes = [check_classifiers(ours, keras_hub, theirs)]
         longest = longest_row(ours, texts)
         ways = all_ways(ours, keras_hub, theirs, longest, arguments.torch_compile)
-        # Batching by length must give the results of a fixed length. transformers is
+        # Batching by length must return the results of a fixed length. transformers is
         # not compared, because its tokenizer may differ.
         few = texts[:64]
         outputs = {way.name: way.predict(few) for way in ways[:2]}

@@ -87,10 +87,10 @@ def compare(texts: list[str], vocabulary: bytes, arguments: Any) -> Comparison:
     }
     width = ids["ours"].shape[1]
     if not np.array_equal(ids["ours"], _numpy(ids["KerasHub"])[:, :width]):
-        msg = "KerasHub's preprocessor gives other ids."
+        msg = "KerasHub's preprocessor returns other ids."
         raise ValueError(msg)
     notes = [
-        "KerasHub's preprocessor gives the same ids",
+        "KerasHub's preprocessor returns the same ids",
         same_ids(ours, peer, texts[:1000]),
     ]
     ours_side = Side("keras_albert", lambda: make_batches(ours, texts), len(texts))

@@ -131,7 +131,7 @@ def same_ids(ours: Any, theirs: TransformersModel, rows: list) -> str:
         length = int(examples.lengths[row])
         batch = examples.pack(np.array([row]), length)[0]
         same += batch["token_ids"][0].tolist() == list(ids)
-    return f"transformers' tokenizer gives the same ids for {same} of {len(rows)} rows"
+    return f"transformers' tokenizer returns equal ids for {same} of {len(rows)} rows"
 
 
 def padding_note(ours: Any, rows: list) -> str:

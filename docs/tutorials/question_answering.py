@@ -112,7 +112,7 @@ for question, answer in list(zip(validation.questions, validation.answers))[:8]:
 """
 ## Rows, windows and targets
 
-The data give an answer as text, with the position of its first character. The
+The data contain an answer as text, with the position of its first character. The
 preprocessor converts it to the positions of its first and last token. If a
 context does not fit into a row, it returns several rows. `doc_stride` is the
 distance in tokens between the beginnings of two windows. It should be so small

@@ -285,7 +285,7 @@ pretrained models of width 1024:
 So far all texts run through the same number of layers. With `exits=True` a
 classifier has a head behind each layer, and all heads are trained together. A text may
 then leave before the last layer: with `patience=1` as soon as two heads in a row have
-the same answer, with `threshold=0.9` as soon as a head gives its answer this
+the same answer, with `threshold=0.9` as soon as a head assigns its answer this
 probability ([Zhou et al., 2020](https://arxiv.org/abs/2006.04152)). Texts that have
 left are not computed further.
 """

@@ -8,7 +8,7 @@ import keras
 from keras_albert.layers.activations import get_activation
 from keras_albert.serving.onnx.builder import OnnxBuilder
 
-# The attention bias of padding; finite, so that a row of only padding gives no NaN.
+# The attention bias of padding; finite, so that a row of padding only has no NaN.
 _HIDDEN = -1e9
 
 

@@ -38,7 +38,7 @@ class AlbertClassifier(
     AlbertTask,
     keras_hub.models.TextClassifier,
 ):
-    """Assign texts, or pairs of texts, to classes, or give them a score.
+    """Assign classes or a score to texts, or to pairs of texts.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.4.
 

@@ -70,7 +70,7 @@ def read_model_input(
     if is_dataset(x):
         if y is not None or sample_weight is not None:
             msg = (
-                "A data set gives its own targets and weights, as (x, y) or "
+                "A data set has its own targets and weights, as (x, y) or "
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
             )
             raise ValueError(msg)

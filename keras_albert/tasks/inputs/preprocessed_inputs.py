@@ -47,7 +47,7 @@ def read_ids(
         types = ", ".join(f"{name} {a.dtype} {a.shape}" for name, a in ids.items())
         msg = (
             f"Ids are arrays of integers, all of one shape ({', '.join(axes)}). "
-            f"Received: {types}. Pass what the preprocessor gives for a list of texts."
+            f"Received: {types}. Pass what the preprocessor returns for several texts."
         )
         raise ValueError(msg)
     for name, limit, what in (

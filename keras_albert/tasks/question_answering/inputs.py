@@ -111,7 +111,7 @@ def read_span_targets(y: Any, names: tuple[str, ...]) -> dict[str, npt.NDArray[A
         received = sorted(y) if isinstance(y, Mapping) else type(y).__name__
         msg = (
             f"The targets of ids are a dict of {', '.join(names)}, as the "
-            f"preprocessor gives them. Received: {received}"
+            f"preprocessor returns them. Received: {received}"
         )
         raise TypeError(msg)
     targets = {}
@@ -147,7 +147,7 @@ def _numbers(name: str, values: Any, kinds: str, dtype: Any) -> npt.NDArray[Any]
     array = np.asarray(keras.ops.convert_to_numpy(values))
     if array.ndim not in (1, 2) or array.dtype.kind not in kinds:
         msg = (
-            f"`{name}` is an array of numbers, one a row, as the preprocessor gives "
+            f"`{name}` is an array of numbers, one a row, as the preprocessor returns "
             f"it. Received: {array.dtype} {array.shape}"
         )
         raise ValueError(msg)

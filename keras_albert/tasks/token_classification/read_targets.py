@@ -234,7 +234,7 @@ def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
     if tags.ndim != 2 or tags.dtype.kind not in "iu":
         msg = (
             "The targets of ids are integers (examples, tokens), with the sample "
-            "weight 0 where there is no tag, as the preprocessor gives them. "
+            "weight 0 where there is no tag, as the preprocessor returns them. "
             f"Received: {tags.dtype} {tags.shape}"
         )
         raise ValueError(msg)

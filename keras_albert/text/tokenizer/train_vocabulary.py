@@ -221,7 +221,7 @@ def _explain(problem: str, vocabulary_size: int, lines: int) -> str:
     if limit := re.search(r"too high .*<= (\d+)", problem):
         return (
             f"`vocabulary_size={vocabulary_size}` is too large for these texts: "
-            f"{lines} lines give at most {limit[1]} pieces. Lower it to that, or train "
+            f"{lines} lines have at most {limit[1]} pieces. Lower it to that, or train "
             "on more text. In Python, `hard_vocab_limit=False` takes what there is."
         )
     if needed := re.search(r"smaller than required_chars\. \d+ vs (\d+)", problem):
