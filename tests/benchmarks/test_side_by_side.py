@@ -157,5 +157,5 @@ def test_a_comparison_runs_from_end_to_end(tmp_path, monkeypatch, capsys):
     }
     assert all(side["costs"][0] > 0 for side in comparison["sides"].values())
     assert "same weights, outputs within" in comparison["notes"][0]
-    assert "the same ids for 6 of 6 rows" in comparison["notes"][-1]
+    assert "returns equal ids for 6 of 6 rows" in comparison["notes"][-1]
     assert "the better peer" in capsys.readouterr().out

@@ -224,7 +224,7 @@ class TestBadData:
         message = "A loss needs targets"
         with pytest.raises(ValueError, match=message):
             trained.fit((batch[0] for batch in batches_of(data[0])), verbose=0)
-        with pytest.raises(ValueError, match="gives its own targets"):
+        with pytest.raises(ValueError, match="has its own targets"):
             trained.fit(Indexed(*data), data[1])
 
     def test_targets_are_missed_in_tf_data(self, trained, data):
