@@ -97,7 +97,7 @@ classifier = keras_albert.AlbertClassifier.from_preset(
 classifier.fit(
     texts[:-240],
     labels[:-240],
-    epochs=2,
+    epochs=4,
     verbose=2,
     validation_data=(texts[-240:], labels[-240:]),
 )

@@ -48,7 +48,7 @@ import keras_albert
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
-teacher_epochs, student_epochs = 4, 3
+teacher_epochs, student_epochs = 10, 3
 seeds = (0, 1)
 
 """
