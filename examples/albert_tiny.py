@@ -8,7 +8,13 @@ neighbouring pieces (`word_vectors.py`), and pretrains the model in one run of s
 stages (`albert_tiny.toml`). The model, with its card and its curve, is written to
 `OUTPUT/albert_tiny_en_uncased`. After an interruption, the same command resumes. With
 `--preset albert_tiny_en_uncased --config examples/albert_tiny_more.toml`, it continues
-from that model, its vocabulary and its word vectors instead, on other batches. On
+from that model, its vocabulary and its word vectors instead, on other batches.
+
+With `--teacher DIRECTORY`, a sentence encoder in the format of transformers, the model
+then learns to predict the vectors of that encoder, too (`distil.py`); with `--preset`
+as well, that is all it does.
+
+On
 processors with instructions for bfloat16, `--precision mixed_bfloat16` is several times
 as fast; on others, it is far slower. Text files, plain or gzip, contain one paragraph
 per line and a blank line between documents.
@@ -34,12 +40,20 @@ from keras_albert_cli.run_command import run_command
 
 with loading("albert_tiny.py"):
     import h5py
+    from distil import LOSS_WEIGHTS, distil
+    from teacher_vectors import write_vectors
     from word_vectors import word_vectors
 
+    from keras_albert import AlbertMaskedLM
     from keras_albert.presets.preset_files import preset_directory
     from keras_albert.pretraining import PretrainingConfig, PretrainingData
+    from keras_albert.pretraining.data.held_out import EVALUATION_MASKS, HeldOut
     from keras_albert.pretraining.model.build import build_pretrainer
+    from keras_albert.pretraining.run.report import model_card
+    from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+    from keras_albert.training.training_curve import draw_curves
     from keras_albert.utils.atomic_file import atomic_file
+    from keras_albert.utils.packages import versions
 
 HERE = Path(__file__).parent
 NAME = "albert_tiny_en_uncased"
@@ -99,6 +113,65 @@ def start(data: Path, settings: Path, target: Path) -> Path:
     return target
 
 
+def learn_from_teacher(
+    preset: str | Path,
+    data: Path,
+    teacher: str,
+    count: int,
+    settings: dict[str, object],
+    output: Path,
+) -> Path:
+    """Distil a sentence encoder into a preset, and save the result with its card."""
+    target = output / "distilled"
+    if target.is_dir():
+        return target
+    config = PretrainingConfig.from_file(
+        HERE / "albert_tiny_distil.toml", data=str(data), output=str(target), **settings
+    )
+    rates = MaskingRates(config.masked, 1.0, 0.0, max_ngram=1)
+    examples = PretrainingData(data, "train", None, rates, config.seed)
+    unread = PretrainingData(data, "held_out", None, EVALUATION_MASKS, config.seed)
+    held_out = HeldOut.read(unread, config.evaluation_examples, 32, 128)
+    vectors = output / "teacher"
+    write_vectors(examples, teacher, vectors, count)
+    task, scores, rows = distil(
+        preset, examples, held_out, vectors, output / "distilling", config
+    )
+    used = ("steps", "optimizer", "learning_rate", "warmup_steps", "ema_momentum")
+    report = {
+        "scores": scores,
+        "baselines": held_out.baselines,
+        "best step": config.steps,
+        "settings": {name: getattr(config, name) for name in used}
+        | {
+            "teacher": Path(teacher).name,
+            "weights of the losses": LOSS_WEIGHTS,
+            "precision": config.precision,
+            "second_task": "none",
+            "license": config.license,
+            "dataset": None,
+            "preset": str(preset),
+        },
+        "data": {
+            **examples.metadata.counters,
+            "texts that the teacher read": count,
+            "training tokens": examples.num_tokens,
+            "masked held-out tokens": held_out.num_masked,
+        },
+        "versions": versions(),
+    }
+    finished = AlbertMaskedLM.from_preset(preset)
+    finished.set_weights(task.get_weights())
+    with preset_directory(target) as directory:
+        finished.save_to_preset(directory)
+        draw_curves(directory / "curve.png", rows, baselines=held_out.baselines)
+        card = model_card(report, rows, finished, language="en")
+        choice = f", by which the best checkpoint (step {config.steps:,}) was chosen"
+        card = card.replace(choice, f" after {config.steps:,} steps")
+        (directory / "README.md").write_text(card, encoding="utf-8")
+    return target
+
+
 def release(preset: Path, target: Path) -> None:
     """Copy a preset with float16 weights, and replace the last part of its card."""
     with preset_directory(target) as directory:
@@ -140,6 +213,11 @@ def main() -> None:
     parser.add_argument("--manifest", type=Path, help="the books' table")
     parser.add_argument("--vocabulary-size", type=whole_number(), default=20000)
     parser.add_argument("--preset", help="a model to continue")
+    parser.add_argument("--teacher", help="a sentence encoder to distil")
+    parser.add_argument("--teacher-texts", type=whole_number(), default=24 * 8192)
+    parser.add_argument(
+        "--teacher-steps", type=whole_number(), help="not the settings'"
+    )
     parser.add_argument("--held-out", type=fraction, default=0.005)
     parser.add_argument("--config", type=Path, default=HERE / "albert_tiny.toml")
     parser.add_argument("--steps", type=whole_number(), help="not the settings'")
@@ -167,14 +245,25 @@ def main() -> None:
     )
 
     config, run = arguments.config, output / "run"
-    if not (run / "preset").is_dir():
+    preset: str | Path = run / "preset"
+    if arguments.preset and arguments.teacher:
+        preset = arguments.preset
+    elif not preset.is_dir():
         steps = () if arguments.steps is None else ("--steps", arguments.steps)
-        preset = arguments.preset or start(data, config, output / "start")
+        begin = arguments.preset or start(data, config, output / "start")
         command(
             *("pretrain", "--config", config, "--data", data, "--output", run),
-            *("--preset", preset, "--precision", arguments.precision, *steps),
+            *("--preset", begin, "--precision", arguments.precision, *steps),
         )
-    release(run / "preset", output / NAME)
+    if arguments.teacher:
+        settings = {"precision": arguments.precision}
+        if arguments.teacher_steps is not None:
+            settings["steps"] = arguments.teacher_steps
+        count = arguments.teacher_texts
+        preset = learn_from_teacher(
+            preset, data, arguments.teacher, count, settings, output
+        )
+    release(preset, output / NAME)
     print(f"the model: {output / NAME}")
 
 

@@ -1,10 +1,12 @@
 """The steps that made the model in the package, with a smaller one and toy texts."""
 
 import gzip
+import importlib
 import json
 
 import h5py
 import keras
+import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM
@@ -91,3 +93,75 @@ def test_from_texts_to_what_is_released(tmp_path):
     written = (output / "run" / "report.json").stat().st_mtime_ns
     run("albert_tiny.py", *arguments)
     assert (output / "run" / "report.json").stat().st_mtime_ns == written
+
+
+@pytest.fixture
+def teacher(tmp_path):
+    """A sentence encoder with random weights."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    directory = tmp_path / "teacher"
+    directory.mkdir()
+    (directory / "vocab.txt").write_text("\n".join(pieces))
+    BertTokenizerFast(str(directory / "vocab.txt")).save_pretrained(directory)
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    BertModel(config).save_pretrained(directory)
+    return directory
+
+
+def test_student_of_a_sentence_encoder(tmp_path, teacher):
+    stories = str(EXAMPLES / "data" / "stories.txt")
+    output = tmp_path / "out"
+    arguments = [stories, "--preset", "albert_tiny_en_uncased", "--workers", "1"]
+    arguments += ["--teacher", str(teacher), "--teacher-texts", "300"]
+    arguments += ["--held-out", "0.1", "--output", str(output)]
+    run("albert_tiny.py", *arguments, "--teacher-steps", "3")
+    with np.load(output / "teacher" / "00000.npz") as chunk:
+        assert len(chunk["lengths"]) == 300
+        assert chunk["texts"].shape == (300, 16)
+        assert np.linalg.norm(chunk["texts"].astype(float), axis=1) == pytest.approx(
+            1, abs=1e-2
+        )
+        assert len(chunk["ids"]) == chunk["lengths"].sum()
+    curve = (output / "distilling" / "curve.jsonl").read_text().splitlines()
+    # Whole epochs of two batches.
+    assert [json.loads(row)["step"] for row in curve] == [2, 4]
+    assert {"words_loss", "val_masked_lm_accuracy"} < set(json.loads(curve[-1]))
+    card = (output / "albert_tiny_en_uncased" / "README.md").read_text()
+    assert "- teacher: `teacher`" in card
+    before = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+    after = AlbertMaskedLM.from_preset(output / "distilled")
+    changed = after.backbone.pooler.kernel - before.backbone.pooler.kernel
+    assert keras.ops.max(keras.ops.abs(changed)) > 0
+
+
+def test_vectors_of_words_are_those_of_their_tokens(teacher, monkeypatch):
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    monkeypatch.syspath_prepend(EXAMPLES)
+    load_teacher = importlib.import_module("teacher_vectors").load_teacher
+
+    words = ["the", "cat", "sat."]
+    of_words, of_texts = load_teacher(str(teacher))([words])
+    model = AutoModel.from_pretrained(teacher, dtype=torch.bfloat16).eval()
+    batch = AutoTokenizer.from_pretrained(teacher)(" ".join(words), return_tensors="pt")
+    with torch.inference_mode():
+        layers = model(**batch, output_hidden_states=True).hidden_states
+    mean = layers[-1][0].float().mean(0)
+    assert of_texts[0] == pytest.approx((mean / mean.norm()).numpy(), abs=1e-2)
+    tokens = sum(
+        torch.nn.functional.layer_norm(layer[0].float(), (16,)) for layer in layers[-2:]
+    )
+    # "cat" is the fifth to the seventh token: [CLS] t ##h ##e c ##a ##t.
+    cat = tokens[4:7].mean(0) / 2
+    assert of_words[1] == pytest.approx(cat.numpy(), abs=2e-2)

@@ -1,0 +1,308 @@
+"""Pretrain a small model on masked tokens and on the vectors of a teacher.
+
+The student predicts masked tokens, the teacher's vector of the word of each token, and
+its vector of the text: from the mean of the tokens, and from the pooler, which is not
+trained otherwise. The cosines of two texts are those of the teacher, so that the mean
+of the tokens is a vector of a text as it is. Few tokens of these texts are masked.
+Since they are short, batches of longer rows, without a teacher, are between them.
+
+The teacher's vectors are targets like others, so that a plain Keras model and its `fit`
+are all that is needed; see `teacher_vectors.py`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+from teacher_vectors import Chunk, read_chunk
+
+from keras_albert import AlbertMaskedLM
+from keras_albert.layers.masked_pooling import masked_mean
+from keras_albert.pretraining import PretrainingConfig, PretrainingData
+from keras_albert.pretraining.data.held_out import HeldOut
+from keras_albert.pretraining.model.build import build_optimizer, compile_pretrainer
+from keras_albert.tasks.base.token_accuracy import TokenAccuracy
+from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
+from keras_albert.text.masked_lm.whole_word_masking import (
+    MaskingRates,
+    WholeWordMasking,
+)
+from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.training.training_curve import TrainingCurve
+from keras_albert.training.training_recorder import moving_averages
+
+BATCH = 128
+# Rows and their length, without a teacher.
+LONG_ROWS = ((32, 128), (8, 512))
+# How many of these batches there are for each one of texts.
+LONG_SHARE = 3 / 8
+EVALUATE_EVERY = 5
+MASKED = 0.1
+LOSS_WEIGHTS = {
+    "masked_lm": 1.0,
+    "words": 3.0,
+    "text": 3.0,
+    "pooled": 3.0,
+    "cosines": 20.0,
+}
+
+
+class Student(keras.Model):
+    """A masked language model that also predicts the vectors of its teacher.
+
+    Args:
+        masked_lm: `AlbertMaskedLM`.
+        width: int. The width of the teacher's vectors.
+    """
+
+    def __init__(self, masked_lm: AlbertMaskedLM, width: int) -> None:
+        backbone = masked_lm.backbone
+        inputs = masked_lm.input
+        x = backbone(backbone.input)["sequence_output"]
+        mean = masked_mean(x, inputs["padding_mask"])
+        project = {
+            name: keras.layers.Dense(width, dtype=backbone.dtype_policy, name=name)
+            for name in ("words", "text", "pooled")
+        }
+        outputs = {
+            "masked_lm": masked_lm.masked_lm_head(x, inputs["mask_positions"]),
+            "words": project["words"](x),
+            "text": project["text"](mean),
+            "pooled": project["pooled"](backbone.pooler(mean)),
+            "cosines": mean,
+        }
+        super().__init__(inputs=inputs, outputs=outputs)
+
+
+def squared_error(true: Any, predicted: Any) -> Any:
+    """Return the squared error of each vector."""
+    return ops.mean(ops.square(ops.cast(predicted, "float32") - true), axis=-1)
+
+
+def one_minus_cosine(true: Any, predicted: Any) -> Any:
+    """Return the distance of each vector from a vector of length 1."""
+    unit = ops.normalize(ops.cast(predicted, "float32"), axis=-1)
+    return 1 - ops.sum(unit * true, axis=-1)
+
+
+def error_of_cosines(true: Any, predicted: Any) -> Any:
+    """Return the squared error of the cosines of each text and all others."""
+    unit = ops.normalize(ops.cast(predicted, "float32"), axis=-1)
+    error = ops.matmul(unit, ops.transpose(unit)) - ops.matmul(
+        true, ops.transpose(true)
+    )
+    return ops.mean(ops.square(error), axis=-1)
+
+
+class Batches(keras.utils.PyDataset):
+    """The batches of a chunk, between batches of long rows without a teacher.
+
+    An epoch has the batches of one chunk. They depend on its number alone, so that a
+    resumed run continues with the next.
+
+    Args:
+        data: `PretrainingData`.
+        chunks: list of paths.
+        seed: int.
+        begun: int. The number of batches that have been read.
+    """
+
+    def __init__(
+        self, data: PretrainingData, chunks: list[Path], seed: int, begun: int
+    ) -> None:
+        super().__init__()
+        self.chunks, self.seed = chunks, seed
+        tokenizer = data.tokenizer
+        self.special = SpecialIds(
+            tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+        )
+        self.begins = np.array(
+            [
+                tokenizer.id_to_token(i).startswith("▁")
+                for i in range(tokenizer.vocabulary_size())
+            ]
+        )
+        rates = MaskingRates(MASKED, 1.0, 0.0, max_ngram=1)
+        self.masking = WholeWordMasking(tokenizer, rates)
+        self.long = [data.batches(*shape) for shape in LONG_ROWS]
+        self.num_texts = len(read_chunk(chunks[0]).lengths) // BATCH * BATCH
+        self.epoch = begun // len(self)
+        self._begin_epoch()
+
+    def __len__(self) -> int:
+        return int(self.num_texts // BATCH * (1 + LONG_SHARE))
+
+    def on_epoch_end(self) -> None:
+        """Read the next chunk."""
+        self.epoch += 1
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        turn, place = divmod(self.epoch, len(self.chunks))
+        order = np.random.default_rng([self.seed, turn]).permutation(len(self.chunks))
+        self.generator = np.random.default_rng([self.seed, self.epoch, 1])
+        self.chunk: Chunk = read_chunk(self.chunks[order[place]])
+        self.rows = EncodedTexts(
+            (TokenRows(self.chunk.ids, self.chunk.lengths),), self.special, 64
+        )
+        words = np.cumsum(self.begins[self.chunk.ids])
+        self.first_word = words[self.rows.columns[0].starts] - 1
+        # Texts of similar length together; which ones is random.
+        near = self.chunk.lengths + self.generator.uniform(0, 4, len(self.rows))
+        texts = np.argsort(near)[: self.num_texts].reshape(-1, BATCH)
+        self.order = [*texts, *[None] * (len(self) - len(texts))]
+        self.generator.shuffle(self.order)
+
+    def __getitem__(self, index: int) -> Any:
+        rows = self.order[index]
+        return self._long_batch(index) if rows is None else self._text_batch(rows)
+
+    def _text_batch(self, rows: np.ndarray) -> Any:
+        length = -(-int(self.rows.lengths[rows].max()) // 8) * 8
+        x = self.rows.pack(rows, length)
+        word = np.cumsum(self.begins[x["token_ids"]], axis=1) - 1
+        within = x["padding_mask"] * (x["token_ids"] != self.special.cls)
+        within[np.arange(len(rows)), self.rows.lengths[rows] - 1] = 0
+        word = np.where(within, word + self.first_word[rows][:, None], 0)
+        masked = self.masking(x["token_ids"], self.generator)
+        x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
+        texts = self.chunk.texts[rows].astype("float32")
+        y = {
+            "masked_lm": masked.labels,
+            "words": self.chunk.words[word].astype("float32"),
+            "text": texts,
+            "pooled": texts,
+            "cosines": texts,
+        }
+        ones = np.ones(len(rows), "float32")
+        weights = {
+            "masked_lm": _mean_one(masked.weights),
+            "words": _mean_one(within.astype("float32")),
+            "text": ones,
+            "pooled": ones,
+            "cosines": ones,
+        }
+        return x, y, weights
+
+    def _long_batch(self, index: int) -> Any:
+        # Which of them there are depends on the epoch alone.
+        batches = self.long[index % len(self.long)]
+        x, labels, weight = batches.batch(self.epoch * len(self) + index)
+        rows, length = x["token_ids"].shape
+        width = self.chunk.texts.shape[1]
+        texts = np.zeros((rows, width), "float32")
+        none = np.zeros(rows, "float32")
+        y = {
+            "masked_lm": labels,
+            "words": np.zeros((rows, length, width), "float32"),
+            "text": texts,
+            "pooled": texts,
+            "cosines": texts,
+        }
+        weights = {
+            "masked_lm": weight,
+            "words": np.zeros((rows, length), "float32"),
+            "text": none,
+            "pooled": none,
+            "cosines": none,
+        }
+        return x, y, weights
+
+
+def _mean_one(weights: np.ndarray) -> np.ndarray:
+    """Scale weights, so that the mean over all cells is that over the used ones."""
+    return weights * (weights.size / weights.sum())
+
+
+def distil(
+    preset: Path | str,
+    data: PretrainingData,
+    held_out: HeldOut,
+    vectors: Path,
+    target: Path,
+    config: PretrainingConfig,
+) -> tuple[AlbertMaskedLM, dict[str, float], list[dict[str, float]]]:
+    """Train a student, or resume after the last complete epoch.
+
+    Args:
+        preset: The model to start from.
+        data: `PretrainingData`.
+        held_out: `HeldOut`. The validation set.
+        vectors: Path. A directory of `write_vectors`.
+        target: Path. A directory for checkpoints and the curve.
+        config: `PretrainingConfig`, of which the seed, the precision, the steps and the
+            optimizer are used.
+
+    Returns:
+        The student with the average of its weights, its scores on the validation set,
+        and the rows of the curve.
+    """
+    keras.utils.set_random_seed(config.seed)
+    masked_lm = AlbertMaskedLM.from_preset(preset, dtype=config.precision)
+    chunks = sorted(vectors.glob("*.npz"))
+    student = Student(masked_lm, read_chunk(chunks[0]).texts.shape[1])
+    losses: dict[str, Any] = {
+        "masked_lm": TokenCrossEntropy(),
+        "words": squared_error,
+        "text": one_minus_cosine,
+        "pooled": one_minus_cosine,
+        "cosines": error_of_cosines,
+    }
+    student.compile(
+        build_optimizer(config),
+        losses,
+        loss_weights=LOSS_WEIGHTS,
+        weighted_metrics={"masked_lm": [TokenAccuracy()]},
+        auto_scale_loss=False,
+    )
+    student.optimizer.build(student.trainable_variables)
+    compile_pretrainer(masked_lm, config)
+
+    target.mkdir(parents=True, exist_ok=True)
+    state, curve = target / "state.weights.h5", TrainingCurve(target / "curve.jsonl")
+    if state.exists():
+        student.load_weights(state)
+    steps_done = int(ops.convert_to_numpy(student.optimizer.iterations))
+    batches = Batches(data, chunks, config.seed, steps_done)
+    begun, epochs = batches.epoch, -(-config.steps // len(batches))
+    curve.write(curve.rows()[:begun])
+
+    def record(epoch: int, logs: dict[str, float]) -> None:
+        row = {"step": (epoch + 1) * len(batches), **logs}
+        if (epoch + 1) % EVALUATE_EVERY == 0 or epoch + 1 == epochs:
+            row |= {f"val_{k}": v for k, v in evaluate(masked_lm, held_out).items()}
+        partial = target / "next.weights.h5"
+        student.save_weights(partial)
+        partial.replace(state)
+        curve.append(row)
+
+    student.fit(
+        batches,
+        initial_epoch=begun,
+        epochs=epochs,
+        verbose=2,
+        callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=record)],
+    )
+    averages = moving_averages(student.optimizer)
+    for average, variable in zip(averages, student.trainable_variables, strict=True):
+        variable.assign(average)
+    return masked_lm, evaluate(masked_lm, held_out), curve.rows()
+
+
+def evaluate(masked_lm: AlbertMaskedLM, held_out: HeldOut) -> dict[str, float]:
+    """Return the scores on the validation set."""
+    x, y, weights = held_out.arrays
+    scores: dict[str, float] = keras.Model.evaluate(
+        masked_lm,
+        x,
+        y,
+        sample_weight=weights,
+        batch_size=32,
+        verbose=0,
+        return_dict=True,
+    )
+    bits = held_out.bits_per_character(scores["loss"])
+    return scores | {"masked_lm_bits_per_character": bits}
