@@ -23,9 +23,10 @@ from keras_albert.tasks.classification.exits import (
     join_exits,
     predict_early,
 )
-from keras_albert.tasks.classification.multi_labels import encode_label_sets, set_names
+from keras_albert.tasks.classification.soft_labels import takes_probabilities
+from keras_albert.tasks.classification.target_kinds import target_kind
 from keras_albert.tasks.inputs.class_weights import encode_class_weights
-from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode_scores
+from keras_albert.tasks.inputs.labels import class_names
 from keras_albert.text.classification.preprocessor import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, Texts
 from keras_albert.utils.arguments import check_positive
@@ -147,51 +148,51 @@ class AlbertClassifier(
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy for classes, squared error for scores."""
-        if self.is_regression:
-            return keras.losses.MeanSquaredError()
-        if self.is_multi_label:
-            return keras.losses.BinaryCrossentropy()
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=self.gives_logits)
+        return target_kind(self).loss(self.gives_logits)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         """Return accuracy for classes, the root of the squared error for scores."""
-        if self.is_regression:
-            return [keras.metrics.RootMeanSquaredError(name="rmse")]
-        if self.is_multi_label:
-            return [keras.metrics.BinaryAccuracy(name="accuracy")]
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        return [target_kind(self).metric()]
+
+    def compile(
+        self, optimizer: Any = "auto", loss: Any = "auto", **kwargs: Any
+    ) -> None:
+        """Configure training; see `AlbertTask.compile`.
+
+        With a loss of probabilities, such as `keras.losses.CategoricalCrossentropy` or
+        `keras.losses.KLDivergence`, targets may also be a probability of each class.
+        """
+        # Read by `default_metrics`, before Keras sets `loss`.
+        self.has_soft_labels = takes_probabilities(loss)
+        super().compile(optimizer, loss, **kwargs)
 
     @property
     def target_dtype(self) -> str:
-        """The dtype of class numbers, or of scores."""
-        return "float32" if self.is_regression or self.is_multi_label else "int32"
+        """The dtype of class numbers, or of a number for each class."""
+        return "int32" if target_kind(self).is_class else "float32"
 
     @property
     def target_shape(self) -> tuple[int, ...]:
         """The shape of one example's target."""
-        is_scored = self.is_regression or self.is_multi_label
-        return (self.num_classes,) if is_scored else ()
+        return () if target_kind(self).is_class else (self.num_classes,)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
-        """Encode and check class names, class numbers or scores.
+        """Encode and check targets.
 
         Args:
-            y: One target per example; with several classes, a list of names, or zeros
-                and ones.
+            y: One target per example: a class name or number; with several labels a
+                list of names, or zeros and ones; with a loss of probabilities a class
+                or a probability of each class; a score.
 
         Returns:
-            int32 class numbers `(examples,)`, float32 scores `(examples, 1)`, or zeros
-            and ones `(examples, num_classes)`.
+            int32 class numbers `(examples,)`, or float32 `(examples, num_classes)`.
 
         Raises:
             ValueError: If a target is invalid; the message names its row.
         """
-        if self.is_regression:
-            return encode_scores(y)
-        names = set_names(y) if self.is_multi_label else class_names(y)
-        labels = self.labels or self.learn_labels(names)
-        encode: Any = encode_label_sets if self.is_multi_label else encode_classes
-        targets: npt.NDArray[Any] = encode(y, self.num_classes, labels)
+        kind = target_kind(self)
+        labels = self.labels or self.learn_labels(kind.names(y))
+        targets: npt.NDArray[Any] = kind.encode(y, self.num_classes, labels)
         self.labels = labels
         return targets
 
@@ -417,8 +418,7 @@ class AlbertClassifier(
             outputs: float32 array `(examples, num_classes)`, the result of `predict`.
 
         Returns:
-            An array of that shape; a row sums to 1 unless a text may have several
-            classes.
+            An array of that shape; a row sums to 1 if a text has one class.
         """
         return softmax(outputs) if self.gives_logits else outputs
 
@@ -446,5 +446,5 @@ class AlbertClassifier(
         return config
 
 
-# KerasHub's name for the same thing.
+# KerasHub's name.
 AlbertTextClassifier = AlbertClassifier

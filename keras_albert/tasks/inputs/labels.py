@@ -87,14 +87,15 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
 
 def class_names(y: Any) -> tuple[str, ...]:
     """Return the distinct names among labels, sorted; empty if labels are numbers."""
-    values = _flat(y)
-    if values.dtype.kind not in "USO":
+    values = _array(y)
+    if values.dtype.kind not in "USO" or values.ndim != 1:
         return ()
     names = {_name(value) for value in values.tolist()}
     return tuple(sorted(name for name in names if name is not None))
 
 
-def _flat(y: Any) -> npt.NDArray[Any]:
+def _array(y: Any) -> npt.NDArray[Any]:
+    """Convert labels, without the axis of a single column."""
     if hasattr(y, "detach"):
         y = y.detach().cpu()
     # NumPy would convert a NaN among names to the name "nan".
@@ -102,12 +103,17 @@ def _flat(y: Any) -> npt.NDArray[Any]:
         isinstance(value, str | bytes) for value in y
     )
     values = np.asarray(y, object if is_named else None)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+    is_column = values.ndim == 2 and values.shape[1] == 1
+    return values[:, 0] if is_column else values
+
+
+def _flat(y: Any) -> npt.NDArray[Any]:
+    values = _array(y)
     if values.ndim != 1:
         msg = (
             "Labels are one number or name for each text. Received an array of shape "
-            f"{values.shape}. For one-hot labels pass `y.argmax(axis=-1)`."
+            f"{values.shape}. For one-hot labels pass `y.argmax(axis=-1)`, or compile "
+            "with a loss of probabilities, `keras.losses.CategoricalCrossentropy(...)`."
         )
         raise ValueError(msg)
     return values

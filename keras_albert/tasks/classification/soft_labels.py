@@ -1,0 +1,84 @@
+"""Targets that are a probability of each class, for losses that take them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.tasks.inputs.labels import encode_classes
+from keras_albert.types import FloatArray
+
+# The names of Keras' losses, as classes and as functions.
+_LOSSES = {
+    "categoricalcrossentropy",
+    "categoricalfocalcrossentropy",
+    "categoricalgeneralizedcrossentropy",
+    "categoricalhinge",
+    "kldivergence",
+}
+# How far the sum of a row may be from 1, with probabilities in float16.
+_TOLERANCE = 1e-2
+
+
+def takes_probabilities(loss: Any) -> bool:
+    """Return whether a loss takes a probability of each class.
+
+    Args:
+        loss: A Keras loss, or its name.
+
+    Example:
+        >>> import keras
+        >>> takes_probabilities("kl_divergence")
+        True
+        >>> takes_probabilities(keras.losses.SparseCategoricalCrossentropy())
+        False
+    """
+    name = loss
+    if not isinstance(loss, str):
+        name = getattr(loss, "__name__", type(loss).__name__)
+    return name.replace("_", "").lower() in _LOSSES
+
+
+def encode_probabilities(
+    y: Any, num_classes: int, labels: Sequence[str] | None
+) -> FloatArray:
+    """Return probabilities, or class names or numbers as ones and zeros.
+
+    Args:
+        y: `(examples, num_classes)`, such as the predictions of a teacher, or what
+            `encode_classes` takes.
+        num_classes: int. The number of classes.
+        labels: The names of the classes, or `None`.
+
+    Returns:
+        float32 array `(examples, num_classes)`.
+
+    Raises:
+        ValueError: If a row is no distribution or no class; the message names it.
+
+    Example:
+        >>> encode_probabilities(["no", "yes"], 2, labels=("no", "yes")).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        >>> encode_probabilities([[0.25, 0.75]], 2, labels=None).tolist()
+        [[0.25, 0.75]]
+    """
+    if hasattr(y, "detach"):
+        y = y.detach().cpu()
+    rows: npt.NDArray[Any] = np.asarray(y)
+    if rows.ndim != 2 or rows.shape[1] != num_classes or rows.dtype.kind not in "biuf":
+        classes = encode_classes(y, num_classes, labels)
+        return np.eye(num_classes, dtype=np.float32)[classes]
+    rows = rows.astype(np.float32)
+    # NaN is not within the tolerance.
+    is_one = np.abs(rows.sum(axis=1) - 1) <= _TOLERANCE
+    wrong = np.flatnonzero(~(is_one & (rows >= 0).all(axis=1)))
+    if len(wrong):
+        row = int(wrong[0])
+        msg = (
+            f"Row {row} has the probabilities {rows[row].tolist()}, which must be at "
+            "least 0 and have the sum 1. Pass the softmax of a model's logits, as "
+            f"`probabilities(outputs)` returns. There are {len(wrong)} such rows."
+        )
+        raise ValueError(msg)
+    return rows

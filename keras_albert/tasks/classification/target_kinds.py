@@ -1,0 +1,66 @@
+"""What a classifier learns: a class, probabilities of classes, labels or a score."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_albert.tasks.classification.multi_labels import encode_label_sets, set_names
+from keras_albert.tasks.classification.soft_labels import encode_probabilities
+from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode_scores
+
+
+class TargetKind(NamedTuple):
+    """How targets are read, and how predictions are compared to them.
+
+    Args:
+        loss: Callable of whether outputs are logits. Returns the default loss.
+        metric: Callable. Returns the default metric.
+        encode: Callable of targets, the number of classes and their names. Returns an
+            array.
+        names: Callable of targets. Returns the names of classes in them.
+        is_class: bool. Whether a target is the number of one class, not a number for
+            each class. Defaults to `False`.
+    """
+
+    loss: Callable[[bool], keras.losses.Loss]
+    metric: Callable[[], keras.metrics.Metric]
+    encode: Callable[[Any, int, Any], Any]
+    names: Callable[[Any], tuple[str, ...]]
+    is_class: bool = False
+
+
+_CLASS = TargetKind(
+    keras.losses.SparseCategoricalCrossentropy,
+    lambda: keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+    encode_classes,
+    class_names,
+    is_class=True,
+)
+_PROBABILITIES = TargetKind(
+    keras.losses.CategoricalCrossentropy,
+    lambda: keras.metrics.CategoricalAccuracy(name="accuracy"),
+    encode_probabilities,
+    class_names,
+)
+_LABEL_SETS = TargetKind(
+    keras.losses.BinaryCrossentropy,
+    lambda: keras.metrics.BinaryAccuracy(name="accuracy"),
+    encode_label_sets,
+    set_names,
+)
+_SCORE = TargetKind(
+    lambda is_logits: keras.losses.MeanSquaredError(),
+    lambda: keras.metrics.RootMeanSquaredError(name="rmse"),
+    lambda y, num_classes, labels: encode_scores(y),
+    lambda y: (),
+)
+
+
+def target_kind(classifier: Any) -> TargetKind:
+    """Return what an `AlbertClassifier` learns."""
+    if classifier.is_regression:
+        return _SCORE
+    if classifier.is_multi_label:
+        return _LABEL_SETS
+    return _PROBABILITIES if classifier.has_soft_labels else _CLASS
