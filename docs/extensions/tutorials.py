@@ -23,7 +23,12 @@ _GROUPS = {
         "multiple_choice",
         "sentence_embeddings",
     ),
-    "The model": ("pretraining", "sharing_and_factorizing", "distillation"),
+    "The model": (
+        "pretraining",
+        "sharing_and_factorizing",
+        "distillation",
+        "early_exit",
+    ),
     "Scale and serving": ("lora_and_int8", "several_devices", "serving_strings"),
     "Coming from other libraries": ("migrating_from_transformers",),
 }
