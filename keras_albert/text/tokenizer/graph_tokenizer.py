@@ -21,10 +21,6 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
 
     See `graph_vocabulary`.
 
-    Args:
-        proto: bytes. The vocabulary as in Python.
-        out_type: The dtype of ids. Defaults to `"int32"`.
-
     Example:
         >>> from keras_albert import AlbertTokenizer
         >>> proto = AlbertTokenizer.from_preset("albert_tiny_en_uncased").proto
