@@ -28,10 +28,6 @@ class ReplicaSteps:
 
     A batch is taken from the data set before the step is traced, so that its shapes are
     known: a program is compiled for each.
-
-    Args:
-        model: A compiled `AlbertTask`.
-        strategy: A `tf.distribute.Strategy`, possibly the default one.
     """
 
     def __init__(self, model: Any, strategy: Any) -> None:
