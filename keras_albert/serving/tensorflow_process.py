@@ -63,9 +63,6 @@ def run_child(
         environment: The environment variables.
         arguments: Sequence of string. Defaults to none.
         words: string. Text for its standard input, which stays open. Defaults to `""`.
-
-    Returns:
-        The exit status, output and errors of the process.
     """
     command = [*python, child_program.__file__, program, *arguments]
     with subprocess.Popen(

@@ -14,12 +14,7 @@ from keras_albert.text.tokenizer.characters import BLANKS
 
 
 class OnnxCharacters:
-    """The concatenated characters of texts.
-
-    Args:
-        texts: The graph's tokenization.
-        column: string `(texts,)`.
-    """
+    """The concatenated characters of texts."""
 
     def __init__(self, texts: OnnxText, column: Any) -> None:
         op = self.op = texts.op
@@ -54,9 +49,6 @@ class OnnxCharacters:
 
     def spans(self, pieces: Pieces) -> tuple[Any, Any]:
         """Return the characters of all pieces, without surrounding blanks.
-
-        Args:
-            pieces: `Pieces` of all texts.
 
         Returns:
             The first character of each and the one after its last, int64
@@ -108,10 +100,6 @@ def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
 
 def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
     """Split texts into words, as the function of this name in `keras_albert.text`.
-
-    Args:
-        texts: The graph's tokenization.
-        column: string `(texts,)`.
 
     Returns:
         The words, their first bytes, the bytes after their last, and the text of each.

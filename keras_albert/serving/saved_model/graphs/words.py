@@ -53,12 +53,6 @@ def find_words(texts: Any) -> WordTensors:
     A word continues with a mark, a letter after a letter, the second flag of a pair, or
     a sign after a joiner after a sign; marks in between are ignored. So each character
     depends only on the last one before it that is not a mark.
-
-    Args:
-        texts: string tensor `(texts,)`.
-
-    Returns:
-        `WordTensors`.
     """
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     bases, rows, codes = codes.row_starts(), codes.value_rowids(), codes.values
