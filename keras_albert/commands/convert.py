@@ -9,13 +9,7 @@ from keras_albert.conversion.convert import convert_checkpoint
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         ValueError: If the source cannot be read, the target format cannot represent

@@ -13,13 +13,7 @@ from keras_albert.utils.packages import versions
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         FileNotFoundError: If there is no such file.

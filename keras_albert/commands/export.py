@@ -13,13 +13,7 @@ _OPTIONS = (
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         ValueError: If the format lacks an option, or the model cannot be exported.

@@ -28,13 +28,7 @@ from keras_albert_cli.loading import hidden_messages
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         ImportError: If Beam is not installed.

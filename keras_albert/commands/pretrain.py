@@ -14,13 +14,7 @@ from keras_albert.pretraining.settings.config import PretrainingConfig
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         ValueError: If a setting, a file or the data are invalid.

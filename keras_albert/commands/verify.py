@@ -10,13 +10,7 @@ from keras_albert.serving.verification.verify import verify
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         ImportError: If TensorFlow is not installed.

@@ -85,14 +85,7 @@ class Table:
         return None
 
     def require(self, role: str, asked: str | None = None) -> str:
-        """Find the column of a role, which must exist.
-
-        Args:
-            role: string. As in `find`.
-            asked: string or `None`. As in `find`.
-
-        Returns:
-            The name of the column.
+        """Find the column of a role, which must exist; see `find`.
 
         Raises:
             ValueError: If there is none.
@@ -217,9 +210,6 @@ def read_table(path: Path, limit: int | None = None) -> Table:
         path: Path. As in `FileRows`.
         limit: int or `None`. The maximum number of rows. Defaults to `None`.
 
-    Returns:
-        The table.
-
     Raises:
         ValueError: If the file is empty, has another suffix or is not UTF-8, or a
             line does not match the header.
@@ -234,9 +224,6 @@ def read_table(path: Path, limit: int | None = None) -> Table:
 
 def choice_columns_of(names: Iterable[str]) -> list[str]:
     """Find the columns of the choices, and sort them.
-
-    Args:
-        names: The columns of a table.
 
     Returns:
         Those named choice0, option_1, A, ..., in the order of the numbers or letters.
@@ -259,9 +246,6 @@ def read_choices(row: Sequence[Any], where: str) -> list[Any]:
     Args:
         row: A cell for each column of choices; those at the end may be empty.
         where: string. The file and the row, for the message.
-
-    Returns:
-        The choices.
 
     Raises:
         ValueError: If an empty cell precedes a non-empty one: it would change the

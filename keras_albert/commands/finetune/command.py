@@ -31,13 +31,7 @@ _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         ValueError: If a file, a column or an argument is invalid, or another run
@@ -93,10 +87,6 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
 
 def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
     """Describe a run, so that a repeated command can be recognized.
-
-    Args:
-        arguments: The arguments of the command.
-        task: The model before training.
 
     Returns:
         JSON values: the options, digests of the files, the vocabulary and the

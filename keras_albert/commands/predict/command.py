@@ -23,13 +23,7 @@ _BATCHES_AT_ONCE = 16
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
+    """Run the command, and return its exit status.
 
     Raises:
         ValueError: If the model, the file or a row cannot be read.
