@@ -11,8 +11,6 @@ from keras_albert.text.tokenizer.vocabulary_file import (
     parse_vocabulary,
 )
 
-__all__ = ["GraphTokenizer"]
-
 _UNKNOWN = SPECIAL_TOKENS.index("<unk>")
 
 

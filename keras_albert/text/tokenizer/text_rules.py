@@ -20,15 +20,6 @@ import sentencepiece
 from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
 from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 
-__all__ = [
-    "TextRules",
-    "add_text_rules",
-    "default_text_rules",
-    "read_text_rules",
-    "retire_digit_comma_pieces",
-    "rule_name",
-]
-
 _PREFIX = "keras_albert"
 _PIECE = sentencepiece_messages.SentencePiece
 # SentencePiece's tables that neither lowercase nor remove accents.

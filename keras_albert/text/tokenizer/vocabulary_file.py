@@ -16,17 +16,6 @@ from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.reading import read_bytes, reading
 
-__all__ = [
-    "SPECIAL_TOKENS",
-    "check_vocabulary",
-    "graph_vocabulary",
-    "parse_vocabulary",
-    "piece_probabilities",
-    "read_vocabulary",
-    "sentence_piece",
-    "write_vocabulary",
-]
-
 # The special tokens of all released checkpoints, in the order of their ids.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
