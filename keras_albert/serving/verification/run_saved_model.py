@@ -52,13 +52,6 @@ def run_saved_model(
     finished = run_child(
         [os.fspath(python or sys.executable), "-I"],
         session_program.__file__,
-        os.environ
-        | {
-            # TensorFlow imports Keras, which would import another backend.
-            "KERAS_BACKEND": "tensorflow",
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-        },
         words=json.dumps(job) + "\n",
     )
     steps = [json.loads(line) for line in finished.stdout.splitlines()]
