@@ -116,8 +116,10 @@ def _word_pattern() -> str:
 
     RE2 has neither Python's character classes nor lookbehind.
     """
+    codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
+    characters = "".join(map(chr, codes))
     kinds = {
-        name: f"[{escape(re.findall(f'[{kind}]', _all_characters()))}]"
+        name: f"[{escape(re.findall(f'[{kind}]', characters))}]"
         for name, kind in character_kinds().items()
     }
     marks, sign = f"{kinds['mark']}*", kinds["sign"]
@@ -127,12 +129,6 @@ def _word_pattern() -> str:
         f"|{kinds['flag']}{{1,2}}{marks}"
         rf"|{sign}(?:{marks}\x{{{ord(JOINER):x}}}{sign})*{marks}"
     )
-
-
-@cache
-def _all_characters() -> str:
-    codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
-    return "".join(map(chr, codes))
 
 
 def escape(characters: Any) -> str:
