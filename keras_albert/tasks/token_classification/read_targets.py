@@ -118,13 +118,11 @@ def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Schem
     tags = {tag for row in rows for tag in row if isinstance(tag, str)}
     if not tags:
         return (), "IO"
-    chosen = _detect(rows) if scheme == "auto" else scheme
+    chosen = scheme
+    if scheme == "auto":
+        # A row that is not a list of names is an error later.
+        chosen = detect_scheme([[str(tag) for tag in row] for row in rows])
     return tuple(sorted(tags)), chosen
-
-
-def _detect(rows: Sequence[Any]) -> Scheme:
-    """Detect the scheme; a row that is not a list of names is an error later."""
-    return detect_scheme([[str(tag) for tag in row] for row in rows])
 
 
 def _is_encoded(rows: Sequence[Any]) -> bool:
