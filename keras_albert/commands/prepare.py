@@ -27,8 +27,8 @@ from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert_cli.loading import hidden_messages
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command, and return its exit status.
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command.
 
     Raises:
         ImportError: If Beam is not installed.
@@ -43,7 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
     _show(console, metadata)
     seconds = time.perf_counter() - start
     console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
-    return 0
 
 
 def progress_bar(console: Console, quiet: bool) -> Progress:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_albert.commands.files.rows import TABLES, FileRows
+
+_Value = TypeVar("_Value")
 
 _CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
 
@@ -105,8 +107,7 @@ class Table:
         Raises:
             ValueError: If a value is not a text; the message names the row.
         """
-        texts: list[str] = self._convert(name, _text, "a text")
-        return texts
+        return self._convert(name, _text, "a text")
 
     def numbers(self, name: str) -> list[float]:
         """Return a column of numbers.
@@ -114,8 +115,7 @@ class Table:
         Raises:
             ValueError: If a value is not a number; the message names the row.
         """
-        numbers: list[float] = self._convert(name, _number, "a number")
-        return numbers
+        return self._convert(name, _number, "a number")
 
     def labels(self, name: str) -> list[str]:
         """Return a column of labels, stripped of surrounding spaces.
@@ -123,8 +123,7 @@ class Table:
         Raises:
             ValueError: If a row has no label; the message names the row.
         """
-        labels: list[str] = self._convert(name, _label, "a label")
-        return labels
+        return self._convert(name, _label, "a label")
 
     def lists(self, name: str) -> list[list[str]]:
         """Return a column of lists of words or choices.
@@ -132,8 +131,7 @@ class Table:
         Raises:
             ValueError: If a value is not such a list; the message names the row.
         """
-        lists: list[list[str]] = self._convert(name, _texts, "a list of texts")
-        return lists
+        return self._convert(name, _texts, "a list of texts")
 
     def label_lists(self, name: str) -> list[list[str]]:
         """Return a column of lists of tags, stripped of surrounding spaces.
@@ -141,10 +139,11 @@ class Table:
         Raises:
             ValueError: If a value is not such a list; the message names the row.
         """
-        lists: list[list[str]] = self._convert(name, _labels, "a list of labels")
-        return lists
+        return self._convert(name, _labels, "a list of labels")
 
-    def _convert(self, name: str, convert: Callable[[Any], Any], what: str) -> Any:
+    def _convert(
+        self, name: str, convert: Callable[[Any], _Value], what: str
+    ) -> list[_Value]:
         values = []
         for row, value in enumerate(self.columns[name]):
             try:

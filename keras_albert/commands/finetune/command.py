@@ -30,8 +30,8 @@ from keras_albert.training.training_curve import Row, write_table
 _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command, and return its exit status.
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command.
 
     Raises:
         ValueError: If a file, a column or an argument is invalid, or another run
@@ -45,7 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         stop.add_note("the same command goes on")
         raise
-    return 0
 
 
 def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
