@@ -13,11 +13,7 @@ from keras_albert_cli.run_command import run_command
 
 
 def main() -> int:
-    """Run the command line of this process.
-
-    Returns:
-        The exit status.
-    """
+    """Run the command line of this process, and return its exit status."""
     status = run_command()
     if status in [128 + number for number in STOP_SIGNALS]:
         # Cleanup is done, but threads of libraries would keep the process running.

@@ -19,9 +19,6 @@ def set_verbose(is_verbose: bool) -> None:
     """Choose whether libraries show log messages, in this process and its children.
 
     Variables that the environment has already are kept, unless `is_verbose`.
-
-    Args:
-        is_verbose: bool.
     """
     if is_verbose:
         os.environ[_LOG_LEVEL] = "0"
@@ -70,9 +67,6 @@ def loading(name: str) -> Iterator[None]:
     """Hide the messages of libraries that a block imports, and end it in one line.
 
     Ctrl-C and SIGTERM end the process with `NAME: stopped`.
-
-    Args:
-        name: string. Name of the program.
 
     Example:
         >>> from keras_albert_cli.loading import loading

@@ -8,10 +8,6 @@ from collections.abc import Callable
 def whole_number(least: int = 1, most: int | None = None) -> Callable[[str], int]:
     """Return an `argparse` type for integers within bounds.
 
-    Args:
-        least: int. Defaults to `1`.
-        most: int or `None`. Defaults to `None`, no bound.
-
     Returns:
         Callable of a string, which raises `argparse.ArgumentTypeError`.
 
@@ -41,12 +37,6 @@ def whole_number(least: int = 1, most: int | None = None) -> Callable[[str], int
 def fraction(text: str) -> float:
     """Read a number in [0, 1), as an `argparse` type.
 
-    Args:
-        text: string.
-
-    Returns:
-        The number.
-
     Raises:
         argparse.ArgumentTypeError: If it is not such a number.
 
@@ -59,12 +49,6 @@ def fraction(text: str) -> float:
 
 def positive_number(text: str) -> float:
     """Read a positive number, as an `argparse` type.
-
-    Args:
-        text: string.
-
-    Returns:
-        The number.
 
     Raises:
         argparse.ArgumentTypeError: If it is not such a number.

@@ -3,8 +3,8 @@
 import argparse
 import re
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
-from typing import Any
 
 from keras_albert_cli.loading import loading, set_verbose
 from keras_albert_cli.options import COMMANDS, build_parser
@@ -35,11 +35,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     command, debug, verbose = (chosen.pop(k) for k in ("command", "debug", "verbose"))
     set_verbose(verbose)
     with loading("keras-albert"):
-        run = _import_run(command)
+        module = import_module(f"keras_albert.commands.{COMMANDS[command].module}")
     options = re.findall(r"--[\w-]+", subparsers[command].format_usage())
-    given = argparse.Namespace(**chosen)
-    return run_program(f"keras-albert {command}", lambda: run(given), options, debug)
-
-
-def _import_run(command: str) -> Any:
-    return import_module(f"keras_albert.commands.{COMMANDS[command].module}").run
+    run = partial(module.run, argparse.Namespace(**chosen))
+    return run_program(f"keras-albert {command}", run, options, debug)

@@ -78,13 +78,6 @@ def run_program(
 def describe_error(error: Exception, options: Collection[str] = ()) -> str:
     """Describe an error in one line.
 
-    Args:
-        error: The exception.
-        options: As in `run_program`.
-
-    Returns:
-        The line.
-
     Example:
         >>> describe_error(KeyError("config"))
         "unexpected KeyError: 'config'. --debug shows where; please report it"

@@ -24,9 +24,6 @@ def add_settings(parser: Any) -> None:
 
     The class is not imported, which takes seconds; its source is read. Settings that
     are tables (`stages`) have no option, as only a settings file can express them.
-
-    Args:
-        parser: An `argparse` parser or group.
     """
     body = ast.parse(_FILE.read_text(encoding="utf-8")).body
     [declared] = (n for n in body if isinstance(n, ast.ClassDef) and n.name == _CLASS)

@@ -33,6 +33,8 @@ NEEDS_TENSORFLOW = {
     for pattern in (
         "serving/saved_model/graphs/[!_]*.py",
         "serving/*/write.py",
+        "tasks/distribution/replica_steps.py",
+        "tasks/distribution/summed_update.py",
         "text/tokenizer/graph_tokenizer.py",
     )
     for path in PACKAGE.glob(pattern)

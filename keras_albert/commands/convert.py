@@ -8,14 +8,8 @@ from rich.table import Table
 from keras_albert.conversion.convert import convert_checkpoint
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         ValueError: If the source cannot be read, the target format cannot represent
@@ -36,4 +30,3 @@ def run(arguments: argparse.Namespace) -> int:
     for reader, difference in done.differences.items():
         console.print(f"{reader}: largest difference {difference:.2e}", highlight=False)
     console.print(f"{arguments.target}: {arguments.to}", highlight=False)
-    return 0

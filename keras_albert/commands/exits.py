@@ -12,14 +12,8 @@ from keras_albert.utils.figure import check_figures
 from keras_albert.utils.packages import versions
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -30,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise FileNotFoundError(f"There is no file {arguments.dev}. Correct the name.")
     if arguments.output is None:
         _show_exits(arguments)
-        return 0
+        return
     check_figures()
     # A directory that cannot be written is refused before the work.
     with atomic_directory(arguments.output) as output:
@@ -41,7 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
         (output / "exits.json").write_text(text, encoding="utf-8")
         plot_exits(rows, output / "exits.png")
     print(arguments.output / "exits.json", arguments.output / "exits.png", sep="\n")
-    return 0
 
 
 def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:

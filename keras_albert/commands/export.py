@@ -12,37 +12,23 @@ _OPTIONS = (
 )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         ValueError: If the format lacks an option, or the model cannot be exported.
     """
-    given = {name: getattr(arguments, name) for name in _OPTIONS}
     # Compared by identity, as a version may be 0.
     given = {
         name: value
-        for name, value in given.items()
-        if value is not None and value is not False
+        for name in _OPTIONS
+        if (value := getattr(arguments, name)) is not None and value is not False
     }
-    check_export_options(arguments.format, given, _spell)
+    check_export_options(
+        arguments.format, given, lambda name: f"--{name.replace('_', '-')}"
+    )
     task = load_task(arguments.preset, arguments.task)
     written: Path = task.export(arguments.path, format=arguments.format, **given)
-    size = sum(file.stat().st_size for file in _files(written))
-    name = type(task).__name__
-    print(f"{written}: {name}, {size / 1e6:,.1f} MB")
-    return 0
-
-
-def _spell(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    files = [p for p in (written, *written.rglob("*")) if p.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    print(f"{written}: {type(task).__name__}, {size / 1e6:,.1f} MB")

@@ -27,14 +27,8 @@ from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert_cli.loading import hidden_messages
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         ImportError: If Beam is not installed.
@@ -49,7 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
     _show(console, metadata)
     seconds = time.perf_counter() - start
     console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
-    return 0
 
 
 def progress_bar(console: Console, quiet: bool) -> Progress:

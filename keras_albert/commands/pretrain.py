@@ -13,14 +13,8 @@ from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.pretraining.settings.config import PretrainingConfig
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         ValueError: If a setting, a file or the data are invalid.
@@ -40,7 +34,6 @@ def run(arguments: argparse.Namespace) -> int:
         stop.add_note("the same command goes on")
         raise
     _show(console, scores, Path(config.output))
-    return 0
 
 
 def _show(console: Console, scores: dict[str, float], output: Path) -> None:

@@ -9,14 +9,8 @@ from keras_albert.serving.tensorflow_files.saved_model_file import TensorSpec
 from keras_albert.serving.verification.verify import verify
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         ImportError: If TensorFlow is not installed.
@@ -40,7 +34,6 @@ def run(arguments: argparse.Namespace) -> int:
         f"server's; {model.requests} warm-up requests answered, the largest difference "
         f"{model.largest_difference:.1e}"
     )
-    return 0
 
 
 def _shape(spec: TensorSpec) -> str:

@@ -151,9 +151,6 @@ def _mapping(
 def probe_batch(model: keras.Model) -> dict[str, Any]:
     """Return a batch for any model: a full row, a pair, and a short row.
 
-    Args:
-        model: A backbone or a task.
-
     Returns:
         int32 arrays by the names of the model's inputs.
     """

@@ -12,13 +12,7 @@ from keras_albert.utils.reading import read_optional_json
 
 
 def find_class(name: str) -> Any:
-    """Return a class by its name.
-
-    Args:
-        name: string. The name of a task's class, or `"AlbertBackbone"`.
-
-    Returns:
-        The class.
+    """Return the class of a task, or `AlbertBackbone`, by its name.
 
     Raises:
         ValueError: If there is no such class.
@@ -33,14 +27,7 @@ def find_class(name: str) -> Any:
 
 
 def class_of(directory: Path) -> Any:
-    """Return the class of a checkpoint's head.
-
-    Args:
-        directory: Path. A checkpoint of any format that `from_preset` reads.
-
-    Returns:
-        A task's class, or `AlbertBackbone`.
-    """
+    """Return the class of a checkpoint's head: a task, or `AlbertBackbone`."""
     source = find_format(directory)
     if source is not None:
         return find_class(source.task_name(directory) or AlbertBackbone.__name__)
@@ -59,9 +46,6 @@ def load_task(
         task: string. The name of its class. Defaults to `None`: the class of the
             checkpoint's head.
         **kwargs: Other arguments of `from_preset`.
-
-    Returns:
-        The task.
 
     Raises:
         ValueError: If there is no such class, or the checkpoint has no head.

@@ -34,9 +34,6 @@ def stored_tensors(
         index: Path. The index, if there is no such file; its shards are beside it.
         read_file: Callable of the path of a single file or of a shard.
 
-    Returns:
-        The tensors by name.
-
     Raises:
         ValueError: If a file is damaged, or the index names files outside the
             directory, or missing files or tensors.

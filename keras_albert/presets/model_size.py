@@ -74,11 +74,6 @@ def check_backbone_size(
 def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
     """Raise if a config describes more weights than the files can contain.
 
-    Args:
-        weights: int. Number of weights in the config, for instance of a head.
-        stored: As in `check_backbone_size`.
-        source: string. The config's name in messages.
-
     Raises:
         ValueError: If the files cannot contain them.
     """
@@ -100,10 +95,6 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
 
 def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
     """Check that the sizes of a backbone are valid.
-
-    Args:
-        arguments: dict. Constructor arguments of an `AlbertBackbone`.
-        source: string. The config's name in messages.
 
     Returns:
         The sizes, with their defaults.

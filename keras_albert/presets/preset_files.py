@@ -47,12 +47,6 @@ def preset_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
     cannot be replaced alone: a backbone saved over a task would get the task's old
     head. Files that no save writes, such as a `README.md`, stay.
 
-    Args:
-        target: string or path. The directory of the preset.
-
-    Yields:
-        As `atomic_directory`.
-
     Raises:
         NotADirectoryError: If `target` is a file.
         ValueError: If it contains another checkpoint, a task of which only a part

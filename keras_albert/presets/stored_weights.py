@@ -131,14 +131,7 @@ def shard_names(index: Path) -> set[str]:
 
 
 def check_shard_name(name: object, index: Path) -> str:
-    """Check that the name of a shard cannot lead out of its directory.
-
-    Args:
-        name: The name in an index file.
-        index: Path. The index file, for the message.
-
-    Returns:
-        The name.
+    """Return the name of a shard, checking that it cannot lead out of its directory.
 
     Raises:
         ValueError: If it is not a plain file name.

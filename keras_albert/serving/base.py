@@ -30,9 +30,6 @@ _GRAPHS: dict[type[Any], str] = {
 def check_is_served(task: Any) -> None:
     """Raise if a task cannot be exported.
 
-    Args:
-        task: A task.
-
     Raises:
         ValueError: If its class is not one of this package's. Subclasses are refused,
             too, because changes in behaviour would be lost.
@@ -49,9 +46,6 @@ def check_is_served(task: Any) -> None:
 def with_one_head(task: Any) -> Any:
     """Return a task without the heads that a model of its depth does not run.
 
-    Args:
-        task: A task.
-
     Returns:
         For a classifier with exits one with the head of its last layer; otherwise the
         task itself.
@@ -61,9 +55,6 @@ def with_one_head(task: Any) -> Any:
 
 def check_tokenizer(task: Any) -> None:
     """Raise if a tokenizer truncates texts, which graphs do not support.
-
-    Args:
-        task: A task with a preprocessor.
 
     Raises:
         ValueError: If its tokenizer has a `sequence_length`.
@@ -79,11 +70,7 @@ def check_tokenizer(task: Any) -> None:
 
 
 def graph_class(task: Any, package: str) -> Any:
-    """Return the graph class of a task.
-
-    Args:
-        task: A task that passes `check_is_served`.
-        package: string. `"saved_model"` or `"onnx"`.
+    """Return the graph class of a task in `"saved_model"` or `"onnx"`.
 
     Returns:
         The class: `ClassifierGraph` for an `AlbertClassifier`.
@@ -94,11 +81,7 @@ def graph_class(task: Any, package: str) -> Any:
 
 
 def describe_model(task: Any, inputs: str) -> dict[str, Any]:
-    """Describe a task, for the metadata of an exported file.
-
-    Args:
-        task: A task.
-        inputs: string. The type of input: `"tokens"` or `"text"`.
+    """Describe a task, with `"tokens"` or `"text"` as inputs, for an exported file.
 
     Returns:
         A dict that can be written as JSON.

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from keras_albert.utils import child_program
@@ -26,17 +26,7 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
         RuntimeError: If the process failed or was killed; the message contains the end
             of its error output.
     """
-    package_parent = Path(__file__).resolve().parents[2]
-    search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": "tensorflow",
-        # The graph is the same, and the GPU may be in use by training.
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
-    }
-    finished = run_child([sys.executable], module, environment, arguments)
+    finished = run_child([sys.executable], module, arguments)
     if finished.returncode:
         for code in _NO_ROOM:
             if os.strerror(code) in finished.stderr:
@@ -51,22 +41,28 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
 def run_child(
     python: Sequence[str],
     program: str,
-    environment: Mapping[str, str],
     arguments: Sequence[str] = (),
     words: str = "",
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a Python program that ends when this process ends, for any reason.
+    """Run a Python program with TensorFlow that ends with this process, for any reason.
 
     Args:
         python: Sequence of string. The interpreter, with its options.
         program: string. A module, or the path of a file.
-        environment: The environment variables.
         arguments: Sequence of string. Defaults to none.
         words: string. Text for its standard input, which stays open. Defaults to `""`.
-
-    Returns:
-        The exit status, output and errors of the process.
     """
+    package_parent = Path(__file__).resolve().parents[2]
+    search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        # TensorFlow imports Keras, which would import another backend.
+        "KERAS_BACKEND": "tensorflow",
+        # The graph is the same, and the GPU may be in use by training.
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
+    }
     command = [*python, child_program.__file__, program, *arguments]
     with subprocess.Popen(
         command,

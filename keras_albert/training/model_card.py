@@ -138,9 +138,6 @@ def front_matter(
 def base_model(preset: str | None) -> str | None:
     """Return the hub's name of the model that training started from.
 
-    Args:
-        preset: string or `None`. A name, a handle or a directory.
-
     Returns:
         The name; `None` for random weights and what is not on the hub.
 
@@ -160,9 +157,6 @@ def base_model(preset: str | None) -> str | None:
 def printable(value: Any) -> Any:
     """Return a setting without the location of a file on this machine.
 
-    Args:
-        value: A setting.
-
     Returns:
         The name of a file or directory; anything else as it is.
 
@@ -177,14 +171,7 @@ def printable(value: Any) -> Any:
 
 
 def unknowns(declared: Declared) -> str:
-    """Return the section of what a card does not say.
-
-    Args:
-        declared: `Declared`.
-
-    Returns:
-        Markdown.
-    """
+    """Return the section of what a card does not say, in Markdown."""
     missing = [name for name, value in asdict(declared).items() if value is None]
     lines = [
         "Not known, as nothing was measured or declared; describe it here before you "

@@ -49,9 +49,6 @@ class OneDevice:
             example: One such batch. Layouts of several devices require its shapes of
                 all batches.
 
-        Returns:
-            The input of `fit`.
-
         Raises:
             ValueError: If a batch cannot be split equally among the devices.
         """

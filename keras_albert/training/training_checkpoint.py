@@ -39,11 +39,7 @@ class TrainingCheckpoint:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
-        """Write the checkpoint under a temporary name, and move it into place.
-
-        Args:
-            path: Path. Its previous contents stay until the new file is complete.
-        """
+        """Write the checkpoint under a temporary name, and move it into place."""
         from safetensors.numpy import save_file  # noqa: PLC0415  (seldom needed)
 
         tensors = {

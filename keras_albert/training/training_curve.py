@@ -20,9 +20,6 @@ class TrainingCurve:
     """Rows of numbers in a file of JSON lines, for monitoring a run.
 
     A resumed run itself uses the rows in its checkpoint.
-
-    Args:
-        path: Path. The file.
     """
 
     path: Path
@@ -52,12 +49,7 @@ class TrainingCurve:
 
 
 def write_table(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows as a CSV table, atomically.
-
-    Args:
-        path: Path. The CSV file.
-        rows: Sequence of dict of float. Missing values are empty cells.
-    """
+    """Write rows as a CSV table, atomically; missing values are empty cells."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     with (
         atomic_file(path) as partial,

@@ -262,9 +262,6 @@ class TrainingRecorder(keras.callbacks.Callback):
         Args:
             epoch: int. The number of rows before this one.
             logs: dict of float. The metrics that Keras measured.
-
-        Returns:
-            The row.
         """
         return {"epoch": epoch, **{name: float(logs[name]) for name in logs}}
 

@@ -73,9 +73,6 @@ def _named(constructor: Any) -> set[str]:
 def check_positive(**numbers: object) -> None:
     """Check that arguments are positive integers.
 
-    Args:
-        **numbers: The arguments by name.
-
     Raises:
         ValueError: If one is not; the message names it.
 
@@ -91,10 +88,6 @@ def check_positive(**numbers: object) -> None:
 
 def check_at_least(minimum: int, /, **numbers: object) -> None:
     """Check that arguments are integers, and not too small.
-
-    Args:
-        minimum: int. The smallest number allowed.
-        **numbers: The arguments by name.
 
     Raises:
         ValueError: If one is not; the message names it.
@@ -114,12 +107,7 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 
 def warn_of_depth(num_layers: object, trained: int) -> None:
-    """Warn if a model is to run more layers than it was trained with.
-
-    Args:
-        num_layers: The number of layers to run; other types are not checked here.
-        trained: int. The number of layers of the trained model.
-    """
+    """Warn if a model is to run more layers than it was trained with."""
     if is_whole_number(num_layers) and num_layers > trained:
         warnings.warn(
             f"The model was trained with {trained} layers, and is to run {num_layers}. "
@@ -131,9 +119,6 @@ def warn_of_depth(num_layers: object, trained: int) -> None:
 
 def check_rates(**rates: object) -> None:
     """Check that dropout rates are fractions.
-
-    Args:
-        **rates: The arguments by name.
 
     Raises:
         ValueError: If one is not a number from 0 to 1; the message names it.
@@ -154,9 +139,6 @@ def check_rates(**rates: object) -> None:
 
 def check_epsilon(layer_norm_epsilon: object) -> None:
     """Check that an epsilon is finite and not negative.
-
-    Args:
-        layer_norm_epsilon: The argument.
 
     Raises:
         ValueError: If it is infinite, negative or not a number.
@@ -206,9 +188,6 @@ def allowed_types(declared: Any) -> tuple[type, ...]:
 
     Args:
         declared: A class, `Mapping[...]`, or a union of such.
-
-    Returns:
-        The classes.
     """
     parts = get_args(declared) if isinstance(declared, UnionType) else (declared,)
     return tuple(get_origin(part) or part for part in parts)

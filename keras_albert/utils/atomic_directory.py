@@ -213,10 +213,6 @@ def swap_directories(first: Path, second: Path) -> bool:
     At any time, each path is one complete directory or the other. Local file systems
     of Linux and macOS support this; network and FUSE file systems often do not.
 
-    Args:
-        first: Path. A directory.
-        second: Path. Another one, in the same file system.
-
     Returns:
         Whether they were swapped. If not, nothing has changed.
 

@@ -42,10 +42,6 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
 def check_new_file(path: Path, overwrite: bool = False) -> None:
     """Check that a file can be written, before there is work to lose.
 
-    Args:
-        path: Path. The file.
-        overwrite: bool. Whether an existing file may be replaced. Defaults to `False`.
-
     Raises:
         FileExistsError: If the file exists and may not be replaced.
         IsADirectoryError: If `path` is a directory.
@@ -62,11 +58,7 @@ def check_new_file(path: Path, overwrite: bool = False) -> None:
 
 
 def umask() -> int:
-    """Return the umask of this process: permissions that its new files lack.
-
-    Returns:
-        The mask.
-    """
+    """Return the umask of this process: permissions that its new files lack."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -75,9 +67,6 @@ def umask() -> int:
 @contextmanager
 def folders_above(path: Path) -> Iterator[None]:
     """Create the folders above a path, and remove them if the block raises.
-
-    Args:
-        path: Path. The path to be written.
 
     Example:
         >>> import tempfile

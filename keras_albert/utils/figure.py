@@ -15,14 +15,7 @@ def check_figures() -> None:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return a figure of matplotlib.
-
-    Args:
-        width: float. In inches.
-        height: float. In inches.
-
-    Returns:
-        A `matplotlib.figure.Figure`.
+    """Return a figure of matplotlib; the size is in inches.
 
     Raises:
         ImportError: If matplotlib is not installed.

@@ -37,15 +37,7 @@ def check_packages(what: str, install: str, *packages: str) -> None:
 
 
 def import_package(what: str, install: str, name: str) -> Any:
-    """Import an optional package or module, or name the command that installs it.
-
-    Args:
-        what: string. As in `check_packages`.
-        install: string. As in `check_packages`.
-        name: string. The package, or a module in it.
-
-    Returns:
-        The module.
+    """Import an optional package, or a module in it; see `check_packages`.
 
     Raises:
         ImportError: If the package is not installed.

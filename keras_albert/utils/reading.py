@@ -67,9 +67,6 @@ def read_json(
         kind: `dict` or `list`. The expected type. Defaults to `dict`.
         most_bytes: int. The largest size of the file. Defaults to 8 MiB.
 
-    Returns:
-        The object or the list.
-
     Raises:
         ValueError: If the file is damaged or larger, contains another type, or has a
             duplicate key.
@@ -81,9 +78,6 @@ def read_json(
 
 def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the object of a JSON file that may be absent.
-
-    Args:
-        path: string or path. The file.
 
     Returns:
         The object; an empty one if the file does not exist.
@@ -97,13 +91,6 @@ def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def parse_json(content: bytes, kind: type = dict) -> Any:
     """Parse JSON that is part of a larger file; see `read_json`.
-
-    Args:
-        content: bytes. UTF-8.
-        kind: `dict` or `list`. Defaults to `dict`.
-
-    Returns:
-        The object or the list.
 
     Raises:
         ValueError: If it is damaged or has a duplicate key.
@@ -119,13 +106,6 @@ def parse_json(content: bytes, kind: type = dict) -> Any:
 
 def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """Read a file, of a bounded size.
-
-    Args:
-        path: string or path. The file.
-        most_bytes: int. The largest size of the file.
-
-    Returns:
-        Its bytes.
 
     Raises:
         ValueError: If it is larger, or is neither a file nor a link to one.

@@ -51,9 +51,6 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
 def temporary_file(beside: Path) -> Iterator[Path]:
     """Create a hidden, empty file, and remove it when the block ends.
 
-    Args:
-        beside: Path. As in `temporary_directory`.
-
     Yields:
         The file. It may be moved away.
     """

@@ -105,11 +105,14 @@ def test_a_server_loads_an_export(paths, python):
 
 def test_an_older_tensorflow_knows_all_operations(paths):
     """The list of operations was recorded with older versions."""
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
     for path in paths.values():
-        model = SavedModelFile(path)
-        assert model.operations <= TRIED_OPERATIONS
-        assert model.min_consumer <= OLDEST_CONSUMER
-        assert model.has_no_defaults
+        assert SavedModelFile(path).operations <= TRIED_OPERATIONS
+        contents = (path / "saved_model.pb").read_bytes()
+        (graph,) = SavedModel.FromString(contents).meta_graphs
+        assert graph.graph_def.versions.min_consumer <= OLDEST_CONSUMER
+        assert graph.meta_info_def.stripped_default_attrs
 
 
 def test_an_export_holds_each_weight_once(tasks, paths):

@@ -22,9 +22,9 @@ pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
 time.sleep(600)
 """
 _PARENT = """
-import os, sys
+import sys
 from keras_albert.serving.tensorflow_process import run_child
-run_child([sys.executable], sys.argv[1], os.environ, [sys.argv[2]])
+run_child([sys.executable], sys.argv[1], [sys.argv[2]])
 """
 
 
@@ -67,8 +67,6 @@ def test_it_reads_its_input_and_says_how_it_ended(tmp_path):
     program = tmp_path / "program.py"
     program.write_text("import sys\nprint(sys.argv, sys.stdin.readline())\nsys.exit(3)")
     words = "a" * 10**6
-    finished = run_child(
-        [sys.executable], str(program), os.environ, ["b"], f"{words}\n"
-    )
+    finished = run_child([sys.executable], str(program), ["b"], f"{words}\n")
     assert finished.returncode == 3
     assert finished.stdout.split() == [f"['{program}',", "'b']", words]

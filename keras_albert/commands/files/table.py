@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_albert.commands.files.rows import TABLES, FileRows
+
+_Value = TypeVar("_Value")
 
 _CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
 
@@ -85,14 +87,7 @@ class Table:
         return None
 
     def require(self, role: str, asked: str | None = None) -> str:
-        """Find the column of a role, which must exist.
-
-        Args:
-            role: string. As in `find`.
-            asked: string or `None`. As in `find`.
-
-        Returns:
-            The name of the column.
+        """Find the column of a role, which must exist; see `find`.
 
         Raises:
             ValueError: If there is none.
@@ -112,8 +107,7 @@ class Table:
         Raises:
             ValueError: If a value is not a text; the message names the row.
         """
-        texts: list[str] = self._convert(name, _text, "a text")
-        return texts
+        return self._convert(name, _text, "a text")
 
     def numbers(self, name: str) -> list[float]:
         """Return a column of numbers.
@@ -121,8 +115,7 @@ class Table:
         Raises:
             ValueError: If a value is not a number; the message names the row.
         """
-        numbers: list[float] = self._convert(name, _number, "a number")
-        return numbers
+        return self._convert(name, _number, "a number")
 
     def labels(self, name: str) -> list[str]:
         """Return a column of labels, stripped of surrounding spaces.
@@ -130,8 +123,7 @@ class Table:
         Raises:
             ValueError: If a row has no label; the message names the row.
         """
-        labels: list[str] = self._convert(name, _label, "a label")
-        return labels
+        return self._convert(name, _label, "a label")
 
     def lists(self, name: str) -> list[list[str]]:
         """Return a column of lists of words or choices.
@@ -139,8 +131,7 @@ class Table:
         Raises:
             ValueError: If a value is not such a list; the message names the row.
         """
-        lists: list[list[str]] = self._convert(name, _texts, "a list of texts")
-        return lists
+        return self._convert(name, _texts, "a list of texts")
 
     def label_lists(self, name: str) -> list[list[str]]:
         """Return a column of lists of tags, stripped of surrounding spaces.
@@ -148,10 +139,11 @@ class Table:
         Raises:
             ValueError: If a value is not such a list; the message names the row.
         """
-        lists: list[list[str]] = self._convert(name, _labels, "a list of labels")
-        return lists
+        return self._convert(name, _labels, "a list of labels")
 
-    def _convert(self, name: str, convert: Callable[[Any], Any], what: str) -> Any:
+    def _convert(
+        self, name: str, convert: Callable[[Any], _Value], what: str
+    ) -> list[_Value]:
         values = []
         for row, value in enumerate(self.columns[name]):
             try:
@@ -217,9 +209,6 @@ def read_table(path: Path, limit: int | None = None) -> Table:
         path: Path. As in `FileRows`.
         limit: int or `None`. The maximum number of rows. Defaults to `None`.
 
-    Returns:
-        The table.
-
     Raises:
         ValueError: If the file is empty, has another suffix or is not UTF-8, or a
             line does not match the header.
@@ -234,9 +223,6 @@ def read_table(path: Path, limit: int | None = None) -> Table:
 
 def choice_columns_of(names: Iterable[str]) -> list[str]:
     """Find the columns of the choices, and sort them.
-
-    Args:
-        names: The columns of a table.
 
     Returns:
         Those named choice0, option_1, A, ..., in the order of the numbers or letters.
@@ -259,9 +245,6 @@ def read_choices(row: Sequence[Any], where: str) -> list[Any]:
     Args:
         row: A cell for each column of choices; those at the end may be empty.
         where: string. The file and the row, for the message.
-
-    Returns:
-        The choices.
 
     Raises:
         ValueError: If an empty cell precedes a non-empty one: it would change the

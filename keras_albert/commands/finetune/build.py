@@ -26,14 +26,6 @@ _MAX_LENGTH = 128
 def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
     """Build the task on a preset, or on a small model with random weights.
 
-    Args:
-        kind: The kind of task.
-        train: The training data.
-        arguments: The arguments of the command.
-
-    Returns:
-        The task.
-
     Raises:
         ValueError: If an argument does not fit the preset or the task.
     """

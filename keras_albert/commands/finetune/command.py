@@ -30,14 +30,8 @@ from keras_albert.training.training_curve import Row, write_table
 _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         ValueError: If a file, a column or an argument is invalid, or another run
@@ -51,7 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         stop.add_note("the same command goes on")
         raise
-    return 0
 
 
 def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
@@ -93,10 +86,6 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
 
 def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
     """Describe a run, so that a repeated command can be recognized.
-
-    Args:
-        arguments: The arguments of the command.
-        task: The model before training.
 
     Returns:
         JSON values: the options, digests of the files, the vocabulary and the

@@ -50,14 +50,7 @@ def write_report(
     history: list[dict[str, float]],
     settings: dict[str, Any],
 ) -> None:
-    """Write `report.json` atomically.
-
-    Args:
-        output: Path. The directory.
-        report: `Report`.
-        history: The metrics of each epoch.
-        settings: dict. The settings of the run.
-    """
+    """Write `report.json` atomically."""
     contents = {
         "scores": report.scores,
         "classes": report.classes,
@@ -74,11 +67,6 @@ def write_report(
 
 def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[Path]:
     """Draw the learning curve, and the confusion matrix if there is one.
-
-    Args:
-        output: Path. The directory for the PNG files.
-        report: `Report`.
-        history: The metrics of each epoch.
 
     Returns:
         The files that were drawn; none if matplotlib is not installed.
@@ -121,16 +109,7 @@ def model_card(
     task: Any,
     plots: Sequence[Path] = (),
 ) -> str:
-    """Return the model card of a fine-tuned model.
-
-    Args:
-        kind: string. The kind of task.
-        pipeline_tag: string. The name of the task on hubs.
-        use: string. A line of Python that uses `model`.
-        report: `Report`.
-        settings: dict. The settings of the run.
-        task: The model.
-        plots: Sequence of Path. Pictures beside the card. Defaults to none.
+    """Return the model card of a fine-tuned model; see `Kind` and `Report`.
 
     Returns:
         Markdown, with the metadata that model hubs read.

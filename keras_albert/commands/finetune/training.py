@@ -41,22 +41,7 @@ def train_task(
     checkpoint: TrainingCheckpoint | None,
     console: Console,
 ) -> TrainingRecorder:
-    """Train to the end, from the checkpoint if there is one.
-
-    Args:
-        kind: The kind of task.
-        task: The task before training.
-        train: The training data.
-        dev: The validation data, which determine the best epoch.
-        arguments: The arguments of the command.
-        folder: `RunFolder`.
-        identity: dict. The settings that identify the run.
-        checkpoint: The checkpoint to resume from, or `None`.
-        console: The console that the progress is printed to.
-
-    Returns:
-        The recorder of the training.
-    """
+    """Train to the end, from the checkpoint if there is one."""
     width = task.backbone.hidden_dim
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)

@@ -22,14 +22,8 @@ from keras_albert.commands.predict.predictor import Predictor
 _BATCHES_AT_ONCE = 16
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command.
-
-    Args:
-        arguments: The parsed arguments.
-
-    Returns:
-        The exit status.
 
     Raises:
         ValueError: If the model, the file or a row cannot be read.
@@ -40,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         for answers in _answers(arguments, rows, 0):
             sys.stdout.buffer.write(lines.encode(answers))
             sys.stdout.buffer.flush()
-        return 0
+        return
     file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
     with file:
         if file.done:
@@ -53,7 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         file.finish()
     print(arguments.output, file=sys.stderr)
-    return 0
 
 
 def _format(arguments: argparse.Namespace) -> str:

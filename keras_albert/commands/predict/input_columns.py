@@ -70,9 +70,6 @@ class InputColumns:
             rows: Rows of the file.
             first: int. The number of the first row, for messages.
 
-        Returns:
-            A list for each input.
-
         Raises:
             ValueError: If a value is not a text; the message names the row.
         """

@@ -22,9 +22,6 @@ class OnnxProcess:
         numbers: The names of its other inputs, scalars.
         metadata: The metadata of the file, strings by name.
 
-    Args:
-        path: Path. The model.
-
     Raises:
         ImportError: If onnxruntime is not installed.
         ValueError: If ONNX Runtime cannot read the file.

@@ -67,9 +67,6 @@ def open_predictor(
         num_layers: int. How many layers of a preset to run. Defaults to `None`, all.
         **exits: Arguments of `AlbertClassifier.classify` for a model with exits.
 
-    Returns:
-        The predictor.
-
     Raises:
         FileNotFoundError: If the file does not exist.
         ImportError: If the package that runs the model is not installed.

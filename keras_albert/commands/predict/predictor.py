@@ -42,9 +42,6 @@ def text_predictor(
         run: Callable from the texts of a batch to outputs, arrays by name.
         batch_size: int. The maximum number of rows in a batch.
         close: As in `Predictor`.
-
-    Returns:
-        The predictor.
     """
 
     def run_batch(columns: Columns) -> list[Answer]:
@@ -98,9 +95,6 @@ def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
     Args:
         outputs: Arrays by name, each with the batch as its first axis. If there is a
             `count`, arrays with more axes are padded, and are cut to it.
-
-    Returns:
-        A dict for each row.
 
     Example:
         >>> outputs = {"label": np.array([["a", ""], ["b", "c"]]), "count": [1, 2]}

@@ -23,9 +23,6 @@ def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
         batch_size: int. The maximum number of rows in a batch.
         **exits: Arguments of `classify` for a classifier.
 
-    Returns:
-        The predictor.
-
     Raises:
         ValueError: If the task is not supported, or has no preprocessor or no exits.
     """

@@ -84,8 +84,10 @@ class GoogleFormat(TabledFormat):
         A head with one output counts as a regression; RACE's has the same weights.
         """
         found = self._shapes(directory)
-        heads = (head for head in self.table.HEADS if head.rows and _holds(found, head))
-        return next((head.task for head in heads), None)
+        for head in self.table.HEADS:
+            if head.rows and all(row.name in found for row in head.rows):
+                return str(head.task)
+        return None
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
         """Return the arguments of a task class that the checkpoint defines."""
@@ -175,10 +177,6 @@ def _bare(name: str) -> str:
 def _outputs(found: dict[str, tuple[int, ...]]) -> int:
     """Return the number of outputs of the last layer, which is (out, in)."""
     return next(iter(found.get("output_weights", ())), 1)
-
-
-def _holds(found: dict[str, Any], head: Head) -> bool:
-    return all(row.name in found for row in head.rows)
 
 
 def _check_groups(num_layers: int, num_groups: int) -> None:

@@ -45,9 +45,6 @@ def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
     Args:
         prefix: Path. The common prefix of its files.
 
-    Returns:
-        Shapes by name.
-
     Raises:
         ImportError: If TensorFlow is not installed.
         ValueError: If the index is missing or damaged, or claims more than the files
@@ -74,9 +71,6 @@ def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array
         prefix: Path. The common prefix of its files.
         wanted: Callable of a tensor's name; returns whether to read it.
 
-    Returns:
-        Arrays by name.
-
     Raises:
         ImportError: If TensorFlow is not installed.
         ValueError: See `read_shapes`.
@@ -88,10 +82,6 @@ def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array
 
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
     """Write a checkpoint that `tf.train.load_checkpoint` reads.
-
-    Args:
-        prefix: Path. The common prefix of the new files.
-        tensors: Arrays by name.
 
     Raises:
         ImportError: If TensorFlow is not installed.

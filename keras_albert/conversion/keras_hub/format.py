@@ -61,7 +61,15 @@ class KerasHubFormat(TabledFormat):
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""
-        return _our_arguments(backbone_config(directory))
+        config = backbone_config(directory)
+        return config | {
+            # KerasHub has one rate for all dropouts.
+            "attention_dropout": config.get("dropout", 0.0),
+            "activation": "gelu_approximate",
+            "layer_norm_epsilon": _LAYER_NORM_EPSILON,
+            # KerasHub always projects.
+            "use_embedding_projection": True,
+        }
 
     def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
         """Return the shapes of the weights in the checkpoint's files."""
@@ -206,19 +214,6 @@ def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
 
 def _own_rows(theirs: keras.Model) -> list[Row]:
     return [Row(path, path) for path in variables_by_path(theirs)]
-
-
-def _our_arguments(config: dict[str, Any]) -> dict[str, Any]:
-    """Translate the arguments of KerasHub's constructor."""
-    arguments = {name: config[name] for name in ARGUMENTS if name in config}
-    return arguments | {
-        # KerasHub has one rate for all dropouts.
-        "attention_dropout": config.get("dropout", 0.0),
-        "activation": "gelu_approximate",
-        "layer_norm_epsilon": _LAYER_NORM_EPSILON,
-        # KerasHub always projects.
-        "use_embedding_projection": True,
-    }
 
 
 KERAS_HUB = KerasHubFormat()

@@ -128,9 +128,6 @@ def backbone_config(
         activations: dict. The names here of the config's activations. Defaults to
             those of transformers.
 
-    Returns:
-        A config.
-
     Raises:
         ValueError: If the config has no name for the activation.
     """

@@ -46,10 +46,6 @@ def head_variables(model: keras.Model) -> list[str]:
 def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
     """Find the rows of a model's head.
 
-    Args:
-        heads: The format's heads.
-        model: A backbone or a task, also of a subclass.
-
     Returns:
         The head of its class, or of the nearest base class, with exactly the model's
         weights; `None` if the format has none.
@@ -66,10 +62,6 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
 
 def check_head_epsilon(model: Any, library: str) -> None:
     """Check that a masked LM's head has the LayerNorm epsilon of its backbone.
-
-    Args:
-        model: A task with a `masked_lm_head`, or any other model.
-        library: string. The library, which has one epsilon for both.
 
     Raises:
         ValueError: If the head has another epsilon.

@@ -32,14 +32,7 @@ TRANSPOSED = Layout(to_ours=np.transpose, to_foreign=np.transpose)
 
 
 def split_last(parts: int) -> Layout:
-    """Lay the last axis out as `(parts, rest)` in the foreign array.
-
-    Args:
-        parts: int. For instance the number of attention heads.
-
-    Returns:
-        The layout pair.
-    """
+    """Lay the last axis out as `(parts, rest)` in the foreign array."""
     return Layout(
         to_ours=lambda array: array.reshape(*array.shape[:-2], -1),
         to_foreign=lambda array: array.reshape(*array.shape[:-1], parts, -1),
@@ -47,14 +40,7 @@ def split_last(parts: int) -> Layout:
 
 
 def split_first(parts: int) -> Layout:
-    """Lay the first axis out as `(parts, rest)` in the foreign array.
-
-    Args:
-        parts: int. For instance the number of attention heads.
-
-    Returns:
-        The layout pair.
-    """
+    """Lay the first axis out as `(parts, rest)` in the foreign array."""
     return Layout(
         to_ours=lambda array: array.reshape(-1, *array.shape[2:]),
         to_foreign=lambda array: array.reshape(parts, -1, *array.shape[1:]),

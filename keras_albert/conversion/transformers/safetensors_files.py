@@ -24,9 +24,6 @@ def safetensors_of(directory: Path) -> dict[str, StoredTensor]:
     Args:
         directory: Path. It contains `model.safetensors`, or the index of its shards.
 
-    Returns:
-        The tensors by name.
-
     Raises:
         ValueError: If there are no such files, one is damaged, or the index names
             files outside the directory.
@@ -43,12 +40,7 @@ def safetensors_of(directory: Path) -> dict[str, StoredTensor]:
 
 
 def write_safetensors(directory: Path, tensors: dict[str, npt.NDArray[Any]]) -> None:
-    """Write one file that transformers reads.
-
-    Args:
-        directory: Path. An existing directory.
-        tensors: Contiguous arrays by name.
-    """
+    """Write one file that transformers reads."""
     from safetensors.numpy import save_file  # noqa: PLC0415  (rarely needed)
 
     # transformers refuses a file that does not name the library of its layout.

@@ -191,11 +191,6 @@ def _set_items(stack: list[Any], values: list[Any]) -> None:
     target.update(zip(names, values[1::2], strict=True))
 
 
-def _build(stack: list[Any], _: Any) -> None:
-    # The attributes of PyTorch's ordered dict are irrelevant to the weights.
-    stack.pop()
-
-
 def _append(stack: list[Any], _: Any) -> None:
     values = _since_mark(stack)
     stack[-1].extend(values)
@@ -220,7 +215,8 @@ _STEPS: dict[str, Callable[[list[Any], Any], None]] = {
     "GLOBAL": lambda stack, name: stack.append(_Name(name)),
     "STACK_GLOBAL": lambda stack, _: stack.append(_Name(" ".join(_last(stack, 2)))),
     "REDUCE": _reduce,
-    "BUILD": _build,
+    # The attributes of PyTorch's ordered dict are irrelevant to the weights.
+    "BUILD": lambda stack, _: stack.pop(),
     "SETITEM": lambda stack, _: _set_items(stack, _last(stack, 2)),
     "SETITEMS": lambda stack, _: _set_items(stack, _since_mark(stack)),
     "APPEND": lambda stack, _: stack[-2].append(stack.pop()),

@@ -56,9 +56,6 @@ def torch_tensors(directory: Path) -> dict[str, StoredTensor]:
     Args:
         directory: Path. It contains `pytorch_model.bin`, or the index of its shards.
 
-    Returns:
-        The tensors by name.
-
     Raises:
         ValueError: If a file is damaged, contains anything but tensors, or claims more
             than it contains.

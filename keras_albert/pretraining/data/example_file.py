@@ -29,14 +29,7 @@ class Example(NamedTuple):
 
 
 def example_schema(vocabulary_size: int) -> Any:
-    """Return the columns of a file of examples.
-
-    Args:
-        vocabulary_size: int. The number of pieces in the vocabulary.
-
-    Returns:
-        A `pyarrow.Schema`.
-    """
+    """Return the columns of a file of examples, a `pyarrow.Schema`."""
     pa = arrow()
     ids = pa.uint16() if vocabulary_size <= _LARGEST_SHORT else pa.int32()
     return pa.schema(
@@ -49,12 +42,7 @@ def example_schema(vocabulary_size: int) -> Any:
 
 
 class ExampleWriter:
-    """Writes a file of examples, with at most some thousands in memory.
-
-    Args:
-        stream: A binary stream.
-        vocabulary_size: int. The number of pieces in the vocabulary.
-    """
+    """Writes a file of examples, with at most some thousands in memory."""
 
     def __init__(self, stream: IO[bytes], vocabulary_size: int) -> None:
         self._pa = arrow()
@@ -123,14 +111,7 @@ class ExampleFile:
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
     def segments(self, row: int) -> tuple[IntArray, IntArray]:
-        """Return both segments of an example, as views of the file.
-
-        Args:
-            row: int.
-
-        Returns:
-            Two integer arrays.
-        """
+        """Return both segments of an example, as views of the file."""
         batch = int(np.searchsorted(self._before, row, side="right")) - 1
         columns, row = self._columns[batch], row - int(self._before[batch])
         begin, end = columns.offsets[row], columns.offsets[row + 1]

@@ -55,9 +55,6 @@ class HeldOut:
             batch_size: int. Examples in a batch; rows of weight 0 fill the last one,
                 so that all have the same shape.
             sequence_length: int or `None`. Tokens in a row; `None` means as prepared.
-
-        Returns:
-            The examples.
         """
         count = min(max_examples, len(data))
         # Read in parts of fixed size, so that masks do not depend on the batch size.

@@ -72,10 +72,6 @@ class KerasDevices(OneDevice):
     def prepare(self, model: Any, batch: Batch) -> None:
         """Create the metrics, and check that heads can be split.
 
-        Args:
-            model: A compiled model, whose optimizer is built.
-            batch: A training batch; see `build_metrics`.
-
         Raises:
             ValueError: If the number of heads is not a multiple of the parts.
         """

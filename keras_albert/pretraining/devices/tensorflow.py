@@ -46,12 +46,7 @@ class TensorflowReplicas(OneDevice):
         return scope
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Set up training and evaluation on all replicas.
-
-        Args:
-            model: A compiled model, whose optimizer is built.
-            batch: A batch as it is trained on; see `build_metrics`.
-        """
+        """Set up training and evaluation on all replicas."""
         is_scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
         if model.strategy is None and not is_scaled:
             # Of one device, where Keras' own step scales losses.

@@ -38,12 +38,7 @@ class TorchProcesses(OneDevice):
         self.is_chief = self.shard == 0
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Run the forward pass of training through the wrapper.
-
-        Args:
-            model: A compiled model, whose optimizer is built.
-            batch: A training batch; see `build_metrics`.
-        """
+        """Run the forward pass of training through the wrapper."""
         import torch  # noqa: PLC0415  (it is the backend)
 
         class Forward(torch.nn.Module):

@@ -60,11 +60,7 @@ class PreparationSettings:
 
 
 class PartPreparation:
-    """Prepares parts of the input.
-
-    Args:
-        settings: `PreparationSettings`.
-    """
+    """Prepares parts of the input."""
 
     def __init__(self, settings: PreparationSettings) -> None:
         self.settings = settings

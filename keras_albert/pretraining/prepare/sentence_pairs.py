@@ -51,10 +51,6 @@ class SentencePairs:
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
     google-research/albert's `create_pretraining_data.py`.
-
-    Args:
-        tokenizer: An `AlbertTokenizer`.
-        settings: `PairSettings`.
     """
 
     def __init__(self, tokenizer: Any, settings: PairSettings) -> None:
@@ -63,11 +59,7 @@ class SentencePairs:
         self._split = sentence_splitter(settings.language)
 
     def __call__(self, section: Section, counters: Counter[str]) -> Iterator[Example]:
-        """Make the pairs of a document, or of a section of it.
-
-        Yields:
-            The examples.
-        """
+        """Make the pairs of a document, or of a section of it."""
         seed = [self.settings.seed, *np.frombuffer(section.key, np.uint32).tolist()]
         generator = np.random.default_rng([*seed, section.number])
         document = int.from_bytes(section.key[:8], "little")
@@ -149,9 +141,6 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     Args:
         language: string. A language code, such as "en"; for unknown ones, `sentencex`
             uses the rules of a related language, or of English.
-
-    Returns:
-        A callable.
 
     Raises:
         ImportError: If sentencex is not installed.

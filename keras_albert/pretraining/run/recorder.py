@@ -16,13 +16,6 @@ from keras_albert.training.training_recorder import StopSignals, TrainingRecorde
 class PretrainingRecorder(TrainingRecorder):
     """A `TrainingRecorder` that counts updates and measures speed.
 
-    Args:
-        config: `PretrainingConfig`.
-        folder: As in `TrainingRecorder`.
-        devices: As in `TrainingRecorder`.
-        stop: As in `TrainingRecorder`.
-        identity: As in `TrainingRecorder`.
-
     Attributes:
         examples_per_batch: int. Examples that pass through the model at once.
         tokens_per_example: float. Used for the tokens per second.

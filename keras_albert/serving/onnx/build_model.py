@@ -21,19 +21,7 @@ def build_onnx_model(
     metadata: dict[str, str],
     **options: Any,
 ) -> bytes:
-    """Build a model and check it.
-
-    Args:
-        task: A task.
-        inputs: string. `"tokens"` or `"text"`.
-        pairs: bool. Whether the model takes pairs of texts.
-        quantize: bool. Whether to store matrices in int8.
-        metadata: The model's metadata.
-        **options: Arguments of the task's graph.
-
-    Returns:
-        The content of the file.
-    """
+    """Return a checked ONNX file; see `export_onnx` for the arguments."""
     builder = OnnxBuilder(quantize)
     graph = graph_class(task, "onnx")(task, builder, **options)
     if inputs == "text":

@@ -61,16 +61,7 @@ class OnnxBuilder:
         self._rounded: dict[Any, Any] = {}
 
     def input(self, name: str, dtype: str, *axes: str) -> Any:
-        """Add an input of the model.
-
-        Args:
-            name: The input's name.
-            dtype: A key of `DTYPES`.
-            *axes: The names of its axes, all of variable length.
-
-        Returns:
-            The value.
-        """
+        """Add an input of the model; its axes have names, and any length."""
         return self._builder.input(name, DTYPES[dtype], axes)
 
     def output(self, name: str, value: Any, *axes: str | int) -> None:

@@ -30,12 +30,7 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
 
 
 def begin(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the input of the first layer, and the attention bias of all.
-
-    Args:
-        builder: The graph.
-        backbone: An `AlbertBackbone`.
-        ids: See `encode`.
+    """Return the input of the first layer, and the attention bias of all; see `encode`.
 
     Returns:
         `(rows, length, hidden_dim)`, and `(rows, 1, 1, length)`.

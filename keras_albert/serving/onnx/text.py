@@ -30,12 +30,7 @@ class Pieces:
 
 
 class OnnxText:
-    """Tokenization and packing for one task.
-
-    Args:
-        builder: The graph.
-        preprocessor: The task's preprocessor.
-    """
+    """Tokenization and packing for one task."""
 
     def __init__(self, builder: OnnxBuilder, preprocessor: Any) -> None:
         self.builder = builder
@@ -172,9 +167,6 @@ class OnnxText:
 
     def pack(self, pieces: list[Pieces]) -> dict[str, Any]:
         """Pack one or two texts that fit into rows, padded to the longest.
-
-        Args:
-            pieces: One or two columns.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int64 `(rows, length)`.

@@ -14,12 +14,7 @@ from keras_albert.text.tokenizer.characters import BLANKS
 
 
 class OnnxCharacters:
-    """The concatenated characters of texts.
-
-    Args:
-        texts: The graph's tokenization.
-        column: string `(texts,)`.
-    """
+    """The concatenated characters of texts."""
 
     def __init__(self, texts: OnnxText, column: Any) -> None:
         op = self.op = texts.op
@@ -54,9 +49,6 @@ class OnnxCharacters:
 
     def spans(self, pieces: Pieces) -> tuple[Any, Any]:
         """Return the characters of all pieces, without surrounding blanks.
-
-        Args:
-            pieces: `Pieces` of all texts.
 
         Returns:
             The first character of each and the one after its last, int64
@@ -109,10 +101,6 @@ def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
 def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
     """Split texts into words, as the function of this name in `keras_albert.text`.
 
-    Args:
-        texts: The graph's tokenization.
-        column: string `(texts,)`.
-
     Returns:
         The words, their first bytes, the bytes after their last, and the text of each.
     """
@@ -128,8 +116,10 @@ def _word_pattern() -> str:
 
     RE2 has neither Python's character classes nor lookbehind.
     """
+    codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
+    characters = "".join(map(chr, codes))
     kinds = {
-        name: f"[{escape(re.findall(f'[{kind}]', _all_characters()))}]"
+        name: f"[{escape(re.findall(f'[{kind}]', characters))}]"
         for name, kind in character_kinds().items()
     }
     marks, sign = f"{kinds['mark']}*", kinds["sign"]
@@ -139,12 +129,6 @@ def _word_pattern() -> str:
         f"|{kinds['flag']}{{1,2}}{marks}"
         rf"|{sign}(?:{marks}\x{{{ord(JOINER):x}}}{sign})*{marks}"
     )
-
-
-@cache
-def _all_characters() -> str:
-    codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
-    return "".join(map(chr, codes))
 
 
 def escape(characters: Any) -> str:

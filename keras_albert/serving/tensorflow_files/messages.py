@@ -29,23 +29,12 @@ _MESSAGES = message_classes(
         # The model.
         "SavedModel": {"meta_graphs": _many(2, "MetaGraphDef")},
         "MetaGraphDef": {
-            "meta_info_def": Field(1, "MetaInfoDef"),
             "graph_def": Field(2, "GraphDef"),
             "signature_def": _many(5, "SignatureEntry"),
-        },
-        "MetaInfoDef": {
-            "tags": _many(4, "string"),
-            "tensorflow_version": Field(5, "string"),
-            "stripped_default_attrs": Field(7, "bool"),
         },
         "GraphDef": {
             "node": _many(1, "NodeDef"),
             "library": Field(2, "FunctionDefLibrary"),
-            "versions": Field(4, "VersionDef"),
-        },
-        "VersionDef": {
-            "producer": Field(1, "int32"),
-            "min_consumer": Field(2, "int32"),
         },
         "NodeDef": {"name": Field(1, "string"), "op": Field(2, "string")},
         "FunctionDefLibrary": {"function": _many(1, "FunctionDef")},

@@ -39,11 +39,6 @@ class Signature(NamedTuple):
 class SavedModelFile:
     """The graph of a SavedModel.
 
-    Attributes:
-        min_consumer: int. The lowest graph format version that can read it.
-        has_no_defaults: bool. Whether attributes with default values were removed, so
-            that a TensorFlow version without these attributes can read it.
-
     Args:
         directory: Path. The directory of one version.
 
@@ -69,8 +64,6 @@ class SavedModelFile:
             )
             raise ValueError(msg) from error
         self._graph: Any = graph
-        self.min_consumer: int = graph.graph_def.versions.min_consumer
-        self.has_no_defaults: bool = graph.meta_info_def.stripped_default_attrs
 
     @cached_property
     def operations(self) -> frozenset[str]:

@@ -36,12 +36,6 @@ def read_warm_up(path: Path) -> list[WarmUpRequest]:
     Source: [TFRecord](https://www.tensorflow.org/tutorials/load_data/tfrecord): the
     length of a record, its checksum, the record, its checksum.
 
-    Args:
-        path: Path. The file.
-
-    Returns:
-        The requests.
-
     Raises:
         ValueError: If the file is damaged. Only TensorFlow checks the checksums.
     """

@@ -44,9 +44,6 @@ def run_saved_model(
         python: string or path. An interpreter that has TensorFlow and tensorflow-text.
             Defaults to `None`, the current interpreter.
 
-    Returns:
-        `Served`.
-
     Raises:
         ImportError: If the interpreter lacks these packages.
         ValueError: If TensorFlow cannot load the model, or the process died.
@@ -55,13 +52,6 @@ def run_saved_model(
     finished = run_child(
         [os.fspath(python or sys.executable), "-I"],
         session_program.__file__,
-        os.environ
-        | {
-            # TensorFlow imports Keras, which would import another backend.
-            "KERAS_BACKEND": "tensorflow",
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-        },
         words=json.dumps(job) + "\n",
     )
     steps = [json.loads(line) for line in finished.stdout.splitlines()]
@@ -91,14 +81,7 @@ def run_saved_model(
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Convert a request to the arguments of `session_program.run`.
-
-    Args:
-        request: A signature and arrays by the names of its inputs.
-
-    Returns:
-        A dict that can be written as JSON.
-    """
+    """Convert a request to the arguments of `session_program.run`, as JSON values."""
     signature, arrays = request
     inputs = {
         signature.inputs[name].place: write_tensor(array).SerializeToString()
@@ -112,10 +95,6 @@ def write_request(request: Request) -> dict[str, Any]:
 
 def read_answer(request: Request, tensors: list[str]) -> dict[str, npt.NDArray[Any]]:
     """Read the result of `session_program.run`.
-
-    Args:
-        request: The request.
-        tensors: The result.
 
     Returns:
         Arrays by the names of the signature's outputs.

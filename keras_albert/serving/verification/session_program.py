@@ -19,9 +19,6 @@ from typing import Any
 def load(directory: str) -> Any:
     """Load a SavedModel as a server does, and check the records of its requests.
 
-    Args:
-        directory: string. The directory of one version.
-
     Returns:
         A TensorFlow session.
 

@@ -32,9 +32,6 @@ class BatchOutputs:
     - JAX: one program for each shape.
     - PyTorch: one program for all shapes, without the overhead of Keras' layers and
       operations, which is most of the time of a short text.
-
-    Args:
-        task: An `AlbertTask`.
     """
 
     def __init__(self, task: Any) -> None:
@@ -43,9 +40,6 @@ class BatchOutputs:
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
         """Compute the outputs.
-
-        Args:
-            inputs: dict of integer arrays.
 
         Returns:
             Tensors of the backend, in the structure of the model's outputs.

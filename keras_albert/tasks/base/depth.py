@@ -108,10 +108,6 @@ def run_at_depth(task: Any, num_layers: int) -> Iterator[None]:
     """Change the number of layers of a task's encoder within the block.
 
     What is compiled is not; see `at_depth`.
-
-    Args:
-        task: An `AlbertTask`.
-        num_layers: int. The number of layers.
     """
     encoder = task.backbone.encoder
     trained = encoder.num_layers
@@ -124,11 +120,6 @@ def run_at_depth(task: Any, num_layers: int) -> Iterator[None]:
 
 def check_depth(num_layers: Any, trained: int, num_groups: int = 1) -> None:
     """Check a number of layers to run, and warn if there are more than trained.
-
-    Args:
-        num_layers: The argument.
-        trained: int. The number of layers of the model.
-        num_groups: int. The number of groups of layers. Defaults to `1`.
 
     Raises:
         ValueError: If it is no whole number, below 1, or below `num_groups`.

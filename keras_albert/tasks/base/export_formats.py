@@ -23,11 +23,6 @@ def register_export(name: str, writer: Writer) -> None:
     _WRITERS[name] = writer
 
 
-def export_formats() -> tuple[str, ...]:
-    """Return the names of all formats, in the order of their registration."""
-    return tuple(_WRITERS)
-
-
 def export_writer(name: str) -> Writer:
     """Return the writer of a format, or raise `ValueError` if there is none."""
     if name not in _WRITERS:

@@ -69,13 +69,6 @@ class NamedClasses:
 def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
     """Return the number of classes from the arguments of a constructor.
 
-    Args:
-        num_classes: int or `None`.
-        labels: The names of the classes, or `None`.
-
-    Returns:
-        The number.
-
     Raises:
         ValueError: If both are `None`, they disagree, two names are equal, or one is
             not a string.

@@ -182,12 +182,6 @@ def load_saved_task(preset: str) -> Any:
     """Load a preset as the task that was saved.
 
     `AlbertTask.from_preset` cannot: a backbone has several tasks.
-
-    Args:
-        preset: string. A directory that `save_to_preset` of a task wrote.
-
-    Returns:
-        The task.
     """
     saved: Any = _saved_class(Path(preset))
     return saved.from_preset(preset)
@@ -210,11 +204,7 @@ def _saved_class(directory: Path) -> type:
 
 
 def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
-    """Check that the backbone can read the output of a preprocessor.
-
-    Args:
-        backbone: An `AlbertBackbone`.
-        preprocessor: A preprocessor, or `None`.
+    """Check that the backbone can read the output of a preprocessor, if there is one.
 
     Raises:
         ValueError: If its rows are too long, or its vocabulary too large.
@@ -244,11 +234,6 @@ def check_vocabulary_size(
     backbone: AlbertBackbone, tokenizer: Any, source: str
 ) -> None:
     """Check that a vocabulary belongs to the embeddings of a checkpoint.
-
-    Args:
-        backbone: An `AlbertBackbone`.
-        tokenizer: An `AlbertTokenizer` with a vocabulary.
-        source: string. The checkpoint of both.
 
     Raises:
         ValueError: If it has more tokens than there are embeddings, or fewer by more

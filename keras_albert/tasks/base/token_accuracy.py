@@ -16,10 +16,6 @@ class TokenAccuracy(keras.metrics.Mean):
     of the highest score instead of its value. On PyTorch's CPUs that takes ten times as
     long, a tenth of a training step of a small model. Equal scores count as correct.
 
-    Args:
-        name: string. Defaults to `"accuracy"`.
-        **kwargs: Arguments of `keras.metrics.Metric`.
-
     Example:
         >>> import numpy as np
         >>> from keras_albert.tasks.base.token_accuracy import TokenAccuracy

@@ -17,9 +17,6 @@ class EarlyExit:
 
     After each layer the texts that a rule lets go leave the batch. One program is
     compiled for the layer, which all depths share.
-
-    Args:
-        classifier: An `AlbertClassifier` with exits.
     """
 
     def __init__(self, classifier: Any) -> None:
@@ -41,10 +38,6 @@ class EarlyExit:
         self, inputs: dict[str, npt.NDArray[Any]], rule: ExitRule
     ) -> tuple[FloatArray, Int64Array]:
         """Predict for a batch.
-
-        Args:
-            inputs: The ids of the batch.
-            rule: The `ExitRule`.
 
         Returns:
             The outputs of each text at the exit where it left, and the number of layers

@@ -75,14 +75,7 @@ def read_exit_rule(
     tolerance: Any = None,
     num_layers: Any = None,
 ) -> ExitRule | None:
-    """Check the arguments that let texts leave early.
-
-    Args:
-        classifier: An `AlbertClassifier`.
-        patience: int or `None`. See `ExitRule`.
-        threshold: float or `None`. See `ExitRule`.
-        tolerance: float or `None`. See `ExitRule`.
-        num_layers: int or `None`. A fixed depth, which excludes the others.
+    """Check the arguments that let texts leave early; see `ExitRule`.
 
     Returns:
         The rule, or `None` for a fixed depth.

@@ -25,11 +25,6 @@ def build_head(
 ) -> keras.layers.Layer:
     """Return the last layer of a classifier, with a head for each exit if there are.
 
-    Args:
-        exits: int. The number of exits, or `0`.
-        num_classes: int. Number of outputs.
-        activation: string, callable or `None`. Applied to the outputs.
-
     Returns:
         A layer that computes in float32 under any policy, for the precision of softmax
         and loss.
@@ -48,11 +43,6 @@ def build_head(
 def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
     """Run a classifier with exits.
 
-    Args:
-        classifier: An `AlbertClassifier` with exits.
-        inputs: A dict of `token_ids`, `segment_ids` and `padding_mask`.
-        training: bool or `None`. Whether dropout is active, and all heads run.
-
     Returns:
         Float tensor `(batch, num_classes)`, of the last layer; in training `(batch,
         num_layers, num_classes)`.
@@ -68,14 +58,7 @@ def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
 def predict_early(
     classifier: Any, rule: ExitRule, x: Any, batch_size: int | None, **kwargs: Any
 ) -> tuple[FloatArray, Int64Array]:
-    """Predict with exits.
-
-    Args:
-        classifier: An `AlbertClassifier` with exits.
-        rule: The `ExitRule`.
-        x: See `AlbertClassifier.fit`.
-        batch_size: int or `None`.
-        **kwargs: See `AlbertTask.predict`.
+    """Predict with exits; see `AlbertTask.predict`.
 
     Returns:
         float32 outputs `(examples, num_classes)`, and the number of layers that each
@@ -136,10 +119,6 @@ def evaluate_early(
 def copy_without_exits(classifier: Any, num_layers: int) -> Any:
     """Return a copy of a fixed depth, with the head behind its last layer.
 
-    Args:
-        classifier: An `AlbertClassifier` with exits.
-        num_layers: int. The number of layers.
-
     Returns:
         An `AlbertClassifier` with a copy of the weights, into which LoRA's update is
         merged.
@@ -172,10 +151,6 @@ def current_early_exit(classifier: Any) -> EarlyExit:
 
 def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
     """Check the argument `exits` of a task.
-
-    Args:
-        exits: bool or int. Whether there are exits, or how many.
-        backbone: The backbone of the task.
 
     Returns:
         The number of heads, `0` if there are no exits.

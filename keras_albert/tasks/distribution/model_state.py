@@ -50,10 +50,6 @@ def build_metrics_before_xla(model: Any, batch: Any) -> None:
     """Create the variables of losses and metrics while TensorFlow traces a step.
 
     XLA compiles no function that creates variables, which Keras does in the first step.
-
-    Args:
-        model: A compiled model.
-        batch: See `build_metrics`.
     """
     if keras.config.backend() == "tensorflow" and model.jit_compile is True:
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -68,9 +64,6 @@ def kept_weights(model: Any) -> Iterator[None]:
 
     On JAX, Keras takes the weights out of a model during an epoch, and loses them at an
     error or Ctrl-C. On other backends this does nothing.
-
-    Args:
-        model: A `keras.Model`.
     """
     if keras.config.backend() != "jax":
         yield

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.summed_update import SummedUpdate
@@ -28,15 +29,9 @@ class ReplicaSteps:
 
     A batch is taken from the data set before the step is traced, so that its shapes are
     known: a program is compiled for each.
-
-    Args:
-        model: A compiled `AlbertTask`.
-        strategy: A `tf.distribute.Strategy`, possibly the default one.
     """
 
     def __init__(self, model: Any, strategy: Any) -> None:
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         self.model = model
         self.strategy = strategy
         self._is_built = False
@@ -62,8 +57,6 @@ class ReplicaSteps:
             ValueError: If the optimizer scales losses, or was created outside of the
                 strategy's scope.
         """
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         model = self.model
         self._check_optimizer()
         update = SummedUpdate(model, self.strategy)
@@ -123,7 +116,6 @@ class ReplicaSteps:
 
     def predict_function(self) -> Callable[[Any], Any]:
         """Make what `predict` runs for a list of batches."""
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         @self._compiled
         def answer(x: Any) -> Any:
@@ -155,8 +147,6 @@ class ReplicaSteps:
 
     def _compiled(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Make a program for each replica, whose variables XLA must find there."""
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         programs: dict[Any, Callable[[Any], Any]] = {}
 
         def run(rows: Any) -> Any:
@@ -171,8 +161,6 @@ class ReplicaSteps:
         return run
 
     def _function(self, **kwargs: Any) -> Callable[[Any], Any]:
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         if self.model.run_eagerly:
             return lambda function: function
         decorate: Callable[[Any], Any] = tf.function(autograph=False, **kwargs)
@@ -200,8 +188,6 @@ class ReplicaSteps:
         return run
 
     def _check_optimizer(self) -> None:
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         optimizer = self.model.optimizer
         if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
             msg = (
@@ -226,8 +212,6 @@ class ReplicaSteps:
 
     def _rows(self, batch: Any) -> Any:
         """Return a replica's rows, their weights, and which replica counts them."""
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         x, y, weights = batch
         scaled = weights
         if not self._shares(batch):
@@ -239,8 +223,6 @@ class ReplicaSteps:
         return (*_map(self._part, (x, y, weights, scaled)), None)
 
     def _part(self, tensor: Any) -> Any:
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         context = tf.distribute.get_replica_context()
         place = context.replica_id_in_sync_group % self.num_replicas
         rows, others = tensor.shape[0] // self.num_replicas, tensor.shape.rank - 1
@@ -259,8 +241,6 @@ class ReplicaSteps:
 
         `compute_loss` updates the losses of single outputs, so it is in this scope.
         """
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         counts = rows[-1]
         variables = [] if counts is None else self.model.metrics_variables
         before = [tf.convert_to_tensor(variable.value) for variable in variables]
@@ -317,8 +297,6 @@ class ReplicaSteps:
 
 def _as_tensors(batch: Any) -> Any:
     """Return a batch as `x`, `y` and `sample_weight` with known shapes."""
-    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
     parts = keras.utils.unpack_x_y_sample_weight(batch)
     return _map(tf.convert_to_tensor, parts)
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import keras
 
-from keras_albert.tasks.distribution.replica_steps import ReplicaSteps
-
 
 class ReplicaTask:
     """Training with the strategy in whose scope the task was created, as a mixin.
@@ -84,9 +82,17 @@ class ReplicaTask:
             )
             raise ValueError(msg)
 
-    def _steps(self) -> ReplicaSteps | None:
+    def _steps(self) -> Any:
+        """Return the `ReplicaSteps` of the strategy, or `None` if there is none."""
         self.check_scope()
-        return None if self.strategy is None else ReplicaSteps(self, self.strategy)
+        if self.strategy is None:
+            return None
+        # Imports TensorFlow, which may not be installed.
+        from keras_albert.tasks.distribution.replica_steps import (  # noqa: PLC0415
+            ReplicaSteps,
+        )
+
+        return ReplicaSteps(self, self.strategy)
 
 
 def _current_strategy() -> Any:

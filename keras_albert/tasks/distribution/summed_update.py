@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 # The limits of gradients in Keras optimizers.
 _LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
@@ -24,8 +25,6 @@ class SummedUpdate:
     """
 
     def __init__(self, model: Any, strategy: Any) -> None:
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         self.model = model
         self.num_replicas = strategy.num_replicas_in_sync
         self.num_batches = model.optimizer.gradient_accumulation_steps or 1
@@ -59,8 +58,6 @@ class SummedUpdate:
                 loss does not depend on.
             applies: bool. Whether to update the weights now.
         """
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         optimizer = self.model.optimizer
         known = [n for n, gradient in enumerate(gradients) if gradient is not None]
         variables = [self.model.trainable_variables[n] for n in known]
@@ -94,8 +91,6 @@ class SummedUpdate:
 
         It surrounds all replicas, which are traced by threads that take turns.
         """
-        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
         optimizer = self.model.optimizer
         names = ("gradient_accumulation_steps", *_LIMITS)
         kept = {name: getattr(optimizer, name) for name in names}

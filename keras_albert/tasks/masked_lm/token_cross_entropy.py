@@ -15,10 +15,6 @@ class TokenCrossEntropy(keras.losses.Loss):
     Equal to `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, which takes
     twice as long on PyTorch, because it moves the vocabulary to axis 1.
 
-    Args:
-        name: string. Defaults to `"token_cross_entropy"`.
-        **kwargs: Arguments of `keras.losses.Loss`.
-
     Example:
         >>> import numpy as np
         >>> from keras_albert.tasks.masked_lm import token_cross_entropy

@@ -22,10 +22,6 @@ class AdamW(keras.optimizers.AdamW):
 
     Source: [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101).
 
-    Args:
-        *args: Arguments of `keras.optimizers.AdamW`.
-        **kwargs: Arguments of `keras.optimizers.AdamW`.
-
     Example:
         >>> import keras
         >>> from keras_albert.tasks.optimizers.adamw import AdamW

@@ -65,9 +65,6 @@ def default_optimizer(
             the warm-up: step `k` of `w` has `(k + 1) / w` of the highest rate, so that
             the first step, possibly the only one, has an effect. `None` keeps the rate
             constant.
-
-    Returns:
-        The optimizer; see `adamw`.
     """
     rate: Any = learning_rate
     if total_steps is not None:
@@ -98,9 +95,6 @@ def adamw(
         global_clipnorm: float or `None`. The largest norm of all gradients together.
             Defaults to `1.0`.
         **kwargs: Other arguments of `keras.optimizers.AdamW`.
-
-    Returns:
-        The optimizer.
     """
     optimizer = AdamW(
         learning_rate,

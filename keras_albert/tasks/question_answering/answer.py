@@ -16,12 +16,6 @@ def rank_answers(
 ) -> list[dict[str, Any]]:
     """Return the answers to one question, including "no answer", the likeliest first.
 
-    Args:
-        found: `SpanCandidates`.
-        row: int. The number of the question.
-        context: string. Its context.
-        null_threshold: float or `None`. See `AlbertQuestionAnswerer`.
-
     Returns:
         Dicts of `answer`, `score`, `start` and `end`.
     """

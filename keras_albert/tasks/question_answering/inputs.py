@@ -41,11 +41,7 @@ class SpanInputs:
 
 
 def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the inputs of a head.
-
-    Args:
-        x: Arrays of ids, and `start_positions` if answers are known.
-        num_starts: See `SpanInputs`.
+    """Return the inputs of a head; see `SpanInputs` for `num_starts`.
 
     Returns:
         The inputs without `start_positions` for the independent head; for the other,
@@ -76,9 +72,6 @@ def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]
 
 def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:
     """Read `start_positions`, the input of the conditional head, if there are any.
-
-    Args:
-        inputs: A dict.
 
     Returns:
         int32 array `(rows, starts)`, or `None`.

@@ -64,9 +64,6 @@ def span_candidates(
         max_answer_length: int. The maximum number of tokens in an answer.
         n_best: int. The number of candidates of each window.
         end_n_top: int. Ends to follow for each start with the conditional head.
-
-    Returns:
-        `SpanCandidates`.
     """
     start_scores = _log_softmax(outputs["start_logits"])
     is_conditional = "answerability" in outputs

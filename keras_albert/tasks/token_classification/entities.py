@@ -51,11 +51,6 @@ def span_in_characters(span: Span, words: WordRow) -> Span:
 def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
     """Return a readable description of an entity.
 
-    Args:
-        span: The entity, in words.
-        score: float. Its probability.
-        words: The words.
-
     Returns:
         A dict of `label`, `score`, `start`, `end` and `text`; for given words also
         `start_word` and `end_word`.

@@ -73,12 +73,6 @@ def holds_spans(rows: Sequence[Any]) -> bool:
 def read_spans(rows: Sequence[Any]) -> list[list[Span]]:
     """Read and check entities in characters.
 
-    Args:
-        rows: For each text a list of dicts.
-
-    Returns:
-        For each text its entities, in order.
-
     Raises:
         ValueError: If one lacks a key or is not a span; the message names its row.
     """
@@ -124,13 +118,11 @@ def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Schem
     tags = {tag for row in rows for tag in row if isinstance(tag, str)}
     if not tags:
         return (), "IO"
-    chosen = _detect(rows) if scheme == "auto" else scheme
+    chosen = scheme
+    if scheme == "auto":
+        # A row that is not a list of names is an error later.
+        chosen = detect_scheme([[str(tag) for tag in row] for row in rows])
     return tuple(sorted(tags)), chosen
-
-
-def _detect(rows: Sequence[Any]) -> Scheme:
-    """Detect the scheme; a row that is not a list of names is an error later."""
-    return detect_scheme([[str(tag) for tag in row] for row in rows])
 
 
 def _is_encoded(rows: Sequence[Any]) -> bool:
@@ -140,13 +132,7 @@ def _is_encoded(rows: Sequence[Any]) -> bool:
 def encode_tags(
     rows: Sequence[Any], num_classes: int, labels: Sequence[str] | None, scheme: Scheme
 ) -> list[Any]:
-    """Encode and check the tags of words.
-
-    Args:
-        rows: The result of `read_tag_rows`.
-        num_classes: int. The number of tags.
-        labels: Their names, or `None`.
-        scheme: string. The scheme of the tags.
+    """Encode and check the tags of words, a result of `read_tag_rows`.
 
     Returns:
         int32 arrays, one per text.
@@ -174,15 +160,7 @@ def encode_tags(
 def encode_spans(
     rows: Sequence[Any], labels: Sequence[str], scheme: Scheme
 ) -> list[SpanTags]:
-    """Encode entities in characters as the tags of their words.
-
-    Args:
-        rows: The result of `read_tag_rows`.
-        labels: The names of the tags.
-        scheme: string. The scheme of the tags.
-
-    Returns:
-        `SpanTags`, one per text.
+    """Encode entities of `read_tag_rows`, in characters, as the tags of their words.
 
     Raises:
         ValueError: If an entity is invalid, or the model has no tag for it; the message
@@ -218,14 +196,7 @@ def encode_spans(
 
 
 def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
-    """Read and check the tags of ids.
-
-    Args:
-        y: Integers `(examples, tokens)`.
-        num_classes: int. The number of tags.
-
-    Returns:
-        int32 array.
+    """Read and check the tags of ids, integers `(examples, tokens)`.
 
     Raises:
         ValueError: If it has another rank or type, or a number is out of range.

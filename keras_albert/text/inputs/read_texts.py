@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["to_text_rows"]
-
 
 def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
     r"""Read one text or many texts into a list of `str`.

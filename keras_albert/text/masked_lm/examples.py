@@ -91,9 +91,6 @@ def draw_pairs(
         generator: `np.random.Generator`.
         rows: int64 array `(batch,)`. Which pairs, in which order.
         length: int. The length to pad to.
-
-    Returns:
-        The batch.
     """
     changed = generator.random(len(rows)) < 0.5
     x: dict[str, IntArray] = {}
@@ -144,12 +141,7 @@ class SegmentPairs(MaskedTexts):
 
 
 class WrittenMasks:
-    """Texts that contain mask tokens to fill; see `Examples`.
-
-    Args:
-        texts: `EncodedTexts`.
-        mask_token_id: int.
-    """
+    """Texts that contain mask tokens to fill; see `Examples`."""
 
     def __init__(self, texts: EncodedTexts, mask_token_id: int) -> None:
         self.texts = texts

@@ -16,13 +16,6 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     Text that follows `[MASK]` without a space continues its word: "[MASK]." is
     tokenized as `[MASK]` and ".", as "word." is in training.
 
-    Args:
-        tokenizer: An `AlbertTokenizer` with a vocabulary.
-        texts: List of str.
-
-    Returns:
-        The ids.
-
     Example:
         >>> from keras_albert import AlbertTokenizer
         >>> from keras_albert.text import train_vocabulary
@@ -53,11 +46,6 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
 
 def without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
     """Remove the space that SentencePiece adds before a text.
-
-    Args:
-        tokenizer: An `AlbertTokenizer` with a vocabulary.
-        text: string. The text.
-        ids: int32 array `(tokens,)`. Its ids.
 
     Returns:
         The ids, with the first piece replaced by the same piece without a space. They

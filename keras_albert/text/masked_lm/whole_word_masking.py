@@ -146,9 +146,6 @@ class WholeWordMasking:
             token_ids: int32 array `(rows, length)`. Packed rows, with special tokens
                 around texts and as padding.
             generator: `np.random.Generator`. The same state draws the same masks.
-
-        Returns:
-            The masked rows.
         """
         num_rows, width = token_ids.shape
         slots = self.rates.slots(width)

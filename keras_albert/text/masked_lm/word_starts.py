@@ -35,9 +35,6 @@ class WordStarts:
     All other pieces continue a word, letters of any script and digits alike. A single
     U+2581 belongs to the next piece, a combining mark to the previous one.
 
-    Args:
-        tokenizer: An `AlbertTokenizer` with a vocabulary.
-
     Example:
         >>> from keras_albert import AlbertTokenizer
         >>> from keras_albert.text import train_vocabulary

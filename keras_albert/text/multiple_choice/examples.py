@@ -78,11 +78,7 @@ class ChoiceRows:
         return len(self.counts)
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some questions.
-
-        Args:
-            indices: int64 array `(batch,)`. Which questions, in which order.
-            length: int. The length to pad to, at least that of the longest row.
+        """Pack some questions; see `Examples`.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32

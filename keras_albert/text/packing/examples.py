@@ -109,9 +109,6 @@ def read_weights(sample_weight: Any) -> Any:
     Args:
         sample_weight: Numbers `(examples, ...)`, or a dict of them.
 
-    Returns:
-        float32 array, or a dict of arrays.
-
     Raises:
         ValueError: If they are not one number for each example, or a weight is NaN or
             infinite; the message names its row.
@@ -165,11 +162,6 @@ def weights_by_target(targets: Any, weights: Any) -> Any:
 
 def check_counts(count: int, targets: Any, weights: Any) -> None:
     """Check that there are as many targets and weights as examples.
-
-    Args:
-        count: int. The number of examples.
-        targets: A sized object, a dict of them, or `None`.
-        weights: A sized object, a dict of them, or `None`.
 
     Raises:
         ValueError: If a count differs.

@@ -109,11 +109,7 @@ class EncodedTexts:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some rows into rectangular arrays.
-
-        Args:
-            indices: int64 array `(batch,)`. Which rows, in which order.
-            length: int. The length to pad to, at least that of the longest row.
+        """Pack some rows into rectangular arrays; see `Examples`.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.

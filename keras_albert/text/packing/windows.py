@@ -76,9 +76,6 @@ def window_stride(stride: int | None, size: int) -> int:
             windows; `None` for half a window.
         size: int. Tokens per window.
 
-    Returns:
-        The stride.
-
     Raises:
         ValueError: If `stride` is less than 1 or greater than `size`.
 

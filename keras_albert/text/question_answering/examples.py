@@ -88,10 +88,6 @@ class SpanWindows:
     def pack(self, rows: Int64Array, length: int) -> Batch:
         """Pack some rows; see `Examples`.
 
-        Args:
-            rows: int64 array `(batch,)`.
-            length: int. The length to pad to.
-
         Returns:
             `(x,)`, or with targets `(x, y)` or `(x, y, sample_weight)`. `x` contains
             `token_ids`, `segment_ids` and `padding_mask`, and with targets
@@ -113,10 +109,6 @@ class SpanWindows:
 
     def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
         """Mark the positions of the tokens that a row owns; see `OverlappingWindows`.
-
-        Args:
-            rows: int64 array `(batch,)`.
-            length: int. The length of the result.
 
         Returns:
             Boolean array `(batch, length)`.

@@ -37,11 +37,7 @@ class SeparateTexts:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some examples.
-
-        Args:
-            indices: int64 array `(batch,)`. Which examples, in which order.
-            length: int. The length to pad to, at least that of the longest row.
+        """Pack some examples; see `Examples`.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`, or

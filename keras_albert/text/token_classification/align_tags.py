@@ -40,9 +40,6 @@ def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
         words: The words.
         row: int. The row of the text, for error messages.
 
-    Returns:
-        int32 array `(words,)`.
-
     Raises:
         ValueError: If the numbers of tags and words differ, or an entity is outside
             the text, contains no word, or shares a word with another entity.

@@ -63,9 +63,6 @@ def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
 def scheme_of_names(names: Iterable[str]) -> Scheme:
     """Guess the scheme from the names of the tags alone.
 
-    Args:
-        names: The distinct tags.
-
     Returns:
         "BIOES" if a tag is marked E or S, "BIO" if tags are marked B or I, or "IO".
 
@@ -86,9 +83,6 @@ def scheme_of_names(names: Iterable[str]) -> Scheme:
 
 def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
     """Detect the scheme of rows of tags.
-
-    Args:
-        rows: The tags of many texts.
 
     Returns:
         The first of "BIO", "IOB1", "BIOES" and "IO" that the tags follow.
@@ -118,10 +112,6 @@ def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
 def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
     """Check that tags follow a scheme.
 
-    Args:
-        rows: The tags of many texts.
-        scheme: string. The scheme.
-
     Raises:
         ValueError: If a tag is unknown, or cannot follow the previous tag; the
             message names row and word.
@@ -139,12 +129,6 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     Inconsistent tags, as predicted by a model, are accepted: as in CoNLL's evaluation,
     a tag that does not continue an entity begins one. Call `check_tags` first on tags
     that must be consistent.
-
-    Args:
-        tags: The tags of one text.
-
-    Returns:
-        The entities, in order.
 
     Example:
         >>> tags_to_spans(["B-person", "I-person", "O", "S-place"])
@@ -169,14 +153,6 @@ def spans_to_tags(
     spans: Iterable[Span], length: int, scheme: Scheme = "BIO"
 ) -> list[str]:
     """Convert the entities of one text to tags.
-
-    Args:
-        spans: The entities, which do not overlap.
-        length: int. The number of words.
-        scheme: string. Defaults to `"BIO"`.
-
-    Returns:
-        One tag per word.
 
     Raises:
         ValueError: If an entity is empty or outside the text, or two overlap.
@@ -219,9 +195,6 @@ def convert_tags(
         source: string. The scheme of the tags, which are checked first.
         target: string. The scheme of the result. "IO" joins adjacent entities of the
             same label.
-
-    Returns:
-        The converted tags.
 
     Raises:
         ValueError: See `check_tags`.

@@ -106,9 +106,6 @@ def join_words(words: list[str]) -> WordRow:
     Args:
         words: The words, which may be empty or contain spaces.
 
-    Returns:
-        The text, and the offsets of its words.
-
     Example:
         >>> join_words(["Ada", "wrote"]).starts.tolist()
         [0, 4]
@@ -123,9 +120,6 @@ def split_words(text: str) -> WordRow:
 
     Marks and joiners belong to the previous character. A character of a script
     without spaces, such as an ideograph, is a word.
-
-    Args:
-        text: string. The text.
 
     Returns:
         The text, and the offsets of its words; only whitespace belongs to no word.

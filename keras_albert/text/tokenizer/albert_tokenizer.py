@@ -41,8 +41,6 @@ from keras_albert.utils.arguments import check_positive, refuse_unknown
 from keras_albert.utils.keras_internals import add_special_token
 from keras_albert.utils.packages import check_packages
 
-__all__ = ["AlbertTokenizer"]
-
 # Fewer are tokenized without threads.
 _FEW_ROWS = 8
 _FEW_CHARACTERS = 4096

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BLANKS", "UNSPACED", "graph_tokens_with_offsets", "trim_blanks"]
-
 # The characters that the vocabulary normalizes to a space: Python's whitespace, and
 # characters without width, such as the joiner within an emoji.
 BLANKS = frozenset(

@@ -11,8 +11,6 @@ from keras_albert.text.tokenizer.vocabulary_file import (
     parse_vocabulary,
 )
 
-__all__ = ["GraphTokenizer"]
-
 _UNKNOWN = SPECIAL_TOKENS.index("<unk>")
 
 
@@ -20,10 +18,6 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
     """tensorflow-text's tokenizer, with Python's ids and in linear time.
 
     See `graph_vocabulary`.
-
-    Args:
-        proto: bytes. The vocabulary as in Python.
-        out_type: The dtype of ids. Defaults to `"int32"`.
 
     Example:
         >>> from keras_albert import AlbertTokenizer

@@ -20,15 +20,6 @@ import sentencepiece
 from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
 from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 
-__all__ = [
-    "TextRules",
-    "add_text_rules",
-    "default_text_rules",
-    "read_text_rules",
-    "retire_digit_comma_pieces",
-    "rule_name",
-]
-
 _PREFIX = "keras_albert"
 _PIECE = sentencepiece_messages.SentencePiece
 # SentencePiece's tables that neither lowercase nor remove accents.
@@ -74,13 +65,7 @@ class TextRules:
 
 
 def rule_name(rules: TextRules) -> str:
-    """Return the name of rules in a model file.
-
-    Args:
-        rules: The rules.
-
-    Returns:
-        The value of the model's `normalizer_spec.name`.
+    """Return the name of rules in a model file, its `normalizer_spec.name`.
 
     Example:
         >>> rule_name(TextRules(split_digit_comma=False))
@@ -96,9 +81,6 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
     Args:
         text_rules: `"auto"`, `"keep"`, a `TextRules`, or its dict, as in a saved
             config.
-
-    Returns:
-        The str, or the `TextRules`.
 
     Raises:
         ValueError: If `text_rules` is anything else.
@@ -118,9 +100,6 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
 
 def default_text_rules(proto: bytes) -> TextRules | None:
     """Return the rules that a model was trained with.
-
-    Args:
-        proto: bytes. A SentencePiece model.
 
     Returns:
         `TextRules()` for a lowercase model with one of SentencePiece's plain tables,
@@ -184,13 +163,10 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
 
 
 def retire_digit_comma_pieces(model: Any) -> None:
-    """Mark pieces that end in digit + comma as unused.
+    """Mark pieces of a `ModelProto` that end in digit + comma as unused, in place.
 
     A very low score, as in transformers, would also lower the score of unknown
     characters, which is derived from the lowest score.
-
-    Args:
-        model: A `ModelProto`, changed in place.
     """
     for piece in model.pieces:
         text = piece.piece

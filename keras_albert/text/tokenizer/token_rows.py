@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from keras_albert.types import Int64Array
 
-__all__ = ["TokenRows", "ragged_range", "to_id_rows"]
-
 
 class TokenRows(NamedTuple):
     """A ragged batch of token ids, stored flat, so that NumPy packs it without a loop.

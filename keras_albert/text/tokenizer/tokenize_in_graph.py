@@ -5,8 +5,6 @@ from typing import Any
 
 from keras_albert.text.inputs.read_text_columns import check_graph_text
 
-__all__ = ["detokenize_in_graph", "is_in_graph", "tokenize_in_graph"]
-
 
 def is_in_graph() -> bool:
     """Return whether a TensorFlow graph is being traced.

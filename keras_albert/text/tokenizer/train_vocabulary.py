@@ -23,8 +23,6 @@ from keras_albert.text.tokenizer.vocabulary_file import (
     write_vocabulary,
 )
 
-__all__ = ["train_vocabulary"]
-
 # The user-defined symbols of the released vocabularies (albert#127).
 _USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # noqa: RUF001
 # The trainer silently skips longer lines, so they are split, between words where

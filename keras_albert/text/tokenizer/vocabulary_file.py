@@ -16,17 +16,6 @@ from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.reading import read_bytes, reading
 
-__all__ = [
-    "SPECIAL_TOKENS",
-    "check_vocabulary",
-    "graph_vocabulary",
-    "parse_vocabulary",
-    "piece_probabilities",
-    "read_vocabulary",
-    "sentence_piece",
-    "write_vocabulary",
-]
-
 # The special tokens of all released checkpoints, in the order of their ids.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
@@ -52,9 +41,6 @@ _REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
 
 def parse_vocabulary(proto: bytes) -> Any:
     """Parse the bytes of a SentencePiece model.
-
-    Args:
-        proto: bytes. The contents of a `spiece.model` file.
 
     Returns:
         A `sentencepiece_messages.ModelProto`.
@@ -106,9 +92,6 @@ def check_vocabulary(proto: bytes) -> bytes:
     A special token that is a user-defined symbol or an ordinary piece would be matched
     in texts, which could then end a segment or insert a mask. A control symbol is
     never matched.
-
-    Args:
-        proto: bytes. A SentencePiece model.
 
     Returns:
         The model; the same bytes if nothing was changed.
@@ -178,9 +161,6 @@ def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
         source: A path, or the model's bytes in base64. As in KerasHub, a str of more
             than 2,048 characters that are all base64 is not a path.
 
-    Returns:
-        The model's bytes, as returned by `check_vocabulary`.
-
     Raises:
         OSError: If the file does not exist.
         ValueError: If the file is damaged, too large, or not an ALBERT vocabulary; the
@@ -227,9 +207,6 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
         with_bytes: bool. Whether to add byte pieces. A vocabulary that has one keeps
             its pieces. Defaults to `True`.
 
-    Returns:
-        The changed model.
-
     Example:
         >>> from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
         >>> proto = train_vocabulary(["a naïve café"] * 9, vocabulary_size=22)
@@ -252,9 +229,6 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
 
 def piece_probabilities(proto: bytes) -> FloatArray:
     """Return the probability of each piece, as estimated by the trainer.
-
-    Args:
-        proto: bytes. A SentencePiece model.
 
     Returns:
         float32 array `(pieces,)`; 1 for special tokens and others without estimate.

@@ -36,11 +36,7 @@ class OnnxTask:
         self.answer_tokens(self.run(inputs))
 
     def from_texts(self, pairs: bool) -> None:
-        """Build the graph that takes strings.
-
-        Args:
-            pairs: bool. Whether to take `text_pair` beside `text`.
-        """
+        """Build the graph that takes strings; `pairs` adds `text_pair`."""
         self.texts = OnnxText(self.builder, self.task.preprocessor)
         inputs = self.text_axes | ({"text_pair": ()} if pairs else {})
         columns = (

@@ -84,15 +84,7 @@ class MaskedLMGraph(OnnxTask):
 
 
 def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
-    """Implement the function of this name in `keras_albert.text`.
-
-    Args:
-        texts: The graph's tokenization.
-        *columns: string `(texts,)` each.
-
-    Returns:
-        `Pieces` of each column.
-    """
+    """Implement the function of this name in `keras_albert.text`."""
     op, builder = texts.op, texts.builder
     tokenizer = texts.preprocessor.tokenizer
     mask = tokenizer.mask_token

@@ -115,9 +115,6 @@ def text_signature(
         function: From string tensors, and the numbers, to a dict of outputs.
         numbers: The dtype of each scalar by name. Defaults to `None`, no scalars.
         **ranks: For each string argument its rank, including the batch.
-
-    Returns:
-        The served function.
     """
     specs = [
         tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
@@ -148,10 +145,6 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
     A server checks dtypes only, and some operations of tensorflow-text read beyond the
     end of a shorter input, which crashes the process.
 
-    Args:
-        tensors: Sequence of tensors.
-        specs: Sequence of `tf.TensorSpec`, one for each.
-
     Returns:
         The checked tensors, to be used instead of the originals.
     """
@@ -172,11 +165,6 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
 
 def check_ids(ids: Any, name: str, limit: int) -> Any:
     """Refuse, when a request comes, ids that have no embedding: -1 reads the last one.
-
-    Args:
-        ids: int32 tensor, the batch as its first axis.
-        name: string. What the message calls it.
-        limit: int. How many ids there are.
 
     Returns:
         The operation that fails.

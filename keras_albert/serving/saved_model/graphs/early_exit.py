@@ -65,14 +65,7 @@ def run_early(
     threshold: Any = None,
     tolerance: Any = None,
 ) -> tuple[Any, Any]:
-    """Run a classifier layer by layer; see `EarlyExit`, which returns the same.
-
-    Args:
-        classifier: An `AlbertClassifier` with exits.
-        inputs: `token_ids`, `segment_ids` and `padding_mask`.
-        patience: int32 scalar or `None`. See `ExitRule`.
-        threshold: float32 scalar or `None`. See `ExitRule`.
-        tolerance: float32 scalar or `None`. See `ExitRule`.
+    """Run a classifier layer by layer; see `EarlyExit`, and `ExitRule` for the numbers.
 
     Returns:
         The outputs at the exit where each text left, float32 `(batch, classes)`, and

@@ -53,17 +53,14 @@ def find_words(texts: Any) -> WordTensors:
     A word continues with a mark, a letter after a letter, the second flag of a pair, or
     a sign after a joiner after a sign; marks in between are ignored. So each character
     depends only on the last one before it that is not a mark.
-
-    Args:
-        texts: string tensor `(texts,)`.
-
-    Returns:
-        `WordTensors`.
     """
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     bases, rows, codes = codes.row_starts(), codes.value_rowids(), codes.values
     places = tf.range(tf.size(codes, tf.int64))
-    kinds = _kinds_of(codes)
+    # A space has no kind.
+    changes, table = _kind_table()
+    number = tf.searchsorted(changes, codes, side="right") - 1
+    kinds = tf.gather(table, number)
     is_space = kinds == 0
     # The kinds of the previous character; a text begins as if after a space.
     is_first = places == tf.gather(bases, rows)
@@ -87,13 +84,6 @@ def find_words(texts: Any) -> WordTensors:
     starts = tf.where(is_start)[:, 0]
     ends = tf.where(~is_space & breaks[: tf.size(codes)])[:, 0] + 1
     return WordTensors(codes, starts, ends, tf.gather(rows, starts), bases)
-
-
-def _kinds_of(codes: Any) -> Any:
-    """Look up the kinds of each character; a space has none."""
-    changes, kinds = _kind_table()
-    number = tf.searchsorted(changes, codes, side="right") - 1
-    return tf.gather(kinds, number)
 
 
 @cache
