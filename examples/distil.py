@@ -34,19 +34,19 @@ from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.training.training_curve import TrainingCurve
 from keras_albert.training.training_recorder import moving_averages
 
-BATCH = 128
+BATCH = 64
 # Rows and their length, without a teacher.
-LONG_ROWS = ((32, 128), (8, 512))
+LONG_ROWS = ((16, 128), (4, 512))
 # How many of these batches there are for each one of texts.
 LONG_SHARE = 3 / 8
 EVALUATE_EVERY = 5
 MASKED = 0.1
 LOSS_WEIGHTS = {
     "masked_lm": 1.0,
-    "words": 3.0,
-    "text": 3.0,
-    "pooled": 3.0,
-    "cosines": 20.0,
+    "words": 6.0,
+    "text": 6.0,
+    "pooled": 4.0,
+    "cosines": 60.0,
 }
 
 
