@@ -1,7 +1,12 @@
 """ALBERT for Keras 3, on TensorFlow, JAX and PyTorch."""
 
-from keras_albert import conversion, layers, serving
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from keras_albert import layers
 from keras_albert.backbone import AlbertBackbone
+from keras_albert.presets.checkpoint_formats import register_formats_of
 from keras_albert.tasks import (
     AlbertClassifier,
     AlbertMaskedLM,
@@ -12,6 +17,7 @@ from keras_albert.tasks import (
     AlbertTextEmbedder,
     AlbertTokenClassifier,
 )
+from keras_albert.tasks.base.export_formats import register_exports_of
 from keras_albert.text import (
     AlbertClassifierPreprocessor,
     AlbertMaskedLMPreprocessor,
@@ -23,6 +29,9 @@ from keras_albert.text import (
     AlbertTokenClassifierPreprocessor,
     AlbertTokenizer,
 )
+
+if TYPE_CHECKING:
+    from keras_albert import conversion, serving
 
 __version__ = "0.1.0"
 
@@ -49,3 +58,21 @@ __all__ = [
     "layers",
     "serving",
 ]
+
+# Imported when they are first used: as attributes, by `from_preset`, by `export`. Keras
+# must know the classes above before it loads a file.
+_ON_USE = ("conversion", "serving")
+
+register_formats_of("keras_albert.conversion")
+register_exports_of("keras_albert.serving")
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> ModuleType:
+        if name in _ON_USE:
+            return importlib.import_module(f"{__name__}.{name}")
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_ON_USE})

@@ -1,10 +1,11 @@
 """The registry of foreign checkpoint formats that can be read and written.
 
-This module defines no format; `keras_albert.conversion` registers its formats here
-when the package is imported, so that imports go in one direction.
+This module defines no format; `keras_albert.conversion` registers its formats here, so
+that imports go in one direction. It is imported when a format is first looked up.
 """
 
 import abc
+import importlib
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -107,10 +108,24 @@ class CheckpointFormat(abc.ABC):
 
 _FORMATS: dict[str, CheckpointFormat] = {}
 
+# Modules that register formats when they are imported.
+_MODULES: set[str] = set()
+
+
+def register_formats_of(module: str) -> None:
+    """Register a module that calls `register_format`, and is not imported before."""
+    _MODULES.add(module)
+
 
 def register_format(checkpoint_format: CheckpointFormat) -> None:
     """Register a format for `from_preset` and the exports."""
     _FORMATS[checkpoint_format.key] = checkpoint_format
+
+
+def _formats() -> dict[str, CheckpointFormat]:
+    for module in _MODULES:
+        importlib.import_module(module)
+    return _FORMATS
 
 
 def find_format(directory: Path) -> CheckpointFormat | None:
@@ -123,7 +138,7 @@ def find_format(directory: Path) -> CheckpointFormat | None:
     Raises:
         ValueError: If it also contains a preset of this package.
     """
-    matches = (known for known in _FORMATS.values() if known.recognizes(directory))
+    matches = (known for known in _formats().values() if known.recognizes(directory))
     found = next(matches, None)
     if found is not None and is_own_preset(directory):
         msg = (
@@ -149,7 +164,8 @@ def get_format(key: str) -> CheckpointFormat:
     Raises:
         ValueError: If the format is unknown.
     """
-    if key not in _FORMATS:
-        msg = f"There is no checkpoint format {key!r}. Choose: {', '.join(_FORMATS)}."
+    formats = _formats()
+    if key not in formats:
+        msg = f"There is no checkpoint format {key!r}. Choose: {', '.join(formats)}."
         raise ValueError(msg)
-    return _FORMATS[key]
+    return formats[key]

@@ -1,9 +1,10 @@
 """The formats of `export`.
 
-`keras_albert.serving` registers them when the package is imported, since tasks do not
-import it.
+`keras_albert.serving` registers them, since tasks do not import it. It is imported when
+a format is first looked up.
 """
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,6 +12,14 @@ from typing import Any
 Writer = Callable[..., Any]
 
 _WRITERS: dict[str, Writer] = {}
+
+# Modules that register formats when they are imported.
+_MODULES: set[str] = set()
+
+
+def register_exports_of(module: str) -> None:
+    """Register a module that calls `register_export`, and is not imported before."""
+    _MODULES.add(module)
 
 
 def register_export(name: str, writer: Writer) -> None:
@@ -23,15 +32,22 @@ def register_export(name: str, writer: Writer) -> None:
     _WRITERS[name] = writer
 
 
+def _writers() -> dict[str, Writer]:
+    for module in _MODULES:
+        importlib.import_module(module)
+    return _WRITERS
+
+
 def export_writer(name: str) -> Writer:
     """Return the writer of a format, or raise `ValueError` if there is none."""
-    if name not in _WRITERS:
+    writers = _writers()
+    if name not in writers:
         msg = (
             f"There is no export format {name!r}. Choose one of: "
-            f"{', '.join(sorted(_WRITERS))}."
+            f"{', '.join(sorted(writers))}."
         )
         raise ValueError(msg)
-    return _WRITERS[name]
+    return writers[name]
 
 
 def check_export_options(
@@ -51,7 +67,7 @@ def check_export_options(
     for option in options:
         if option in known:
             continue
-        others = [each for each in _WRITERS if option in _options(each)]
+        others = [each for each in _writers() if option in _options(each)]
         hint = f" {spell(option)} is an option of: {', '.join(others)}."
         msg = (
             f"{name} has no option {spell(option)}. It has: "

@@ -174,9 +174,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         All texts are tokenized first. A batch contains texts of similar length and is
         padded no further than necessary, unless `preprocessor.sequence_length` fixes
-        the length. A `tf.data.Dataset`, a `keras.utils.PyDataset` or an iterator keeps
-        its batches. For a `tf.data.Dataset` autotuning is disabled, because it delays
-        the end of each epoch; set `options().autotune` to enable it.
+        the length. Ids keep their width, and without `shuffle` their order. A
+        `tf.data.Dataset`, a `keras.utils.PyDataset` or an iterator keeps its batches.
+        For a `tf.data.Dataset` autotuning is disabled, because it delays the end of
+        each epoch; set `options().autotune` to enable it.
 
         Args:
             x: Texts or pairs (see `keras_albert.text.inputs.read_text_columns`); a dict

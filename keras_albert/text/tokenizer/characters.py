@@ -4,7 +4,6 @@ A piece includes the whitespace before it; its offsets here do not, so that
 `text[start:end]` is the visible word or part of a word.
 """
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,10 @@ import numpy.typing as npt
 # The characters that the vocabulary normalizes to a space: Python's whitespace, and
 # characters without width, such as the joiner within an emoji.
 BLANKS = frozenset(
-    [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
-    + list("\u200b\u200c\u200d\u200e\u200f\ufeff")
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+    "\u200b\u200c\u200d\u200e\u200f\ufeff"
 )
 
 # The letters of scripts without spaces between words, as the content of a character

@@ -1,6 +1,7 @@
 """The table of scripts without spaces, and its uses in masking and tagging."""
 
 import re
+import sys
 import unicodedata
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from keras_albert.text.masked_lm.word_starts import WordStarts
 from keras_albert.text.token_classification.words import split_words
-from keras_albert.text.tokenizer.characters import UNSPACED
+from keras_albert.text.tokenizer.characters import BLANKS, UNSPACED
 
 SCRIPTS = {
     *("BOPOMOFO", "CJK", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"),
@@ -21,6 +22,12 @@ TEXTS = ["བོད་ཡིག", "ㄅㄆㄇ", "ไทย", "ລາວ", "မြ
 
 def is_unspaced(character):
     return re.match(f"[{UNSPACED}]", character) is not None
+
+
+def test_blanks_are_all_spaces_and_characters_without_width():
+    characters = map(chr, range(sys.maxunicode + 1))
+    spaces = {character for character in characters if character.isspace()}
+    assert spaces | set("\u200b\u200c\u200d\u200e\u200f\ufeff") == BLANKS
 
 
 def test_table_contains_all_letters_of_its_scripts():
