@@ -12,7 +12,7 @@ from keras_albert.types import Tensor
 
 # Inputs of a batch whose texts share rows, beside its ids.
 ROW_TOKENS = "row_tokens"
-TOKEN_PLACES = "token_places"
+TOKEN_PLACES = "token_places"  # noqa: S105  (no password)
 
 
 @dataclass(frozen=True)

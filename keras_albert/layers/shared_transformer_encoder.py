@@ -238,7 +238,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
             step = self._group_step(group, mask, seed, training)
             if read_vector is not None:
-                step = self._keep_vectors(step, lambda x: read_vector(split(x)))
+                step = self._keep_vectors(step, read_vector, split)
             x = repeat(step, x, first, len(layers), unroll=unroll, remat=self.remat)
             first += len(layers)
         return split(x) if read_vector is None else (split(x[0]), x[1])
@@ -260,13 +260,18 @@ class SharedTransformerEncoder(keras.layers.Layer):
         step = self._group_step(self.group_of(layer), mask, None, False)
         return step(layer, inputs)
 
-    def _keep_vectors(self, step: Any, read_vector: Callable[[Tensor], Tensor]) -> Any:
+    def _keep_vectors(
+        self,
+        step: Any,
+        read_vector: Callable[[Tensor], Tensor],
+        split: Callable[[Tensor], Tensor],
+    ) -> Any:
         """Return a step that also carries the vectors of all layers."""
 
         def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
             x = step(layer, carried[0])
             place = ops.one_hot(layer, self.num_layers, dtype=x.dtype)
-            vectors = place[:, None] * read_vector(x)[:, None, :]
+            vectors = place[:, None] * read_vector(split(x))[:, None, :]
             return x, carried[1] + vectors
 
         return step_and_keep

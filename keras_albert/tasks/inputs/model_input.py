@@ -77,7 +77,9 @@ def read_model_input(
             infinite and `steps` is `None`; if texts share rows and devices share
             batches.
     """
-    shape = row_shape(task) if may_share_rows else None
+    shape = None
+    if may_share_rows and not holds_ids(task, x):
+        shape = row_shape(task)
     if is_dataset(x):
         if y is not None or sample_weight is not None:
             msg = (
@@ -106,7 +108,7 @@ def read_model_input(
     how = (examples, _width_of(task, x), batch_size, shuffle)
     # A few texts are predicted with what is compiled for any others.
     is_small = purpose == "prediction" and len(examples) <= batch_size
-    if shape is None or is_small or holds_ids(task, x):
+    if shape is None or is_small:
         batches = LengthBatches(*how)
     else:
         batches = SharedRowBatches(*how, shape=shape)

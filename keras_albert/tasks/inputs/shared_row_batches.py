@@ -75,8 +75,8 @@ class SharedRowBatches(LengthBatches):
         self._places = []
         for batches in (plan[:full], plan[full:]):
             if batches:
-                places = self.shape.place(self._lengths_of(batches))
-                self._places += zip(*places, strict=True)
+                row, start = self.shape.place(self._lengths_of(batches))
+                self._places += zip(row, start, strict=True)
         return plan
 
     def _plan_epoch(self, epoch: int) -> list[Int64Array]:

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_albert.types import Int64Array, IntArray
 
@@ -11,6 +12,9 @@ from keras_albert.types import Int64Array, IntArray
 SAMPLE = 128
 _LEFT = 0.02
 _WIDEST = 4
+
+# How often a batch is tried before it gets more rows.
+_ATTEMPTS = 32
 
 # Pairs of batches swap texts this often at most, or until no batch has more tokens than
 # the mean by this share; of a batch, this many texts are tried.
@@ -68,6 +72,8 @@ def plan_even_batches(
         left = np.abs(gap - 2 * (given[:, :, None] - taken[:, None, :]))
         best = left.reshape(pairs, -1).argmin(axis=1)
         closes = left.reshape(pairs, -1)[np.arange(pairs), best] < gap[:, 0, 0]
+        if not closes.any():
+            break
         few, many, best = few[closes], many[closes], best[closes]
         of_many, of_few = np.divmod(best, batch_size)
         batches[many, of_many], batches[few, of_few] = (
@@ -80,7 +86,7 @@ def plan_even_batches(
 
 
 def place_texts(
-    lengths: Int64Array, width: int, rows: int
+    lengths: Int64Array, width: int, rows: int, attempts: int = 1
 ) -> tuple[Int64Array, Int64Array] | None:
     """Place the texts of many batches in rows, the longest first, where it is tightest.
 
@@ -88,6 +94,8 @@ def place_texts(
         lengths: int64 array `(batches, texts)`. The tokens of each text.
         width: int. The number of tokens in a row, at least those of the longest text.
         rows: int. The number of rows of a batch.
+        attempts: int. How often to try a batch, each time in another order. Defaults to
+            `1`.
 
     Returns:
         For each text its row and its first token in the row, int64 `(batches, texts)`;
@@ -98,20 +106,38 @@ def place_texts(
         >>> row.tolist(), start.tolist()
         ([[1, 0, 1]], [[0, 0, 3]])
     """
+    row, start = np.zeros_like(lengths), np.zeros_like(lengths)
+    left = np.arange(len(lengths))
+    generator = np.random.default_rng(0)
+    for attempt in range(attempts):
+        tried = lengths[left]
+        about = tried * generator.uniform(1, 1.5, tried.shape) if attempt else tried
+        order = np.argsort(-about, axis=1, kind="stable")
+        *places, fits = _place_in_order(tried, order, width, rows)
+        row[left[fits]], start[left[fits]] = (place[fits] for place in places)
+        left = left[~fits]
+        if not len(left):
+            return row, start
+    return None
+
+
+def _place_in_order(
+    lengths: Int64Array, order: Int64Array, width: int, rows: int
+) -> tuple[Int64Array, Int64Array, npt.NDArray[np.bool_]]:
+    """Return rows and first tokens of texts, and which batches fit."""
     batches = np.arange(len(lengths))
-    order = np.argsort(-lengths, axis=1, kind="stable")
+    fits = np.ones(len(lengths), bool)
     free = np.full((len(lengths), rows), width, np.int64)
     row, start = np.empty_like(lengths), np.empty_like(lengths)
     for text in order.T:
         length = lengths[batches, text]
         left = free - length[:, None]
         best = np.where(left < 0, width + 1, left).argmin(axis=1)
-        if (left[batches, best] < 0).any():
-            return None
+        fits &= left[batches, best] >= 0
         row[batches, text] = best
         start[batches, text] = width - free[batches, best]
         free[batches, best] -= length
-    return row, start
+    return row, start, fits
 
 
 class RowShape:
@@ -144,17 +170,17 @@ class RowShape:
             lengths: int64 array `(batches, texts)`. The tokens of each text.
             longest: int. The tokens of the longest text, of any batch.
         """
-        self.width, self.rows = self._best_width(lengths[:SAMPLE], longest), {}
-        self.place(lengths)
+        self.width = self._best_width(lengths[:SAMPLE], longest)
+        self.rows = {lengths.shape[1]: _fitting_rows(lengths, self.width)}
 
     def place(self, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Place the texts of batches; see `place_texts`."""
         longest = int(lengths.max(initial=1))
         if self.width < longest:
-            self.width, self.rows = self._best_width(lengths[:SAMPLE], longest), {}
+            self.choose(lengths, longest)
         texts = lengths.shape[1]
-        rows = self.rows.get(texts) or _fewest_rows(lengths, self.width)
-        while (places := place_texts(lengths, self.width, rows)) is None:
+        rows = self.rows.get(texts) or _fitting_rows(lengths, self.width)
+        while (places := place_texts(lengths, self.width, rows, _ATTEMPTS)) is None:
             rows += 1
         self.rows[texts] = rows
         return places
@@ -164,18 +190,20 @@ class RowShape:
         step = max(8, longest // 64 * 8)
 
         def work(width: int) -> int:
-            rows = _fewest_rows(lengths, width)
-            while place_texts(lengths, width, rows) is None:
-                rows += 1
+            rows = _fitting_rows(lengths, width)
             return rows * width * (_PER_WEIGHT * self.hidden_dim + width)
 
         first = -(-longest // 8) * 8
         return min(range(first, _WIDEST * first + 1, step), key=work)
 
 
-def _fewest_rows(lengths: Int64Array, width: int) -> int:
+def _fitting_rows(lengths: Int64Array, width: int) -> int:
+    """Return the number of rows that the texts of each of some batches fit in."""
     most = float(lengths.sum(axis=1).max(initial=1))
-    return math.ceil(most * (1 + _LEFT) / width)
+    rows = math.ceil(most * (1 + _LEFT) / width)
+    while place_texts(lengths, width, rows) is None:
+        rows += 1
+    return rows
 
 
 def row_inputs(
