@@ -63,8 +63,9 @@ def test_outputs_and_gradients_are_those_of_separate_rows(
     by_text = random.normal(size=(5, 16)).astype("float32")
 
     def weigh(outputs):
-        tokens = ops.sum(outputs["sequence_output"] * by_token)
-        return tokens + ops.sum(outputs["pooled_output"] * by_text)
+        tokens = outputs["sequence_output"] * ops.convert_to_tensor(by_token)
+        texts = outputs["pooled_output"] * ops.convert_to_tensor(by_text)
+        return ops.sum(tokens) + ops.sum(texts)
 
     expected = gradients(backbone, weigh, ids)
     with sharing_rows(shared) as x:

@@ -200,7 +200,8 @@ class RowShape:
 def _fitting_rows(lengths: Int64Array, width: int) -> int:
     """Return the number of rows that the texts of each of some batches fit in."""
     most = float(lengths.sum(axis=1).max(initial=1))
-    rows = math.ceil(most * (1 + _LEFT) / width)
+    # Each text fits in a row of its own.
+    rows = max(1, min(math.ceil(most * (1 + _LEFT) / width), lengths.shape[1]))
     while place_texts(lengths, width, rows) is None:
         rows += 1
     return rows

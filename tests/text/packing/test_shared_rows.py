@@ -106,6 +106,13 @@ def test_shape_keeps_the_width_and_adds_rows():
     assert shape.rows[1] == 1
 
 
+def test_no_more_rows_than_texts():
+    shape = RowShape(hidden_dim=64)
+    shape.place(np.full((2, 5), 16))
+    assert shape.rows[5] * shape.width <= 5 * 16 + shape.width
+    assert shape.rows[5] <= 5
+
+
 def test_wider_rows_for_longer_texts():
     shape = RowShape(hidden_dim=64)
     shape.place(np.array([[5, 4]]))
