@@ -46,7 +46,7 @@ def plan_even_batches(
 
     Example:
         >>> sizes = np.array([9, 1, 8, 2, 7])
-        >>> [sizes[batch].sum() for batch in plan_even_batches(sizes[:4], 2)]
+        >>> [int(sizes[rows].sum()) for rows in plan_even_batches(sizes[:4], 2)]
         [10, 10]
         >>> [len(batch) for batch in plan_even_batches(sizes, 2)]
         [2, 2, 1]
@@ -201,7 +201,8 @@ def _fitting_rows(lengths: Int64Array, width: int) -> int:
     """Return the number of rows that the texts of each of some batches fit in."""
     most = float(lengths.sum(axis=1).max(initial=1))
     # Each text fits in a row of its own.
-    rows = max(1, min(math.ceil(most * (1 + _LEFT) / width), lengths.shape[1]))
+    fewest = math.ceil(most * (1 + _LEFT) / width)
+    rows = max(1, min(fewest, int(lengths.shape[1])))
     while place_texts(lengths, width, rows) is None:
         rows += 1
     return rows
