@@ -45,6 +45,8 @@ def compare(task: TextTask, vocabulary: bytes, arguments) -> Iterator[Comparison
         ]
         longest = longest_row(ours, rows)
         ways = all_ways(ours, keras_hub, theirs, longest, arguments.torch_compile)
+        if arguments.sides:
+            ways = [way for way in ways if way.name.startswith(tuple(arguments.sides))]
         for way in ways:
             way.restart(None)
         sides = [
@@ -120,6 +122,9 @@ def main() -> None:
     made.add_argument("--epochs", type=int, default=1, help="of --accuracy")
     made.add_argument("--held-out", type=int, default=500, help="to score on")
     made.add_argument("--tasks", nargs="+", help='of "sst-2 sts-b race"; default: all')
+    made.add_argument(
+        "--sides", nargs="+", help="beginnings of the names of sides; default: all"
+    )
     made.add_argument("--no-torch-compile", dest="torch_compile", action="store_false")
     arguments = made.parse_args()
     prepare(arguments)

@@ -8,7 +8,9 @@ import numpy as np
 import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
+from keras_albert.tasks.inputs.shared_row_batches import SharedRowBatches
 from keras_albert.text.packing.length_buckets import plan_batches
+from keras_albert.text.packing.shared_rows import RowShape
 
 # KerasHub's default.
 FULL_LENGTH = 512
@@ -39,22 +41,22 @@ class Way:
         return min(2 * BATCH_SIZE, len(rows)) if self.is_fixed else len(rows)
 
 
-def keras_way(name: str, model: Any, length: int | None = None) -> Way:
-    """Make a way from a Keras model; `length` is KerasHub's `sequence_length`."""
+def keras_way(name: str, model: Any, **how: Any) -> Way:
+    """Make a way from a Keras model; `how` are attributes of its preprocessor."""
     before = model.get_weights()
 
-    def set_length() -> None:
-        if length is not None:
-            model.preprocessor.sequence_length = length
+    def set_up() -> None:
+        for attribute, value in how.items():
+            setattr(model.preprocessor, attribute, value)
 
     def fit(rows: list, labels: list) -> None:
-        set_length()
+        set_up()
         columns = text_loops.columns_of(rows)
         targets = np.asarray(labels, _dtype(labels))
         model.fit(columns, targets, batch_size=BATCH_SIZE, verbose=0)
 
     def predict(rows: list) -> Any:
-        set_length()
+        set_up()
         columns = text_loops.columns_of(rows)
         return np.asarray(model.predict(columns, batch_size=BATCH_SIZE, verbose=0))
 
@@ -62,7 +64,7 @@ def keras_way(name: str, model: Any, length: int | None = None) -> Way:
         model.set_weights(before)
         compile_alike(model, steps)
 
-    return Way(name, fit, predict, restart, is_fixed=length is not None)
+    return Way(name, fit, predict, restart, is_fixed="sequence_length" in how)
 
 
 def _dtype(labels: list) -> str:
@@ -96,11 +98,12 @@ def all_ways(
         compiled: bool. Whether to try `torch.compile`.
     """
     fitting = min(-(-longest // 8) * 8, FULL_LENGTH)
-    ways = [keras_way("keras_albert", ours)]
+    ways = [keras_way("keras_albert", ours, share_rows=False)]
     ways += [
-        keras_way(f"KerasHub, length {length}", keras_hub, length)
+        keras_way(f"KerasHub, length {length}", keras_hub, sequence_length=length)
         for length in dict.fromkeys((FULL_LENGTH, fitting))
     ]
+    ways.append(keras_way("keras_albert, share_rows=True", ours, share_rows=True))
     settings = {
         "padding=True": {"pad_all": True},
         "each batch padded": {},
@@ -150,8 +153,13 @@ def padding_note(ours: Any, rows: list) -> str:
     everything = [np.arange(len(rows))]
     padded_length = ours.preprocessor.padded_length
     by_length = plan_batches(lengths, BATCH_SIZE, generator)
+    shared = SharedRowBatches(
+        *(examples, padded_length, BATCH_SIZE, True),
+        shape=RowShape(ours.backbone.hidden_dim),
+    )
     found = {
         "keras_albert": positions(by_length, padded_length),
+        "share_rows=True": shared.positions_per_token() * int(lengths.sum()),
         "each batch padded": positions(random_order, int),
         "all as the longest": positions(everything, int),
         f"all as {FULL_LENGTH}": positions(everything, lambda _: FULL_LENGTH),

@@ -7,6 +7,7 @@ import keras_hub
 from keras import ops
 
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
+from keras_albert.layers.shared_rows import current_rows
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
 
@@ -149,13 +150,22 @@ class FactorizedEmbedding(keras.layers.Layer):
             training: bool. Whether dropout is on.
 
         Returns:
-            Float tensor `(batch, length, hidden_dim)`.
+            Float tensor `(batch, length, hidden_dim)`; `(rows, width, hidden_dim)` if
+            texts share rows.
         """
         self._check_length(inputs.shape[1])
-        x = self.token_embedding(inputs)
         if segment_ids is None:
             segment_ids = ops.zeros_like(inputs)
-        x = x + self.position_embedding(x) + self.segment_embedding(segment_ids)
+        rows = current_rows()
+        if rows is not None:
+            inputs, segment_ids = rows.join(inputs), rows.join(segment_ids)
+        x = self.token_embedding(inputs)
+        if rows is None:
+            positions = self.position_embedding(x)
+        else:
+            table = ops.convert_to_tensor(self.position_embedding.position_embeddings)
+            positions = ops.take(table, rows.positions(), axis=0)
+        x = x + positions + self.segment_embedding(segment_ids)
         x = self.dropout_layer(self.layer_norm(x), training=training)
         return x if self.projection is None else self.projection(x)
 

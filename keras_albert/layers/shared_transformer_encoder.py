@@ -10,6 +10,7 @@ from keras_albert.layers.activations import serialize_activation
 from keras_albert.layers.attention import merge_masks
 from keras_albert.layers.randomness import StepSeed, derive_seeds
 from keras_albert.layers.run_layers import repeat, run_layer, unrolls_by_default
+from keras_albert.layers.shared_rows import current_rows
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import (
@@ -202,7 +203,19 @@ class SharedTransformerEncoder(keras.layers.Layer):
         Returns:
             The last hidden state `(batch, length, width)`, followed by each
             requested list, or by the vectors.
+
+        Raises:
+            ValueError: If texts share rows, and an argument needs a row for each text.
         """
+        split: Callable[[Tensor], Tensor] = _unchanged
+        if (rows := current_rows()) is not None:
+            _refuse_shared_rows(
+                attention_mask=attention_mask,
+                return_hidden_states=return_hidden_states,
+                return_attention_scores=return_attention_scores,
+            )
+            padding_mask, attention_mask = None, rows.attention_mask()
+            split = rows.split
         mask = merge_masks(padding_mask, attention_mask)
         seed = None
         if training and self.seed_generator is not None:
@@ -220,15 +233,15 @@ class SharedTransformerEncoder(keras.layers.Layer):
         x, first = inputs, 0
         if read_vector is not None:
             vectors = ops.ones((self.num_layers, 1), inputs.dtype)
-            x = (inputs, ops.zeros_like(inputs[:, :1]) * vectors)
+            x = (inputs, ops.zeros_like(split(inputs)[:, :1]) * vectors)
         for group in range(self.num_groups):
             layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
             step = self._group_step(group, mask, seed, training)
             if read_vector is not None:
-                step = self._keep_vectors(step, read_vector)
+                step = self._keep_vectors(step, read_vector, split)
             x = repeat(step, x, first, len(layers), unroll=unroll, remat=self.remat)
             first += len(layers)
-        return x
+        return split(x) if read_vector is None else (split(x[0]), x[1])
 
     def run_virtual_layer(
         self, inputs: Tensor, padding_mask: Tensor | None = None, layer: int = 0
@@ -247,13 +260,18 @@ class SharedTransformerEncoder(keras.layers.Layer):
         step = self._group_step(self.group_of(layer), mask, None, False)
         return step(layer, inputs)
 
-    def _keep_vectors(self, step: Any, read_vector: Callable[[Tensor], Tensor]) -> Any:
+    def _keep_vectors(
+        self,
+        step: Any,
+        read_vector: Callable[[Tensor], Tensor],
+        split: Callable[[Tensor], Tensor],
+    ) -> Any:
         """Return a step that also carries the vectors of all layers."""
 
         def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
             x = step(layer, carried[0])
             place = ops.one_hot(layer, self.num_layers, dtype=x.dtype)
-            vectors = place[:, None] * read_vector(x)[:, None, :]
+            vectors = place[:, None] * read_vector(split(x))[:, None, :]
             return x, carried[1] + vectors
 
         return step_and_keep
@@ -347,3 +365,17 @@ class SharedTransformerEncoder(keras.layers.Layer):
             seed=self.seed,
         )
         return config
+
+
+def _unchanged(x: Tensor) -> Tensor:
+    return x
+
+
+def _refuse_shared_rows(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            msg = (
+                f"`{name}` needs a row for each text, and the texts of this batch "
+                "share rows. Build the preprocessor with share_rows=False."
+            )
+            raise ValueError(msg)

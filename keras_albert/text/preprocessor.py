@@ -48,6 +48,7 @@ class AlbertPreprocessor(PresetMixin):
     sequence_length: int | None
     max_sequence_length: int
     length_buckets: Lengths | None
+    share_rows: bool
 
     # The reader of raw input, which returns its columns and whether it was a batch.
     read_input: Any = staticmethod(text_columns)
@@ -64,6 +65,7 @@ class AlbertPreprocessor(PresetMixin):
         sequence_length: int | None = None,
         max_sequence_length: int = 512,
         length_buckets: Lengths | None = None,
+        share_rows: bool = False,
         **kwargs: Any,
     ) -> None:
         refuse_unknown(type(self), kwargs)
@@ -87,6 +89,7 @@ class AlbertPreprocessor(PresetMixin):
         self.sequence_length = sequence_length
         self.max_sequence_length = max_sequence_length
         self.length_buckets = length_buckets and _read_buckets(length_buckets)
+        self.share_rows = share_rows
         # As long as a layer is not built, Keras on JAX runs the task once more,
         # eagerly, in each call of `fit` and for each predicted batch.
         self.built = True
@@ -249,6 +252,7 @@ class AlbertPreprocessor(PresetMixin):
             sequence_length=self.sequence_length,
             max_sequence_length=self.max_sequence_length,
             length_buckets=self.length_buckets and list(self.length_buckets),
+            share_rows=self.share_rows,
         )
         return config
 

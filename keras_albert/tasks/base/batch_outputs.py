@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_albert.layers.shared_rows import ROW_TOKENS
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 Run = Callable[[dict[str, Any]], Any]
@@ -121,7 +122,8 @@ class _TorchRun:
         import torch  # noqa: PLC0415  (it is the backend)
 
         tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
-        program = self._program(inputs) if self._traces else None
+        is_traced = self._traces and ROW_TOKENS not in inputs
+        program = self._program(inputs) if is_traced else None
         if program is None:
             return self._predict([(tensors,)])
         with torch.inference_mode():

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.layers.shared_rows import rows_of
 from keras_albert.tasks.distribution.model_state import kept_weights
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.even_rows import even_dataset, num_parts
@@ -88,6 +89,7 @@ def predict_all(
         batch_size=batch_size,
         purpose="prediction",
         steps=steps,
+        may_share_rows=run_batch is None,
     )
     if batches is not None and steps is not None and steps < len(batches):
         # Batches are of similar length, so the first ones are not the first examples.
@@ -212,7 +214,7 @@ def _iterate_inputs(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
     is_checked = isinstance(batches, LengthBatches)
     for batch in iterate(batches):
         x = batch[0] if isinstance(batch, tuple) else batch
-        yield x if is_checked else task.read_ids(x)
+        yield x if is_checked else {**task.read_ids(x), **rows_of(x)}
 
 
 def _to_numpy(tensor: Any) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy.typing as npt
 
+from keras_albert.layers.shared_rows import sharing_rows
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.batch_outputs import BatchOutputs
 from keras_albert.tasks.base.depth import DepthLock, at_depth
@@ -174,10 +175,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         All texts are tokenized first. A batch contains texts of similar length and is
         padded no further than necessary, unless `preprocessor.sequence_length` fixes
-        the length. Ids keep their width, and without `shuffle` their order. A
-        `tf.data.Dataset`, a `keras.utils.PyDataset` or an iterator keeps its batches.
-        For a `tf.data.Dataset` autotuning is disabled, because it delays the end of
-        each epoch; set `options().autotune` to enable it.
+        the length, or `preprocessor.share_rows` lets texts share rows. Ids keep their
+        width, and without `shuffle` their order. A `tf.data.Dataset`, a
+        `keras.utils.PyDataset` or an iterator keeps its batches. For a
+        `tf.data.Dataset` autotuning is disabled, because it delays the end of each
+        epoch; set `options().autotune` to enable it.
 
         Args:
             x: Texts or pairs (see `keras_albert.text.inputs.read_text_columns`); a dict
@@ -374,20 +376,21 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Train on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
-        with after(data):
-            return super().train_step(*state, real_rows(data))
+        with after(data), sharing_rows(real_rows(data)) as batch:
+            return super().train_step(*state, batch)
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
-        with after(data):
-            return super().test_step(*state, real_rows(data))
+        with after(data), sharing_rows(real_rows(data)) as batch:
+            return super().test_step(*state, batch)
 
     def predict_step(self, *state_and_data: Any) -> Any:
         """Predict for a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        return super().predict_step(*state, real_rows(data))
+        with sharing_rows(real_rows(data)) as batch:
+            return super().predict_step(*state, batch)
 
     def preprocess_samples(
         self, x: Any, y: Any = None, sample_weight: Any = None

@@ -96,7 +96,9 @@ def evaluate_early(
     """
     del verbose
     classifier.check_compiled("evaluate")
-    dataset, batches = read_model_input(classifier, *data, steps=steps)
+    dataset, batches = read_model_input(
+        classifier, *data, steps=steps, may_share_rows=False
+    )
     early = current_early_exit(classifier)
     classifier.reset_metrics()
     means = {"loss": keras.metrics.Mean(), "depth": keras.metrics.Mean()}

@@ -92,9 +92,10 @@ def even_dataset(dataset: Any) -> Any:
 
 
 def build_before(task: Any, dataset: Any) -> Any:
-    """Create a task's metrics by the first batch, if devices share batches.
+    """Create a task's metrics by the first batch, if it has inputs beside the model's.
 
-    Keras would build the model with the input that `fill_up` adds.
+    Keras would build the model with them: that of `fill_up`, and where texts share
+    rows. On TensorFlow, Keras creates metrics in the first step.
 
     Args:
         task: A compiled `AlbertTask`.
@@ -103,7 +104,9 @@ def build_before(task: Any, dataset: Any) -> Any:
     Returns:
         The same batches.
     """
-    if num_parts() == 1:
+    shares_rows = getattr(task.preprocessor, "share_rows", False)
+    is_plain = num_parts() == 1 and not shares_rows
+    if is_plain or keras.config.backend() == "tensorflow":
         return dataset
     if isinstance(dataset, keras.utils.PyDataset):
         build_metrics(task, real_rows(dataset[0]))

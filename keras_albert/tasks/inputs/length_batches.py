@@ -41,10 +41,11 @@ class LengthBatches(keras.utils.PyDataset):
         self.plan = self._make_plan()
 
     def _make_plan(self) -> list[Int64Array]:
-        generator = None
-        if self.seed is not None:
-            generator = np.random.default_rng([self.seed, self.epoch])
+        generator = self._generator(self.epoch)
         return plan_batches(self.examples.lengths, self.batch_size, generator)
+
+    def _generator(self, epoch: int) -> np.random.Generator | None:
+        return None if self.seed is None else np.random.default_rng([self.seed, epoch])
 
     def of_epoch(self, epoch: int) -> Self:
         """Return the batches of one epoch, which depend on the seed and the epoch.

@@ -21,12 +21,18 @@ from keras_albert.tasks.inputs.datasets import (
 )
 from keras_albert.tasks.inputs.even_rows import IdRows, even_dataset
 from keras_albert.tasks.inputs.length_batches import LengthBatches
+from keras_albert.tasks.inputs.shared_row_batches import (
+    SharedRowBatches,
+    row_shape,
+    share_rows,
+)
 from keras_albert.text.packing.examples import (
     check_counts,
     pack_all,
     read_weights,
     weights_by_target,
 )
+from keras_albert.text.packing.shared_rows import RowShape
 from keras_albert.types import Batch, Purpose
 
 _BATCH_SIZE = 32
@@ -42,6 +48,7 @@ def read_model_input(
     purpose: Purpose = "evaluation",
     argument: str = "x",
     steps: int | None = None,
+    may_share_rows: bool = True,
 ) -> tuple[Any, LengthBatches | None]:
     """Read texts, arrays of ids or a data set, as a data set of batches.
 
@@ -57,6 +64,8 @@ def read_model_input(
         argument: string. The name of the argument `x` was passed as. Defaults to `"x"`.
         steps: int or `None`. Number of batches to read from a data set. Defaults to
             `None`, all.
+        may_share_rows: bool. Whether texts share rows if the preprocessor is built
+            so. Defaults to `True`.
 
     Returns:
         What Keras takes as `x`, for predictions with rows that devices may be unable to
@@ -65,8 +74,12 @@ def read_model_input(
     Raises:
         TypeError: If `x` is none of these.
         ValueError: If there are no examples, an example is invalid, or a data set is
-            infinite and `steps` is `None`.
+            infinite and `steps` is `None`; if texts share rows and devices share
+            batches.
     """
+    shape = None
+    if may_share_rows and not holds_ids(task, x):
+        shape = row_shape(task)
     if is_dataset(x):
         if y is not None or sample_weight is not None:
             msg = (
@@ -78,7 +91,7 @@ def read_model_input(
         if argument != "x":
             option = "validation_steps"
         check_size(x, argument, steps, option)
-        dataset = _read_dataset(task, x, shuffle, purpose, argument)
+        dataset = _read_dataset(task, x, shuffle, purpose, argument, shape)
         return dataset if purpose == "prediction" else even_dataset(dataset), None
     if hasattr(x, "pack"):
         # The task has encoded them.
@@ -91,9 +104,14 @@ def read_model_input(
     if purpose != "prediction" and not len(examples):
         msg = "There are no examples: `x` is empty. Pass at least one text."
         raise ValueError(msg)
-    batches = LengthBatches(
-        examples, _width_of(task, x), batch_size or _BATCH_SIZE, shuffle
-    )
+    batch_size = batch_size or _BATCH_SIZE
+    how = (examples, _width_of(task, x), batch_size, shuffle)
+    # A few texts are predicted with what is compiled for any others.
+    is_small = purpose == "prediction" and len(examples) <= batch_size
+    if shape is None or is_small:
+        batches = LengthBatches(*how)
+    else:
+        batches = SharedRowBatches(*how, shape=shape)
     if purpose == "prediction":
         return batches, batches
     return even_dataset(backend_dataset(batches)), batches
@@ -196,11 +214,17 @@ def _as_tuple(x: Any, y: Any, sample_weight: Any) -> Batch:
 
 
 def _read_dataset(
-    task: Any, dataset: Any, shuffle: bool, purpose: Purpose, argument: str
+    task: Any,
+    dataset: Any,
+    shuffle: bool,
+    purpose: Purpose,
+    argument: str,
+    shape: RowShape | None,
 ) -> Any:
     if is_tf_dataset(dataset):
         dataset = without_autotune(dataset)
-        if task.preprocessor is None or task.preprocessor.runs_in_graph:
+        is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph
+        if is_graph and shape is None:
             return _map_tf_dataset(task, dataset, purpose)
         dataset = numpy_batches(dataset)
     if not dataset_size(dataset):
@@ -208,7 +232,11 @@ def _read_dataset(
         dataset = check_first(dataset, argument)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
-        return preprocess_batch(task, purpose, *_unpack(task, element, purpose))
+        x, *rest = _unpack(task, element, purpose)
+        batch = preprocess_batch(task, purpose, x, *rest)
+        if shape is None or holds_ids(task, x):
+            return batch
+        return share_rows(batch, shape)
 
     return map_dataset(dataset, preprocess, shuffle)
 

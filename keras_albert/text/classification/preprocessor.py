@@ -42,6 +42,9 @@ class AlbertClassifierPreprocessor(
             removes one token at a time from the longer text, `"waterfall"` truncates
             the second text first. `[CLS]` and `[SEP]` are always kept. Defaults to
             `"round_robin"`.
+        share_rows: bool. Whether texts of a batch share rows inside the encoder
+            ("sequence packing"), so that all batches have one shape and little padding.
+            Results are the same. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -72,11 +75,13 @@ class AlbertClassifierPreprocessor(
         max_sequence_length: int = 512,
         length_buckets: Lengths | None = None,
         truncate: Truncation = "round_robin",
+        share_rows: bool = False,
         **kwargs: Any,
     ) -> None:
         check_truncation(truncate)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            share_rows=share_rows,
             truncate=truncate,
             **kwargs,
         )

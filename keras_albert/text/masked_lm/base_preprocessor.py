@@ -39,6 +39,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
         random_token_rate: float = 0.1,
         max_ngram: int = 3,
         seed: int | None = None,
+        share_rows: bool = False,
         **kwargs: Any,
     ) -> None:
         check_truncation(truncate)
@@ -47,6 +48,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
             raise ValueError(msg)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            share_rows=share_rows,
             **kwargs,
         )
         self.truncate = truncate

@@ -41,6 +41,7 @@ class AlbertMaskedLMPreprocessor(
             together. Defaults to `3`.
         seed: int or `None`. Makes the masks reproducible. Defaults to `None`, which
             uses `keras.utils.set_random_seed`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

@@ -51,6 +51,7 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         max_ngram: int. Defaults to `3`.
         seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
             which uses `keras.utils.set_random_seed`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

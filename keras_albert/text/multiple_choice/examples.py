@@ -70,9 +70,10 @@ class ChoiceRows:
         self._texts = _Cut(np.zeros_like(kept), kept_text)
         self._firsts = np.cumsum(counts) - counts
         rows = kept + kept_text + 3
-        self.lengths: Int64Array = (
-            np.maximum.reduceat(rows, self._firsts) if len(counts) else rows
-        )
+        present = np.arange(counts.max(initial=1)) < counts[:, None]
+        self.text_lengths: Int64Array = np.zeros(present.shape, np.int64)
+        self.text_lengths[present] = rows
+        self.lengths: Int64Array = self.text_lengths.max(axis=1)
 
     def __len__(self) -> int:
         return len(self.counts)

@@ -66,6 +66,7 @@ class LabelledTexts:
         check_counts(len(texts), y, sample_weight)
         self.texts = texts
         self.lengths = texts.lengths
+        self.text_lengths = lengths_by_text(texts)
         self.y = y
         self.sample_weight = sample_weight
 
@@ -80,6 +81,20 @@ class LabelledTexts:
             if self.sample_weight is not None:
                 batch += (self.sample_weight[rows],)
         return batch
+
+
+def lengths_by_text(examples: Any) -> Int64Array:
+    """Return the tokens of each text of each row.
+
+    Args:
+        examples: `Examples` or `PackableTexts`. If their rows have several texts, they
+            have an attribute `text_lengths`.
+
+    Returns:
+        int64 array `(rows, texts)`, 0 for a text that is missing.
+    """
+    found: Int64Array = getattr(examples, "text_lengths", examples.lengths[:, None])
+    return found
 
 
 def pack_all(

@@ -44,6 +44,8 @@ class AlbertQuestionAnswererPreprocessor(
             `answer_start` of its context: `"error"` raises, `"repair"` uses the
             nearest place where it is found, `"drop"` drops the question. Defaults to
             `"error"`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        **kwargs: `name`, as for any Keras layer.
 
     Raises:
         ValueError: If a number is too small, or `misaligned` is unknown.
@@ -72,6 +74,7 @@ class AlbertQuestionAnswererPreprocessor(
         doc_stride: int = 128,
         max_query_length: int = 64,
         misaligned: str = "error",
+        share_rows: bool = False,
         **kwargs: Any,
     ) -> None:
         for name, value in (
@@ -89,6 +92,7 @@ class AlbertQuestionAnswererPreprocessor(
             raise ValueError(msg)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            share_rows=share_rows,
             **kwargs,
         )
         self.doc_stride = doc_stride

@@ -31,7 +31,8 @@ class SeparateTexts:
 
     def __init__(self, columns: tuple[EncodedTexts, ...]) -> None:
         self.columns = columns
-        self.lengths: Int64Array = np.max([c.lengths for c in columns], axis=0)
+        self.text_lengths: Int64Array = np.stack([c.lengths for c in columns], axis=1)
+        self.lengths: Int64Array = self.text_lengths.max(axis=1)
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -70,6 +71,7 @@ class AlbertTextEmbedderPreprocessor(
             `sequence_length` is `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

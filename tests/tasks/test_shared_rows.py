@@ -1,0 +1,250 @@
+"""Whether texts share rows changes no loss, gradient or prediction of any task."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_albert.tasks.distribution.model_state import build_metrics
+from keras_albert.tasks.inputs.datasets import backend_dataset
+from keras_albert.tasks.inputs.model_input import preprocess_batch, read_model_input
+from keras_albert.tasks.inputs.shared_row_batches import (
+    SharedRowBatches,
+    row_shape,
+    share_rows,
+)
+from keras_albert.text.packing.shared_rows import RowShape
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.question_answering.small_reader import small_reader, toy_reading
+from tests.tasks.small_models import (
+    small_chooser,
+    small_embedder,
+    small_tagger,
+    toy_pairs,
+    toy_questions,
+    toy_tags,
+)
+from tests.tasks.task_checks import as_numpy, assert_same
+
+COUNT = 10
+
+
+def texts_of(toy):
+    return toy[0][:COUNT]
+
+
+CASES = {
+    "classes": lambda make, proto, toy: (make(), texts_of(toy), toy[1][:COUNT]),
+    "several labels": lambda make, proto, toy: (
+        make(labels=["bad", "good"], num_classes=None, activation="sigmoid"),
+        texts_of(toy),
+        [[label] for label in toy[1][:COUNT]],
+    ),
+    "scores": lambda make, proto, toy: (
+        make(num_classes=1),
+        texts_of(toy),
+        [len(text) / 20 for text in texts_of(toy)],
+    ),
+    "exits": lambda make, proto, toy: (
+        make(exits=True),
+        texts_of(toy),
+        toy[1][:COUNT],
+    ),
+    "pairs": lambda make, proto, toy: (small_embedder(proto), *toy_pairs(COUNT)),
+    "pairs alone": lambda make, proto, toy: (
+        small_embedder(proto, objective="contrastive", pooling_mode="max"),
+        toy_pairs(COUNT)[0],
+        None,
+    ),
+    "tags": lambda make, proto, toy: (
+        small_tagger(proto, num_classes=2),
+        *toy_tags(COUNT),
+    ),
+    "choices": lambda make, proto, toy: (small_chooser(proto), *toy_questions(COUNT)),
+    "answers": lambda make, proto, toy: (small_reader(proto), *toy_reading(COUNT)),
+    "masks": lambda make, proto, toy: (
+        make_masked_lm(proto, seed=1),
+        [f"{text} [MASK]" for text in texts_of(toy)],
+        None,
+    ),
+    "masks and order": lambda make, proto, toy: (
+        make_pretrainer(proto, seed=1),
+        (texts_of(toy), toy[0][COUNT : 2 * COUNT]),
+        None,
+    ),
+}
+
+
+class OneBatch(keras.utils.PyDataset):
+    """A data set of one batch of arrays."""
+
+    def __init__(self, batch):
+        super().__init__()
+        self.batch = batch
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return self.batch
+
+
+def weights_of(task):
+    return [as_numpy(variable) for variable in task.trainable_variables]
+
+
+def train(task, batch):
+    """Return the loss of a batch, and what a step of SGD subtracts."""
+    before = weights_of(task)
+    task.compile(optimizer=keras.optimizers.SGD(1.0))
+    build_metrics(task, batch)
+    history = keras.Model.fit(
+        task, backend_dataset(OneBatch(batch)), verbose=0, shuffle=False
+    )
+    pairs = zip(before, weights_of(task), strict=True)
+    return history.history["loss"][0], [old - new for old, new in pairs]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy):
+    task, x, y = CASES[name](make_classifier, toy_proto, toy)
+    random = np.random.default_rng(1)
+    weights = [w + random.normal(0, 0.1, w.shape) for w in task.get_weights()]
+    task.set_weights(weights)
+    expected = task.predict(x, batch_size=4, verbose=0)
+    sample_weight = np.linspace(0.5, 2, COUNT).astype("float32")
+    losses = [task.evaluate(x, y, batch_size=64, verbose=0)]
+    batch = preprocess_batch(task, "training", x, y, sample_weight)
+    alone = train(task, batch)
+
+    task.set_weights(weights)
+    task.preprocessor.share_rows = True
+    _, batches = read_model_input(task, x, batch_size=4, purpose="prediction")
+    assert isinstance(batches, SharedRowBatches)
+    assert_same(task.predict(x, batch_size=4, verbose=0), expected, atol=2e-5)
+    losses.append(task.evaluate(x, y, batch_size=64, verbose=0))
+    np.testing.assert_allclose(*losses, atol=2e-5, rtol=1e-5)
+    shape = RowShape(hidden_dim=512)
+    # Texts stand beside each other.
+    shape.width = 64
+    shared = train(task, share_rows(batch, shape))
+    ((texts, rows),) = shape.rows.items()
+    assert rows < texts
+    np.testing.assert_allclose(shared[0], alone[0], atol=2e-5, rtol=1e-5)
+    for one, other in zip(shared[1], alone[1], strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5, rtol=1e-4)
+
+
+def test_fit_on_texts_with_weights(make_classifier, toy):
+    texts, labels = toy[0][:32], toy[1][:32]
+    for weights in (
+        {"sample_weight": np.linspace(0, 2, 32)},
+        {"class_weight": {"good": 3.0}},
+    ):
+        histories, tasks = [], []
+        for share in (False, True):
+            task = make_classifier(labels=["good", "bad"])
+            task.compile(optimizer=keras.optimizers.SGD(0.1))
+            task.preprocessor.share_rows = share
+            # One batch, so that both have the same.
+            history = task.fit(
+                texts, labels, batch_size=32, epochs=3, verbose=0, **weights
+            )
+            histories.append(history.history["loss"])
+            tasks.append(task)
+        np.testing.assert_allclose(*histories, atol=2e-5)
+        first, second = map(weights_of, tasks)
+        for one, other in zip(first, second, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-5)
+
+
+def test_data_sets_of_texts(make_classifier, toy):
+    import tensorflow as tf
+
+    texts, labels = toy[0][:24], [int(label == "bad") for label in toy[1][:24]]
+    weights = np.linspace(0, 2, 24).astype("float32")
+    dataset = tf.data.Dataset.from_tensor_slices((texts, labels, weights)).batch(10)
+    histories, scores, outputs = [], [], []
+    for share in (False, True):
+        task = make_classifier(sequence_length=16)
+        task.compile(optimizer=keras.optimizers.SGD(0.1))
+        task.preprocessor.share_rows = share
+        history = task.fit(dataset, epochs=2, validation_data=dataset, verbose=0)
+        histories.append([history.history[name] for name in ("loss", "val_loss")])
+        scores.append(task.evaluate(dataset, verbose=0))
+        only_texts = dataset.map(lambda x, *_: x)
+        outputs.append(task.predict(only_texts, verbose=0))
+    np.testing.assert_allclose(*histories, atol=2e-5)
+    np.testing.assert_allclose(*scores, atol=2e-5)
+    np.testing.assert_allclose(*outputs, atol=2e-5)
+
+
+def test_all_epochs_have_one_shape(make_classifier, toy):
+    task = make_classifier(sequence_length=32)
+    task.preprocessor.share_rows = True
+    _, batches = read_model_input(task, *toy, None, 16, True, "training")
+    tokens = batches.examples.lengths.sum()
+    shapes = set()
+    for _ in range(5):
+        seen = []
+        for index in range(len(batches)):
+            x, y = batches[index]
+            shapes.add(tuple((name, array.shape) for name, array in sorted(x.items())))
+            seen += batches.plan[index].tolist()
+            wanted = task.encode_targets(toy[1])[batches.plan[index]]
+            np.testing.assert_array_equal(y, wanted)
+        assert sorted(seen) == list(range(len(toy[0])))
+        batches.on_epoch_end()
+    assert len(shapes) == 1
+    rows, width = dict(shapes.pop())["row_tokens"]
+    share = len(batches) * rows * width / tokens
+    assert share == pytest.approx(batches.positions_per_token())
+    assert share <= 1.1
+    # The same batches for a run that is resumed.
+    again = batches.of_epoch(batches.epoch)
+    assert_same(again[3], batches[3])
+
+
+def test_a_few_texts_and_ids_have_rows_of_their_own(make_classifier, toy):
+    task = make_classifier()
+    task.preprocessor.share_rows = True
+    for x, purpose in (
+        (toy[0][:32], "prediction"),
+        (task.preprocessor(toy[0]), "prediction"),
+    ):
+        _, batches = read_model_input(task, x, batch_size=32, purpose=purpose)
+        assert not isinstance(batches, SharedRowBatches)
+    assert set(task.preprocessor(toy[0][:3])) == {
+        "token_ids",
+        "segment_ids",
+        "padding_mask",
+    }
+
+
+def test_early_exits_and_shared_rows(make_classifier, toy):
+    task = make_classifier(exits=True)
+    texts, labels = toy[0][:40], toy[1][:40]
+    rule = {"threshold": 0.6, "batch_size": 16}
+    expected = task.predict(texts, **rule, verbose=0)
+    scores = task.evaluate(texts, labels, **rule)
+    task.preprocessor.share_rows = True
+    assert_same(task.predict(texts, **rule, verbose=0), expected)
+    np.testing.assert_allclose(task.evaluate(texts, labels, **rule), scores, atol=1e-5)
+
+
+def test_devices_that_share_batches(make_classifier, toy):
+    task = make_classifier()
+    assert row_shape(task) is None
+    task.preprocessor.share_rows = True
+    assert row_shape(task) is not None
+    task.strategy = object()
+    with pytest.raises(ValueError, match=r"several.*share_rows = False"):
+        task.evaluate(*toy)
+
+
+def test_saved_with_the_preprocessor(make_classifier):
+    preprocessor = make_classifier().preprocessor
+    assert preprocessor.get_config()["share_rows"] is False
+    config = preprocessor.get_config() | {"share_rows": True}
+    copy = type(preprocessor).from_config(config)
+    assert copy.share_rows is True
+    assert copy.get_config()["share_rows"] is True
