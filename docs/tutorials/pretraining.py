@@ -375,7 +375,7 @@ repeat this: continue from a released preset with
 texts with the same name as `vocabulary`.
 
 In between there is room. The preset of this package, `albert_tiny_en_uncased`,
-was trained on 54 million tokens by a CPU. From `keras_albert`'s guide to
+was trained on 71 million tokens by a CPU. From `keras_albert`'s guide to
 pretraining, in decreasing order of effect, for a small model and a small
 budget:
 
