@@ -95,6 +95,8 @@ class AlbertClassifier(
     """
 
     preprocessor_cls = AlbertClassifierPreprocessor
+    # Set by `compile`, before it asks for the default metrics.
+    has_soft_labels = False
 
     def __init__(
         self,
@@ -162,7 +164,6 @@ class AlbertClassifier(
         With a loss of probabilities, such as `keras.losses.CategoricalCrossentropy` or
         `keras.losses.KLDivergence`, targets may also be a probability of each class.
         """
-        # Read by `default_metrics`, before Keras sets `loss`.
         self.has_soft_labels = takes_probabilities(loss)
         super().compile(optimizer, loss, **kwargs)
 
@@ -446,5 +447,4 @@ class AlbertClassifier(
         return config
 
 
-# KerasHub's name.
 AlbertTextClassifier = AlbertClassifier
