@@ -162,6 +162,8 @@ def learn_from_teacher(
     }
     finished = AlbertMaskedLM.from_preset(preset)
     finished.set_weights(task.get_weights())
+    # The validation set has no teacher.
+    rows = [row | {"loss": row["masked_lm_loss"]} for row in rows]
     with preset_directory(target) as directory:
         finished.save_to_preset(directory)
         draw_curves(directory / "curve.png", rows, baselines=held_out.baselines)
