@@ -141,7 +141,6 @@ def learn_from_teacher(
     report = {
         "scores": scores,
         "baselines": held_out.baselines,
-        "best step": config.steps,
         "settings": {name: getattr(config, name) for name in used}
         | {
             "teacher": Path(teacher).name,
@@ -168,8 +167,6 @@ def learn_from_teacher(
         finished.save_to_preset(directory)
         draw_curves(directory / "curve.png", rows, baselines=held_out.baselines)
         card = model_card(report, rows, finished, language="en")
-        choice = f", by which the best checkpoint (step {config.steps:,}) was chosen"
-        card = card.replace(choice, f" after {config.steps:,} steps")
         (directory / "README.md").write_text(card, encoding="utf-8")
     return target
 

@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
-from teacher_vectors import Chunk, read_chunk
+from teacher_vectors import Chunk, begins_word, read_chunk
 
 from keras_albert import AlbertMaskedLM
 from keras_albert.layers.masked_pooling import masked_mean
@@ -48,6 +48,8 @@ LOSS_WEIGHTS = {
     "pooled": 4.0,
     "cosines": 60.0,
 }
+# The outputs that learn the vector of a text.
+OF_TEXTS = ("text", "pooled", "cosines")
 
 
 class Student(keras.Model):
@@ -119,12 +121,7 @@ class Batches(keras.utils.PyDataset):
         self.special = SpecialIds(
             tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
         )
-        self.begins = np.array(
-            [
-                tokenizer.id_to_token(i).startswith("▁")
-                for i in range(tokenizer.vocabulary_size())
-            ]
-        )
+        self.begins = begins_word(tokenizer)
         rates = MaskingRates(MASKED, 1.0, 0.0, max_ngram=1)
         self.masking = WholeWordMasking(tokenizer, rates)
         self.long = [data.batches(*shape) for shape in LONG_ROWS]
@@ -173,41 +170,30 @@ class Batches(keras.utils.PyDataset):
         y = {
             "masked_lm": masked.labels,
             "words": self.chunk.words[word].astype("float32"),
-            "text": texts,
-            "pooled": texts,
-            "cosines": texts,
+            **dict.fromkeys(OF_TEXTS, texts),
         }
-        ones = np.ones(len(rows), "float32")
         weights = {
             "masked_lm": _mean_one(masked.weights),
             "words": _mean_one(within.astype("float32")),
-            "text": ones,
-            "pooled": ones,
-            "cosines": ones,
+            **dict.fromkeys(OF_TEXTS, np.ones(len(rows), "float32")),
         }
         return x, y, weights
 
     def _long_batch(self, index: int) -> Any:
-        # Which of them there are depends on the epoch alone.
+        # Numbered over all epochs, so that each is read once.
         batches = self.long[index % len(self.long)]
         x, labels, weight = batches.batch(self.epoch * len(self) + index)
         rows, length = x["token_ids"].shape
         width = self.chunk.texts.shape[1]
-        texts = np.zeros((rows, width), "float32")
-        none = np.zeros(rows, "float32")
         y = {
             "masked_lm": labels,
             "words": np.zeros((rows, length, width), "float32"),
-            "text": texts,
-            "pooled": texts,
-            "cosines": texts,
+            **dict.fromkeys(OF_TEXTS, np.zeros((rows, width), "float32")),
         }
         weights = {
             "masked_lm": weight,
             "words": np.zeros((rows, length), "float32"),
-            "text": none,
-            "pooled": none,
-            "cosines": none,
+            **dict.fromkeys(OF_TEXTS, np.zeros(rows, "float32")),
         }
         return x, y, weights
 

@@ -79,9 +79,8 @@ def draw_texts(data: PretrainingData, count: int, seed: int) -> TokenRows:
     """Draw texts of one to three sentences, one from each of `count` examples."""
     generator = np.random.default_rng([seed, 2])
     tokenizer = data.tokenizer
-    pieces = [tokenizer.id_to_token(i) for i in range(tokenizer.vocabulary_size())]
-    begins = np.array([piece.startswith("▁") for piece in pieces])
-    ends = np.array([piece.endswith((".", "!", "?")) for piece in pieces])
+    begins = begins_word(tokenizer)
+    ends = np.array([p.endswith((".", "!", "?")) for p in pieces_of(tokenizer)])
     texts: list[np.ndarray] = []
     while len(texts) < count:
         for segment in data.segments(generator.integers(len(data), size=count)):
@@ -117,9 +116,19 @@ def _draw_text(
     return text
 
 
+def pieces_of(tokenizer: Any) -> list[str]:
+    """Return the pieces of a vocabulary, by their ids."""
+    return [tokenizer.id_to_token(i) for i in range(tokenizer.vocabulary_size())]
+
+
+def begins_word(tokenizer: Any) -> np.ndarray:
+    """Return which pieces begin a word, a bool array `(vocabulary,)`."""
+    return np.array([piece.startswith("▁") for piece in pieces_of(tokenizer)])
+
+
 def split_words(rows: TokenRows, tokenizer: Any) -> list[list[str]]:
     """Return the words of each text."""
-    pieces = [tokenizer.id_to_token(i) for i in range(tokenizer.vocabulary_size())]
+    pieces = pieces_of(tokenizer)
     return [
         "".join(pieces[token] for token in row).removeprefix("▁").split("▁")
         for row in rows.to_lists()

@@ -69,7 +69,7 @@ On a hub, the directory is a handle, such as `"hf://user/model"`.
 ## How good it is
 
 On {report["data"]["masked held-out tokens"]:,} masked tokens of documents that were not
-trained on, by which the best checkpoint (step {report["best step"]:,}) was chosen: 15%
+trained on{_choice(report)}: 15%
 of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 
 {_score_table(report)}
@@ -88,6 +88,12 @@ of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 
 {unknowns(declared)}
 """
+
+
+def _choice(report: dict[str, Any]) -> str:
+    if "best step" not in report:
+        return ""
+    return f", by which the best checkpoint (step {report['best step']:,}) was chosen"
 
 
 def _score_table(report: dict[str, Any]) -> str:

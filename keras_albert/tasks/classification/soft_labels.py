@@ -74,11 +74,11 @@ def encode_probabilities(
     is_one = np.abs(rows.sum(axis=1) - 1) <= _TOLERANCE
     wrong = np.flatnonzero(~(is_one & (rows >= 0).all(axis=1)))
     if len(wrong):
-        row = int(wrong[0])
+        row, count = int(wrong[0]), len(wrong)
         msg = (
             f"Row {row} has the probabilities {rows[row].tolist()}, which must be at "
             "least 0 and have the sum 1. Pass the softmax of a model's logits, as "
-            f"`probabilities(outputs)` returns. There are {len(wrong)} such rows."
+            f"`probabilities(outputs)` returns ({count} such row{'s' * (count > 1)})."
         )
         raise ValueError(msg)
     return rows

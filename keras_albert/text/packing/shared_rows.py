@@ -22,7 +22,8 @@ _ROUNDS = 32
 _UNEVEN = 0.005
 _TRIED = 32
 
-# Tokens of which a text may attend to each in the time of a product with a weight.
+# The work of the products with weights, for each unit of the encoder's width, in that
+# of attending to one token.
 _PER_WEIGHT = 6
 
 
