@@ -34,15 +34,11 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """Describe the machine."""
-    name = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        models = re.findall(r"model name\s*: (.+)", information.read_text())
-        name = models[0] if models else name
-    cores = os.cpu_count()
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    found = {"cpu": name, "cores": cores, "system": platform.platform(terse=True)}
+    # Not before Keras' backend is chosen.
+    from keras_albert.utils.hardware import cpu_cores, cpu_name
+
+    system = platform.platform(terse=True)
+    found: dict[str, Any] = {"cpu": cpu_name(), "cores": cpu_cores(), "system": system}
     if hasattr(os, "getloadavg"):
         found["load_before"] = round(os.getloadavg()[0], 1)
     if threads := os.environ.get("OMP_NUM_THREADS"):

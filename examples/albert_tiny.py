@@ -49,9 +49,9 @@ with loading("albert_tiny.py"):
     from keras_albert.pretraining import PretrainingConfig, PretrainingData
     from keras_albert.pretraining.data.held_out import EVALUATION_MASKS, HeldOut
     from keras_albert.pretraining.model.build import build_pretrainer
-    from keras_albert.pretraining.run.report import model_card
+    from keras_albert.pretraining.run.report import model_card, training_cost
     from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
-    from keras_albert.training.training_curve import draw_curves
+    from keras_albert.training.training_curve import TrainingCurve, draw_curves
     from keras_albert.utils.atomic_file import atomic_file
     from keras_albert.utils.packages import versions
 
@@ -123,11 +123,12 @@ def learn_from_teacher(
 ) -> Path:
     """Distil a sentence encoder into a preset, and save the result with its card."""
     target = output / "distilled"
-    if target.is_dir():
-        return target
     config = PretrainingConfig.from_file(
         HERE / "albert_tiny_distil.toml", data=str(data), output=str(target), **settings
     )
+    curve = TrainingCurve(output / "distilling" / "curve.jsonl").rows()
+    if target.is_dir() and curve[-1]["step"] >= config.steps:
+        return target
     rates = MaskingRates(config.masked, 1.0, 0.0, max_ngram=1)
     examples = PretrainingData(data, "train", None, rates, config.seed)
     unread = PretrainingData(data, "held_out", None, EVALUATION_MASKS, config.seed)
@@ -151,6 +152,7 @@ def learn_from_teacher(
             "dataset": None,
             "preset": str(preset),
         },
+        "cost": training_cost(rows),
         "data": {
             **examples.metadata.counters,
             "texts that the teacher read": count,

@@ -10,6 +10,7 @@ The teacher's vectors are targets like others, so that a plain Keras model and i
 are all that is needed; see `teacher_vectors.py`.
 """
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from keras_albert.training.training_curve import TrainingCurve
 from keras_albert.training.training_recorder import moving_averages
 
 BATCH = 64
+# Of so many texts of similar length, the similar ones form batches.
+NEAR = 16 * BATCH
 # Rows and their length, without a teacher.
 LONG_ROWS = ((16, 128), (4, 512))
 # How many of these batches there are for each one of texts.
@@ -46,7 +49,7 @@ LOSS_WEIGHTS = {
     "words": 6.0,
     "text": 6.0,
     "pooled": 4.0,
-    "cosines": 60.0,
+    "cosines": 120.0,
 }
 # The outputs that learn the vector of a text.
 OF_TEXTS = ("text", "pooled", "cosines")
@@ -99,6 +102,23 @@ def error_of_cosines(true: Any, predicted: Any) -> Any:
     return ops.mean(ops.square(error), axis=-1)
 
 
+def similar_texts(
+    texts: np.ndarray, vectors: np.ndarray, generator: np.random.Generator
+) -> list[np.ndarray]:
+    """Divide texts into batches, each of a random text and those most similar to it.
+
+    The cosines of random texts are all close to 0; those of a subject are not. The last
+    batches are of texts that are left, and so random.
+    """
+    left, batches = texts, []
+    while len(left):
+        near = vectors[left].astype("float32") @ vectors[generator.choice(left)]
+        order = np.argsort(-near, kind="stable")
+        batches.append(left[order[:BATCH]])
+        left = left[order[BATCH:]]
+    return batches
+
+
 class Batches(keras.utils.PyDataset):
     """The batches of a chunk, between batches of long rows without a teacher.
 
@@ -127,6 +147,7 @@ class Batches(keras.utils.PyDataset):
         self.long = [data.batches(*shape) for shape in LONG_ROWS]
         self.num_texts = len(read_chunk(chunks[0]).lengths) // BATCH * BATCH
         self.epoch = begun // len(self)
+        self.tokens_read = 0
         self._begin_epoch()
 
     def __len__(self) -> int:
@@ -147,15 +168,22 @@ class Batches(keras.utils.PyDataset):
         )
         words = np.cumsum(self.begins[self.chunk.ids])
         self.first_word = words[self.rows.columns[0].starts] - 1
-        # Texts of similar length together; which ones is random.
-        near = self.chunk.lengths + self.generator.uniform(0, 4, len(self.rows))
-        texts = np.argsort(near)[: self.num_texts].reshape(-1, BATCH)
+        by_length = np.argsort(self.chunk.lengths, kind="stable")[: self.num_texts]
+        texts = [
+            batch
+            for begin in range(0, len(by_length), NEAR)
+            for batch in similar_texts(
+                by_length[begin : begin + NEAR], self.chunk.texts, self.generator
+            )
+        ]
         self.order = [*texts, *[None] * (len(self) - len(texts))]
         self.generator.shuffle(self.order)
 
     def __getitem__(self, index: int) -> Any:
         rows = self.order[index]
-        return self._long_batch(index) if rows is None else self._text_batch(rows)
+        batch = self._long_batch(index) if rows is None else self._text_batch(rows)
+        self.tokens_read += int(batch[0]["padding_mask"].sum())
+        return batch
 
     def _text_batch(self, rows: np.ndarray) -> Any:
         length = -(-int(self.rows.lengths[rows].max()) // 8) * 8
@@ -255,15 +283,23 @@ def distil(
     batches = Batches(data, chunks, config.seed, steps_done)
     begun, epochs = batches.epoch, -(-config.steps // len(batches))
     curve.write(curve.rows()[:begun])
+    clock, counted = time.monotonic(), 0
 
     def record(epoch: int, logs: dict[str, float]) -> None:
-        row = {"step": (epoch + 1) * len(batches), **logs}
+        nonlocal clock, counted
+        row = {
+            "step": (epoch + 1) * len(batches),
+            "tokens": batches.tokens_read - counted,
+            "seconds": time.monotonic() - clock,
+            **logs,
+        }
         if (epoch + 1) % EVALUATE_EVERY == 0 or epoch + 1 == epochs:
             row |= {f"val_{k}": v for k, v in evaluate(masked_lm, held_out).items()}
         partial = target / "next.weights.h5"
         student.save_weights(partial)
         partial.replace(state)
         curve.append(row)
+        clock, counted = time.monotonic(), batches.tokens_read
 
     student.fit(
         batches,

@@ -134,14 +134,35 @@ def test_student_of_a_sentence_encoder(tmp_path, teacher):
         assert len(chunk["ids"]) == chunk["lengths"].sum()
     curve = (output / "distilling" / "curve.jsonl").read_text().splitlines()
     # Whole epochs of four batches of texts and one of long rows.
-    assert [json.loads(row)["step"] for row in curve] == [5, 10]
-    assert {"words_loss", "val_masked_lm_accuracy"} < set(json.loads(curve[-1]))
+    first, last = map(json.loads, curve)
+    assert (first["step"], last["step"]) == (5, 10)
+    assert {"words_loss", "val_masked_lm_accuracy"} < set(last)
     card = (output / "albert_tiny_en_uncased" / "README.md").read_text()
+    assert f"- tokens read: `{first['tokens'] + last['tokens']}`" in card
     assert "- teacher: `teacher`" in card
     before = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
     after = AlbertMaskedLM.from_preset(output / "distilled")
     changed = after.backbone.pooler.kernel - before.backbone.pooler.kernel
     assert keras.ops.max(keras.ops.abs(changed)) > 0
+    # More steps continue the same run.
+    run("albert_tiny.py", *arguments, "--teacher-steps", "11")
+    rows = (output / "distilling" / "curve.jsonl").read_text().splitlines()
+    assert rows[:2] == curve
+    assert [json.loads(row)["step"] for row in rows] == [5, 10, 15]
+    card = (output / "albert_tiny_en_uncased" / "README.md").read_text()
+    assert "- steps: `11`" in card
+
+
+def test_batches_are_of_similar_texts(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    distil = importlib.import_module("distil")
+    generator = np.random.default_rng(0)
+    subject = np.repeat(np.arange(4), distil.BATCH)
+    vectors = np.eye(8)[subject] + generator.normal(0, 0.05, (len(subject), 8))
+    texts = generator.permutation(len(subject))
+    batches = distil.similar_texts(texts, vectors.astype("float16"), generator)
+    assert sorted(np.concatenate(batches)) == list(range(len(subject)))
+    assert [len(set(subject[batch])) for batch in batches] == [1, 1, 1, 1]
 
 
 def test_vectors_of_words_are_those_of_their_tokens(teacher, monkeypatch):

@@ -5,7 +5,7 @@ import numpy as np
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 
 # They depend on the machine.
-_SPEEDS = ("examples/s", "tokens/s")
+_SPEEDS = ("examples/s", "tokens/s", "seconds")
 
 
 def curve(folder):

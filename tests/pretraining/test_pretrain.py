@@ -35,6 +35,11 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
         "sentence_order_accuracy",
     }
     assert report["settings"]["steps"] == settings["steps"]
+    data = PretrainingData(settings["data"])
+    per_example = min(data.sequence_length, data.num_tokens / len(data) + 3)
+    read = report["cost"]["tokens read"]
+    assert read == pytest.approx(60 * settings["batch_size"] * per_example, rel=1e-3)
+    assert all(row["seconds"] > 0 for row in rows)
     table = (folder.path / "curve.csv").read_text().splitlines()
     assert len(table) == 1 + len(rows)
     assert (folder.preset / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -43,6 +48,7 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
     baseline = report["baselines"]["masked_lm_accuracy"]
     assert f"| masked lm accuracy | {accuracy:.4f} | {baseline:.4f} |" in card
     assert "](curve.png)" in card
+    assert f"- tokens read: `{read}`" in card
     metadata = ModelCard(card).data
     assert metadata.pipeline_tag == "fill-mask"
     assert metadata.license == "unknown"

@@ -11,7 +11,7 @@ from keras_albert.presets.preset_files import preset_directory
 from keras_albert.pretraining.data.dataset import PretrainingData
 from keras_albert.pretraining.data.held_out import HeldOut
 from keras_albert.pretraining.model.build import build_pretrainer
-from keras_albert.pretraining.run.report import model_card
+from keras_albert.pretraining.run.report import model_card, training_cost
 from keras_albert.pretraining.settings.config import PretrainingConfig
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import draw_curves, write_table
@@ -71,6 +71,7 @@ def finish_run(
         "baselines": held_out.baselines,
         "best step": recorder.best_done // config.accumulation_steps,
         "settings": config.to_dict(),
+        "cost": training_cost(recorder.rows),
         "data": {
             **data.metadata.counters,
             "training examples": len(data),

@@ -73,20 +73,30 @@ class PretrainingRecorder(TrainingRecorder):
         logs.update(self._speed())
         rate = float(self.model.optimizer.learning_rate)
         step = self.done // self.batches_per_update
-        row = {"step": step, "learning_rate": rate, **logs}
+        row = {"step": step, "learning_rate": rate, **self._cost(), **logs}
         if self.devices.is_chief:
             write_tensorboard_row(self.folder.path / "tensorboard", row)
         return row
 
+    def _cost(self) -> dict[str, float]:
+        """Return the tokens and the seconds of a row, also if it was interrupted."""
+        begin = self.rows[-1]["step"] * self.batches_per_update if self.rows else 0
+        examples = (self.done - begin) * self.examples_per_batch
+        tokens = round(examples * self.tokens_per_example)
+        return {"tokens": tokens, "seconds": examples / self._examples_per_second()}
+
     def _speed(self) -> dict[str, float]:
+        rate = self._examples_per_second()
+        tokens = rate * self.tokens_per_example
+        return {"examples/s": round(rate, 1), "tokens/s": round(tokens)}
+
+    def _examples_per_second(self) -> float:
         started, done = self._started
         # Measured up to the last batch, without the time of evaluation.
         if self._ended[1] != self.done:
             self._ended = (time.perf_counter(), self.done)
         examples = (self.done - done) * self.examples_per_batch
-        rate = examples / max(self._ended[0] - started, 1e-9)
-        tokens = rate * self.tokens_per_example
-        return {"examples/s": round(rate, 1), "tokens/s": round(tokens)}
+        return examples / max(self._ended[0] - started, 1e-9)
 
 
 def write_tensorboard_row(directory: Path, row: Mapping[str, float]) -> None:

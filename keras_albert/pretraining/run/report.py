@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_albert.training.model_card import Declared, front_matter, unknowns
 from keras_albert.training.training_curve import Row
+from keras_albert.utils.hardware import describe_hardware
 
 # Locations of files are private, and the metadata are at the beginning.
 _PRIVATE = ("data", "output", "preset", "license", "dataset")
@@ -76,6 +77,8 @@ of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 
 ## How it was trained
 
+{_lines(report["cost"])}
+
 {_lines(report["data"])}
 
 {_lines({name: settings[name] for name in settings if name not in private})}
@@ -88,6 +91,19 @@ of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 
 {unknowns(declared)}
 """
+
+
+def training_cost(rows: list[Row]) -> dict[str, Any]:
+    """Return what a run took, without evaluation.
+
+    Args:
+        rows: The rows of the curve, with their `tokens` and `seconds`.
+    """
+    return {
+        "tokens read": round(sum(row["tokens"] for row in rows)),
+        "hours": f"{sum(row['seconds'] for row in rows) / 3600:.2f}",
+        "hardware": describe_hardware(),
+    }
 
 
 def _choice(report: dict[str, Any]) -> str:
