@@ -12,7 +12,7 @@ Accelerator: GPU
 
 A text embedder maps a text to a vector, so that texts with similar meanings have
 similar vectors. The vector of each text is computed once. Two texts are then compared
-by a dot product, which a computer does for millions of texts in a second. A
+by a dot product, so that a collection of any size can be searched quickly. A
 [cross-encoder](sentence_pairs.py), which reads both texts together, is more accurate
 and has to read the whole collection for each query.
 
