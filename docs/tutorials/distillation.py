@@ -3,7 +3,7 @@ Title: Distil ALBERT into a shallower loop
 Author: keras_albert authors
 Date created: 2026/11/23
 Last modified: 2026/11/25
-Description: Let a student with fewer layers learn from a fine-tuned teacher.
+Description: Train a student with fewer layers on the outputs of a fine-tuned teacher.
 Accelerator: GPU
 """
 
@@ -140,7 +140,7 @@ teacher, and trains the student with the sum of two losses: that of the labels, 
 the weight `student_loss_weight`, and that of the teacher's outputs. With a weight of
 0 the labels are not used.
 
-Three things to know:
+Three notes:
 
 - The distiller is a plain Keras model, not a task of `keras_albert`, and does not
   take strings. The preprocessor returns what it takes: the dict of ids. A fixed

@@ -1,9 +1,9 @@
 """
-Title: As many layers as a text needs
+Title: Early exits, fewer layers for easy texts
 Author: keras_albert authors
 Date created: 2026/11/24
 Last modified: 2026/11/25
-Description: Train a classifier whose easy texts leave early, and choose when they do.
+Description: Train a classifier with a head behind each layer, and choose when texts exit.
 Accelerator: GPU
 """
 
@@ -192,7 +192,7 @@ for depth in np.unique(depths):
 A rule is an input of what is served. `classifier.export("served")` writes a SavedModel
 with the signatures `serve_early`, which takes a patience, and `serve_confident`, which
 takes a threshold. `export("model.onnx", format="onnx", early="patience")` writes a loop
-over the layers that ends when all texts have left. Formats of one depth get a model of
+over the layers that ends when all texts have left. Formats of one depth need a model of
 one head:
 """
 

@@ -243,7 +243,7 @@ their last digit:
 
 - The difference between fine-tuning and random weights is what pretraining adds.
   From random weights, the network has hardly begun to learn in so few steps.
-- TF-IDF is strong on short messages whose words tell the class. With more labels,
+- TF-IDF is strong on short messages whose words determine the class. With more labels,
   more words of a new message are also in a labelled one, and the advantage of
   pretraining is smaller.
 - The two models make different errors. The mean of their probabilities is therefore

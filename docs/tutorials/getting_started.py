@@ -308,10 +308,10 @@ for name, accuracy in results.items():
     print(f"{name:<32} {accuracy:6.1%}")
 
 """
-With 240 messages a difference of less than about three points may be chance. The bag of
-words is hard to beat here: the messages are short, and single words such as "parcel" or
-"password" tell the subject. The preset is far smaller than the released models, and was
-pretrained on far less text.
+With 240 messages a difference of less than about three points may be chance. The bag
+of words is hard to beat here: the messages are short, and single words such as
+"parcel" or "password" determine the subject. The preset is far smaller than the
+released models, and was pretrained on far less text.
 
 At full size, the accuracy of ALBERT base on the film reviews of SST-2 is 92.9%
 ([google-research/albert](https://github.com/google-research/albert)), and that of a

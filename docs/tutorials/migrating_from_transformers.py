@@ -147,7 +147,7 @@ for name in ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "activa
     print(f"{name:>16}: {arguments[name]}")
 
 """
-Both models get the same rows. The outputs of a deep model in float32 are never
+Both models compute the same rows. The outputs of a deep model in float32 are never
 equal to the last bit, because additions are done in another order; a difference
 of about 1e-6 is normal for two correct programs. The baseline is the difference of a
 model that has the same architecture and other random weights.

@@ -20,7 +20,7 @@ entities:
     B-person  I-person   O       B-organization  I-organization  O   B-place
 
 A pretrained encoder helps here because the class of a word depends on its
-context. No list of names says whether "Jordan" is a person or a country.
+context. A list of names does not contain whether "Jordan" is a person or a country.
 
 There is one difficulty: words have tags, but ALBERT reads subwords. `Lindqvist`
 is several pieces of the vocabulary, and has one tag. `AlbertTokenClassifier`
@@ -127,7 +127,7 @@ taggers use a cased vocabulary. `keras_albert` trains and reads those, too (see
 
 ## Baselines
 
-**Memory.** Each word gets the tag that it had most often in the training data;
+**Memory.** Each word is assigned the tag that it had most often in the training data;
 an unknown word is outside. This is the usual baseline of shared tasks.
 
 **Logistic regression** classifies each word by the word itself, its ending, its
@@ -196,7 +196,7 @@ history = tagger.fit(
 )
 
 """
-The accuracy of words says little, since most words are outside of all entities:
+The accuracy of words is not informative, since most words are outside of all entities:
 a model that finds nothing has a high accuracy. The next section counts
 entities.
 """

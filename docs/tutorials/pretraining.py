@@ -23,7 +23,7 @@ Masked tokens are the task of BERT: 15% of the tokens are hidden, and the model
 predicts them from the others. ALBERT hides whole words, in runs of one to
 three.
 
-Sentence order is ALBERT's own. BERT's second task is to tell whether two
+Sentence order is ALBERT's own. BERT's second task is to predict whether two
 segments are from the same document. Their topic alone answers this, so a model
 learns little from it. ALBERT reads two consecutive segments, half of the time in
 the wrong order. Both have the same topic, so the model has to learn which order
@@ -306,9 +306,9 @@ print(f"order of {len(first)} pairs: {np.mean(is_right):.1%} correct, chance is 
 The test of pretraining is another task. The classifier reads one sentence, and
 returns its place in the story, from 1 to 8. The labelled sentences are drawn
 from the stories of the pretraining, and the test uses the 40 new ones. Three
-systems get the same labels:
+systems are trained with the same labels:
 
-- logistic regression on TF-IDF, which knows words only from labelled sentences,
+- logistic regression on TF-IDF, the words of the labelled sentences,
 - ALBERT with random weights,
 - ALBERT with the pretrained weights.
 """

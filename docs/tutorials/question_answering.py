@@ -3,7 +3,7 @@ Title: Extractive question answering with ALBERT
 Author: keras_albert authors
 Date created: 2026/11/23
 Last modified: 2026/11/25
-Description: Find answers in long contexts with windows, or say that there is none.
+Description: Find answers in long contexts with windows, or predict that there is none.
 Accelerator: GPU
 """
 
@@ -143,7 +143,7 @@ The usual scores of SQuAD are exact match, the share of the answers that are
 exactly right, and F1, which counts common words. Both ignore case, punctuation
 and articles. An empty answer to a question without an answer has the score 1.
 
-Two baselines show what is easy. The first never answers. The second returns the
+There are two baselines. The first never answers. The second returns the
 sentence that is most similar to the question: the one with the largest cosine of
 TF-IDF vectors, from sequences of two to five characters.
 """
@@ -348,8 +348,8 @@ on about 88 and 130 thousand questions. This needs a GPU.
 
 `answer()` takes contexts of any length: it makes the windows, reads all of them, and
 returns the best span of all. The alternative is to read the best sentence only. To
-see what length does, each validation notice is put between other notices. The answer
-is the same, and the text around it grows:
+measure the effect of length, each validation notice is put between other notices. The
+answer is the same, and the text around it grows:
 """
 
 notices = list(dict.fromkeys(validation.contexts))
@@ -385,7 +385,7 @@ index, for example of the vectors of `AlbertTextEmbedder`.
 `AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
 of SQuAD. It makes the windows, finds the positions of tokens, and returns answers as
 parts of the original text. The threshold for "no answer" is chosen by one call. With
-little data, let something simpler find the passage, and the model find the answer.
+little data, find the passage by a simpler method, and the answer by the model.
 
 What to try next:
 

@@ -309,9 +309,9 @@ print(describe_exits(rows))
 """
 The first rows are fixed depths, the others are rules. The column `time` is the median
 of three rounds, relative to all layers, and the last columns count the texts that left
-behind each layer. The table shows whether a rule pays for this model on this machine:
-it does if no fixed depth is both as accurate and as fast. Fewer layers need not be
-less time, since removing texts from a batch takes time, too.
+behind each layer. The table shows whether a rule is useful for this model on this
+machine: it is if no fixed depth is both as accurate and as fast. Fewer layers do not
+always take less time, since removing texts from a batch takes time, too.
 
 The picture shows the same: accuracy against depth and against time, and for each rule
 where the texts leave.
