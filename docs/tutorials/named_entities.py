@@ -20,7 +20,8 @@ entities:
     B-person  I-person   O       B-organization  I-organization  O   B-place
 
 A pretrained encoder helps here because the class of a word depends on its
-context. A list of names does not contain whether "Jordan" is a person or a country.
+context. A list of names is not enough: "Jordan" may be a person or a
+country.
 
 There is one difficulty: words have tags, but ALBERT reads subwords. `Lindqvist`
 is several pieces of the vocabulary, and has one tag. `AlbertTokenClassifier`
