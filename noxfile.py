@@ -26,6 +26,8 @@ ON_PYTORCH = (
     "tests/conversion/test_package_import.py",
     "tests/conversion/transformers/test_*_files.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
+    "tests/docs/test_commands.py",
+    "tests/docs/test_names.py",
     "tests/docs/test_readme.py",
     "tests/docs/test_site.py",
     "tests/docs/test_tuto*_*.py",

@@ -2,7 +2,7 @@
 Title: Checkpoints of transformers, KerasHub and google-research
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Load, write, compare and share ALBERT models in four formats.
 Accelerator: None
 """
@@ -22,18 +22,21 @@ KerasHub. All hold the same matrices, with other names and sometimes transposed.
 | KerasHub | `from_preset()` | `export_to_keras_hub()` |
 | google-research/albert | `from_preset()` | `export_to_google()` |
 
-A silent error in a conversion is worse than a loud one: a model with one random
-matrix still answers, only worse. So a missing, unexpected or misshapen tensor is
-an error, and this guide compares the outputs of each pair of libraries on the
-same texts. The baseline is the difference between two models that have nothing in
-common but the architecture.
+A conversion without an error message may still be wrong: a model with one random
+matrix also returns answers, and worse ones. So a missing tensor, an unexpected one or
+one of another shape is an error, and this guide compares the outputs of each pair of
+libraries on the same texts. The baseline is the difference between two models that
+have nothing in common but the architecture.
 """
 
 """
 ## Setup
 
-This guide uses `transformers`, which needs PyTorch, and TensorFlow for the
-checkpoint of google-research, on any Keras backend. It needs no network.
+The packages are installed with
+`pip install "keras-albert[tensorflow,torch]" transformers`. On any Keras backend,
+this guide uses `transformers`, which needs PyTorch, and TensorFlow for the
+checkpoint of google-research. No network is needed: the preset
+`albert_tiny_en_uncased` is part of the package.
 """
 
 import csv
@@ -72,8 +75,9 @@ for name, entry in keras_albert.AlbertBackbone.presets.items():
 """
 ## A model to convert
 
-A classifier of support messages, trained for two epochs. It has weights that
-differ from the preset's, a head, and names of classes: all of this must survive.
+A classifier of support messages, trained for four epochs. It has weights that
+differ from the preset's, a head, and names of classes: each conversion must keep all
+of them.
 
 The activation matters, too. The code of google-research and of KerasHub has one
 form of GELU, an approximation with tanh. transformers and `keras_albert` also
@@ -92,7 +96,7 @@ backbone = keras_albert.AlbertBackbone.from_preset(
     preset, activation="gelu_approximate", pooler_input="cls"
 )
 classifier = keras_albert.AlbertClassifier.from_preset(
-    preset, num_classes=6, backbone=backbone
+    preset, num_classes=len(set(labels)), backbone=backbone
 )
 classifier.fit(
     texts[:-240],
@@ -296,8 +300,8 @@ for name, (difference, agreement) in comparisons.items():
     print(f"{name:<24} {difference:>10.1e} {agreement:>12.1%}")
 
 """
-All formats return the same outputs up to the rounding of float32. Only random
-weights return others.
+All formats return the same outputs up to the rounding of float32. Only those of random
+weights differ.
 
 A full-size model is loaded with the same calls: `albert_base_v2_en_uncased` is a
 download of about 50 MB, and needs no GPU to be converted.

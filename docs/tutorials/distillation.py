@@ -2,8 +2,8 @@
 Title: Distil ALBERT into a shallower loop
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
-Description: Let a student with fewer layers learn from a fine-tuned teacher.
+Last modified: 2026/11/25
+Description: Train a student with fewer layers on the outputs of a fine-tuned teacher.
 Accelerator: GPU
 """
 
@@ -12,9 +12,9 @@ Accelerator: GPU
 
 In knowledge distillation ([Hinton et al., 2015](https://arxiv.org/abs/1503.02531)) a
 small model, the student, learns from the outputs of a large one, the teacher, beside
-the labels. A label says that a message is about billing. The teacher's probabilities
-also say that it might be about returns and is certainly no praise; that is more to
-learn from, for each example.
+the labels. A label states that a message is about billing. The teacher's probabilities
+also state that it might be about returns and is certainly no praise, which is more
+information for each example.
 
 ALBERT has a special kind of student. All of its layers share one block of weights, so
 a student can be the same model with a shorter loop. It starts from the same
@@ -29,6 +29,11 @@ several seeds, since the differences between students are small.
 
 """
 ## Setup
+
+The package is installed with `pip install "keras-albert[torch,examples]"`, or with
+`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
+of the package.
 """
 
 import csv
@@ -54,10 +59,14 @@ seeds = (0, 1)
 """
 ## The data
 
-1,200 support messages in six classes, written for this project. The teacher learns
-from 480 messages with labels. The students have the labels of the first 160 of them
-only, as if the others could not be kept. They also see the texts of the others,
-without labels: the teacher can say something about any text.
+1,200 support messages in six classes, written for this project. The teacher is trained
+on 480 messages with labels. The students have the labels of the first 160 of them only,
+as if the others could not be kept. They also read the texts of the others, without
+labels: the teacher predicts probabilities for any text. The last 240 messages are the
+validation set.
+
+A file of your own with the columns `label` and `text` and at least 720 rows can take
+its place: set `TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
 """
 
 with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
@@ -71,8 +80,8 @@ validation = slice(-240, None)
 """
 ## The baselines
 
-The most frequent class, and a bag of words, with the labels of the students and with
-those of the teacher.
+The most frequent class, and a bag of words (TF-IDF and logistic regression), with the
+labels of the students and with those of the teacher.
 """
 
 results = {"most frequent class": [np.bincount(labels[validation]).max() / 240]}
@@ -111,7 +120,7 @@ history = teacher.fit(
 )
 
 """
-This is what it knows beside the most probable class:
+These are its probabilities of the three likeliest classes:
 """
 
 for text in texts[validation][:3]:
@@ -120,9 +129,9 @@ for text in texts[validation][:3]:
         print(f"  {answer['label']:>9} {answer['score']:.3f}")
 
 """
-A good teacher is often too certain to be of use: a probability of 0.99 is a label.
-The temperature divides the logits of both models before the softmax, so that the
-smaller probabilities have a part in the loss.
+A teacher that is nearly certain teaches little: a probability of 0.99 is almost a
+label. The temperature divides the logits of both models before the softmax, so that
+the smaller probabilities have a part in the loss.
 
 ## Distilling
 
@@ -131,7 +140,7 @@ teacher, and trains the student with the sum of two losses: that of the labels, 
 the weight `student_loss_weight`, and that of the teacher's outputs. With a weight of
 0 the labels are not used.
 
-Three things to know:
+Three notes:
 
 - The distiller is a plain Keras model, not a task of `keras_albert`, and does not
   take strings. The preprocessor returns what it takes: the dict of ids. A fixed
@@ -193,7 +202,7 @@ same number of steps:
 
 - 160 labels, and no teacher;
 - 480 texts and the teacher, without a single label;
-- 480 labels, and no teacher: what the teacher's labels are worth by themselves.
+- 480 labels, and no teacher: the effect of the labels of the teacher alone.
 """
 
 ways = {
@@ -268,13 +277,13 @@ print(student.classify("the courier left my parcel in the rain"))
 A student of ALBERT has the weights of its teacher in a shorter loop, and distilling
 it takes one class of Keras. The teacher's probabilities replace labels, so that
 unlabelled texts become useful. Where all labels are at hand, there is less to gain.
-On a simple task a bag of words may be better than all of them, as the table shows
-here: the teacher is a very small model.
+On a task as simple as this, compare all of them with the bag of words: the teacher is
+a very small model.
 
 At full size: [DistilBERT](https://arxiv.org/abs/1910.01108) has half the layers of
 BERT base and 97% of its score on GLUE. It was distilled during pretraining, on the
-masked tokens of the whole corpus; to distil a fine-tuned model, as here, is the
-cheaper half.
+masked tokens of the whole corpus, on GPUs. To distil a fine-tuned model, as here, costs
+far less.
 
 What to try next:
 

@@ -1,9 +1,9 @@
 """
-Title: As many layers as a text needs
+Title: Early exits, fewer layers for easy texts
 Author: keras_albert authors
 Date created: 2026/11/24
-Last modified: 2026/11/24
-Description: Train a classifier whose easy texts leave early, and choose when they do.
+Last modified: 2026/11/25
+Description: Train a classifier with a head behind each layer, and choose when texts exit.
 Accelerator: GPU
 """
 
@@ -14,14 +14,14 @@ ALBERT applies one block of weights again and again, so its depth is not a prope
 the weights. A model can run the block four times or eight, and it need not run it as
 often for an easy text as for a hard one.
 
-For that, a head must be able to read the vectors behind each layer, and something must
-decide when its answer is good enough. Three simple rules:
+For that, there has to be a head, a layer that predicts the classes, behind each layer,
+and a rule by which a text leaves. Three simple rules:
 
 - **a fixed depth**, the same for all texts;
 - **confidence**: a text leaves as soon as an answer has a high probability;
 - **patience** ([Zhou et al., 2020](https://arxiv.org/abs/2006.04152)): a text leaves as
   soon as several heads in a row agree. The authors found it to be more reliable, since
-  networks are often sure and wrong.
+  networks are often certain and wrong.
 
 With ALBERT base they measured 1.57 times the speed, with equal or better accuracy on
 all tasks of GLUE. This tutorial trains such a classifier, measures all rules, and
@@ -30,6 +30,11 @@ chooses one from a picture.
 
 """
 ## Setup
+
+The package is installed with `pip install "keras-albert[torch,examples]"`, or with
+`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
+of the package.
 """
 
 import csv
@@ -54,8 +59,11 @@ num_layers, epochs = 8, 8
 ## The data
 
 1,200 support messages in six classes, written for this project: 720 to train on, 240 to
-choose a rule with, and 240 to test the choice. A rule that was chosen on a set looks
-better there than it is.
+choose a rule with, and the others to test the choice. A rule that was chosen on a set
+looks better there than it is.
+
+A file of your own with the columns `label` and `text` and more than 1,000 rows can take
+its place: set `TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
 """
 
 with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
@@ -67,7 +75,7 @@ train, validation, test = slice(720), slice(720, 960), slice(960, None)
 """
 ## The baselines
 
-The most frequent class, and a bag of words.
+The most frequent class, and a bag of words (TF-IDF and logistic regression).
 """
 
 bag_of_words = make_pipeline(
@@ -75,7 +83,7 @@ bag_of_words = make_pipeline(
 )
 bag_of_words.fit(texts[train], labels[train])
 names, counts = np.unique(labels[test], return_counts=True)
-print(f"most frequent class: {counts.max() / counts.sum():.1%}")
+print(f"one class: {counts.max() / counts.sum():.1%}")
 print(f"TF-IDF: {bag_of_words.score(texts[test], labels[test]):.1%}")
 
 """
@@ -86,8 +94,8 @@ weights than one. The loss in training is the mean of the losses of all heads, a
 of deeper layers count more; all are computed in one pass. The metric is that of the
 last.
 
-The preset was pretrained with four layers. With `num_layers=8` it is a deeper model of
-the same weights, which has to learn to use the other four, as a warning says.
+The preset has four layers. With `num_layers=8` it is a deeper model of the same
+weights, which has to learn to use the other four; a warning states this.
 """
 
 classifier = keras_albert.AlbertClassifier.from_preset(
@@ -142,14 +150,14 @@ Up and to the left is better: more accurate in less time. A rule is worth it if 
 above the line of the fixed depths. To remove texts from a batch takes time as well, so
 half of the layers need not be half of the time.
 
-Here the first layers are nearly as good as the last: whole messages of one subject are
-easy, and the preset knows four layers only. A model with exits tells so, and a fixed
-depth of two would serve as well as any rule.
+Look at the fixed depths first. Whole messages of one subject are easy, and the preset
+has only four layers, so the first layers may be nearly as good as the last. Then a
+small fixed depth is as good as any rule, and simpler.
 
 ## Choosing
 
 One way to choose: the fastest setting that loses at most one point of accuracy on the
-validation set. Then the test set says what it is worth on other texts.
+validation set. The test set then shows its accuracy on other texts.
 """
 
 full = next(row for row in measured if row["arguments"] == {"num_layers": num_layers})
@@ -184,7 +192,7 @@ for depth in np.unique(depths):
 A rule is an input of what is served. `classifier.export("served")` writes a SavedModel
 with the signatures `serve_early`, which takes a patience, and `serve_confident`, which
 takes a threshold. `export("model.onnx", format="onnx", early="patience")` writes a loop
-over the layers that ends when all texts have left. Formats of one depth get a model of
+over the layers that ends when all texts have left. Formats of one depth need a model of
 one head:
 """
 
@@ -200,7 +208,8 @@ classification --exits` trains one from files, and `keras-albert exits` prints t
 and draws the picture.
 
 At full size: the paper's figure is that of ALBERT base with a patience of 6 of its 12
-layers. The deeper the model and the larger the batches, the more there is to gain.
+layers. Training it needs a GPU. The deeper the model and the larger the batches, the
+more there is to gain.
 
 What to try next:
 

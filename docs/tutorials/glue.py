@@ -2,7 +2,7 @@
 Title: Fine-tune ALBERT on a GLUE task
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Train on GLUE's files with the metrics of the benchmark and several seeds.
 Accelerator: GPU
 """
@@ -30,11 +30,17 @@ benchmark:
 
 - `GLUE_TASK` names the task: `sst-2`, `cola`, `mrpc` or `sts-b`;
 - `GLUE_DATA` is the directory with its `train.tsv` and `dev.tsv`;
-- `GLUE_LIMIT` is the number of training rows to read, 2,000 unless set.
+- `GLUE_LIMIT` is the number of training rows to read, 2,000 unless set;
+- `GLUE_PRESET` is another preset than `albert_tiny_en_uncased`.
 """
 
 """
 ## Setup
+
+The package is installed with `pip install "keras-albert[torch,examples]"`, or with
+`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
+of the package.
 """
 
 import csv
@@ -159,8 +165,8 @@ Fine-tuning starts from a head with random weights and takes the examples in a
 random order, so each seed ends elsewhere; on small data the difference is large.
 ALBERT's paper reports the median of five runs for GLUE. Here there are three, and
 all are shown. The result of a run is that of its last epoch. To keep the best
-epoch on the dev set, as the benchmark allows, flatters the result, since the same
-examples are used to choose and to measure.
+epoch on the dev set, as the benchmark allows, makes the result look better than it
+is, since the same examples are used to choose and to measure.
 """
 
 seeds = range(3)
@@ -246,10 +252,10 @@ for name, runs in results.items():
 The standard error of an accuracy on 100 reviews is four points, and on SST-2's
 872 dev sentences a little over one. Within that the small preset and the bag of
 words may change places: in reviews single words such as "wonderful" or "awful"
-decide, and a bag of words is made of them. CoLA is the opposite. There the order
-of the words decides, a bag of words has hardly any chance, and neither has a
-model of a few million parameters: the smallest BERT of google-research, twice the
-size of this preset, has a Matthews correlation of 0.0.
+decide, and a bag of words is made of them. CoLA is the opposite: there the order
+of the words decides, which a bag of words does not contain. A model of a few
+million parameters does not learn it either: the smallest BERT of google-research,
+BERT-Tiny, has a Matthews correlation of 0.0.
 
 These figures are published:
 

@@ -2,7 +2,7 @@
 Title: From transformers' TFAlbert to keras_albert
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Class by class, argument by argument, with a comparison of the outputs.
 Accelerator: None
 """
@@ -11,8 +11,8 @@ Accelerator: None
 ## Introduction
 
 Version 5 of [transformers](https://github.com/huggingface/transformers) has no
-TensorFlow classes. Programs that use `TFAlbertForSequenceClassification` and
-its siblings stay with version 4, or move. They can move to PyTorch, or they can
+TensorFlow classes. Programs that use `TFAlbertForSequenceClassification` or a
+similar class stay with version 4, or move. They can move to PyTorch, or they can
 stay with Keras: `keras_albert` reads the same checkpoints on TensorFlow, JAX
 and PyTorch, with heads and names of labels.
 
@@ -28,7 +28,7 @@ This guide shows
 """
 ## Setup
 
-The package is installed with `pip install "keras-albert[torch]" transformers`.
+The packages are installed with `pip install "keras-albert[torch]" transformers`.
 transformers itself needs PyTorch; `keras_albert` runs on any backend, which the
 environment variable `KERAS_BACKEND` selects. Programs that only read
 checkpoints need neither transformers nor PyTorch. No network is needed.
@@ -147,9 +147,10 @@ for name in ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "activa
     print(f"{name:>16}: {arguments[name]}")
 
 """
-Both models get the same rows. The outputs of a deep model in float32 are never
+Both models compute the same rows. The outputs of a deep model in float32 are never
 equal to the last bit, because additions are done in another order; a difference
-of about 1e-6 is what two correct programs have.
+of about 1e-6 is normal for two correct programs. The baseline is the difference of a
+model that has the same architecture and other random weights.
 """
 
 texts = ["Where is my parcel?", "Thank you, I love it!", "I was charged twice."]
@@ -161,9 +162,14 @@ with torch.no_grad():
         attention_mask=torch.tensor(np.asarray(inputs["padding_mask"])).long(),
     ).logits.numpy()
 logits = classifier.predict(texts, verbose=0)
+unrelated = keras_albert.AlbertClassifier.from_preset(
+    folder / "theirs", load_weights=False
+)
+baseline = unrelated.predict(texts, verbose=0)
 print(np.round(expected, 4))
 print(np.round(logits, 4))
 print(f"largest difference: {np.abs(logits - expected).max():.1e}")
+print(f"with other random weights: {np.abs(baseline - expected).max():.1e}")
 
 """
 ## All classes
@@ -304,9 +310,16 @@ print(f"largest difference, from texts, with both tokenizers: {difference:.1e}")
 - **Attention weights** and the outputs of each layer are not among the outputs of
   a task. `all_outputs()` of its backbone returns them.
 
-transformers has hundreds of architectures and a large ecosystem. A program that
-needs those stays with it. A program that uses ALBERT with Keras keeps its
-framework, its checkpoints and its numbers here.
+transformers has hundreds of architectures and a large ecosystem; programs that need
+those stay with it. Programs that use ALBERT with Keras can keep their framework,
+their checkpoints and their numbers.
+
+## At full size
+
+The same calls load the released models:
+`AlbertBackbone.from_preset("hf://albert/albert-base-v2")` is a download of about
+50 MB, and the larger ones need more memory. A CPU is enough to load, compare and
+convert a model; to fine-tune ALBERT base needs a GPU.
 
 ## Conclusion
 

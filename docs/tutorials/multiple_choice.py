@@ -2,7 +2,7 @@
 Title: Multiple choice
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Choose the answer to a question about a text among three or four choices.
 Accelerator: GPU
 """
@@ -11,9 +11,9 @@ Accelerator: GPU
 ## Introduction
 
 In a multiple-choice task there is a question, often about a text, and some choices,
-of which one is right. Exams for school children are of this kind, such as RACE, on
-which ALBERT's paper reports its largest gain over BERT. So is the choice of the
-sentence that continues a text.
+of which one is right. An example is RACE, exams for school children, on which ALBERT's
+paper reports its largest gain over BERT. Another is the choice of the sentence that
+continues a text.
 
 A classifier with four classes does not fit, since the choices are others for each
 question. Instead, each choice is packed into a row of its own:
@@ -31,6 +31,11 @@ and a simpler one, made from plain text without any labels.
 
 """
 ## Setup
+
+The package is installed with `pip install "keras-albert[torch,examples]"`, or with
+`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
+of the package.
 """
 
 import json
@@ -61,10 +66,10 @@ this project. Each line has a `context`, a `question`, its `choices`, and the le
 of the `answer`. Four consecutive questions are about the same text; the last 60 are
 the validation set.
 
-The files of CommonsenseQA, whose questions have no text, and of RACE, with one text
-per line and several questions about it, are read as well. Set `CHOICES_TRAIN` and
-`CHOICES_DEV` to a file each (JSON lines), and `CHOICES_LIMIT` to the number of
-questions to read from each.
+The files of CommonsenseQA, whose questions have no text, and of RACE are read as well.
+Set `CHOICES_TRAIN` and `CHOICES_DEV` to a file each (JSON lines), and `CHOICES_LIMIT`
+to the number of questions to read from each. RACE has a file for each text; join those
+of a folder first, with a text and its questions in each line.
 """
 
 
@@ -194,10 +199,10 @@ show("ALBERT", predicted == validation_y)
 
 """
 To find an answer, a model has to compare the tokens of the choice with those of the
-text, and to know which of them the question is about. A small preset hardly learns
-this from a few hundred questions; with more epochs it remembers the training
-questions instead. Where counting common parts of words is better, it is because the
-text often contains the words of the answer. It fails where an answer has to be
+text, and to find those that the question is about. A few hundred questions are hardly
+enough for a small preset to learn this; with more epochs it learns the training
+questions by heart instead. Counting common parts of words is a strong baseline, since
+the text often contains the words of the answer. It fails where an answer has to be
 inferred.
 
 ## A task from plain text
@@ -239,9 +244,9 @@ held_out_x, held_out_y = make_questions(stories[200:], (1, 4))
 print(json.dumps(next_x[0], indent=2))
 
 """
-The same class, and the same call. Without a `context` a row is `[CLS] question [SEP]
-choice [SEP]`, the form in which the preset was pretrained to recognize the order of
-two segments.
+The same class, and the same call. Without a `context` a row is
+`[CLS] question [SEP] choice [SEP]`. This is also the form in which the released ALBERT
+models were pretrained to recognize the order of two segments.
 """
 
 continuer = keras_albert.AlbertMultipleChoice.from_preset(
@@ -295,9 +300,8 @@ print(answer["choice"], np.round(answer["scores"], 2))
 ## Conclusion
 
 `AlbertMultipleChoice` scores each choice in a row of its own, for any number of
-choices. The tables show what a small preset can do. It finds the sentence that
-follows another, and is far above the baselines. It hardly answers questions about a
-text, and there the baseline that counts parts of words is far better. Such a baseline
+choices. The two tables compare a small preset with the baselines, on questions about
+texts, which are hard for it, and on the next sentence, which is easier. Such baselines
 should be part of every report.
 
 At full size, the paper's recipe for RACE is

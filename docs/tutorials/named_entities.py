@@ -2,7 +2,7 @@
 Title: Named entity recognition with ALBERT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Tag words of sentences, align tags with subwords and score whole entities.
 Accelerator: GPU
 """
@@ -20,7 +20,8 @@ entities:
     B-person  I-person   O       B-organization  I-organization  O   B-place
 
 A pretrained encoder helps here because the class of a word depends on its
-context. No list of names says whether "Jordan" is a person or a country.
+context. A list of names is not enough: "Jordan" may be a person or a
+country.
 
 There is one difficulty: words have tags, but ALBERT reads subwords. `Lindqvist`
 is several pieces of the vocabulary, and has one tag. `AlbertTokenClassifier`
@@ -118,22 +119,21 @@ for token_id, tag, weight in zip(x["token_ids"][0], y[0], weights[0]):
     print(f"{token:>12}  {tag_names[tag] if weight else '-':16} weight {weight:.0f}")
 
 """
-The table shows something else: this vocabulary is uncased. Its text rules
-convert all letters to lower case, so ALBERT does not see that `Northgate`
-begins with a capital. It has to tell names from other words by their context
-and by the words themselves. For English prose this is a real loss, and it is
-the reason why good taggers use a cased vocabulary. `keras_albert` trains and
-reads those, too (see `keras_albert.text.TextRules`), but the released English
-models are uncased.
+The table also shows that this vocabulary is uncased. Its text rules convert all
+letters to lower case, so the ids do not show that `Northgate` begins with a
+capital. Only the context and the words themselves distinguish names from other
+words. For English prose this is a real loss, and it is the reason why good
+taggers use a cased vocabulary. `keras_albert` trains and reads those, too (see
+`keras_albert.text.TextRules`), but the released English models are uncased.
 
 ## Baselines
 
-**Memory.** Each word gets the tag that it had most often in the training data;
+**Memory.** Each word is assigned the tag that it had most often in the training data;
 an unknown word is outside. This is the usual baseline of shared tasks.
 
 **Logistic regression** classifies each word by the word itself, its ending, its
-neighbours, and whether they begin with a capital. It sees the capitals that
-ALBERT does not see.
+neighbours, and whether they begin with a capital, which is not in the ids that
+ALBERT reads.
 """
 
 
@@ -182,7 +182,7 @@ predicted["logistic regression"] = [
 
 `from_preset()` loads the pretrained encoder and puts a new layer on it, with an
 output for each tag. `fit()` takes lists of words and lists of tags. The rate is
-higher than the usual 1e-5 to 5e-5 because the preset is so small.
+higher than the usual 1e-5 to 5e-5 because the preset is narrow.
 """
 
 tagger = keras_albert.AlbertTokenClassifier.from_preset(preset, labels=tag_names)
@@ -197,7 +197,7 @@ history = tagger.fit(
 )
 
 """
-The accuracy of words says little, since most words are outside of all entities:
+The accuracy of words is not informative, since most words are outside of all entities:
 a model that finds nothing has a high accuracy. The next section counts
 entities.
 """
@@ -207,7 +207,7 @@ print(f"accuracy of 'everything is O': {outside:.1%}")
 print(f"accuracy of ALBERT: {history.history['val_accuracy'][-1]:.1%}")
 
 """
-## Scoring whole entities
+## Scores of whole entities
 
 An entity counts as found if its first word, its last word and its kind are all
 correct. Precision is the share of the returned entities that are correct,
@@ -227,13 +227,12 @@ for name, rows in predicted.items():
     print(f"{name:22}{line}{report['micro avg']['f1-score']:8.1%}")
 
 """
-Memory fails on names that it has not seen, and most names of a new text are
-new. Logistic regression and ALBERT generalize in different ways: the first by
-capitals and by the words beside a name, the second by what pretraining taught
-it about words. With a few hundred sentences and a tiny uncased preset, neither
-is clearly better than the other on all kinds. Organizations are the hardest:
-their names are made of words of all kinds, including those of persons and
-places.
+Memory fails on names that are not in the training data, and most names of a new
+text are new. Logistic regression and ALBERT generalize in different ways: the
+first by capitals and by the words beside a name, the second by the vectors of
+words from the pretraining. Compare them for each kind. Organizations are the
+hardest: their names consist of words of all kinds, including those of persons
+and places.
 
 ## Which kinds are confused?
 
@@ -334,14 +333,15 @@ CoNLL-2003 has 14,041 sentences to train, of news. On its test set, the F1 of BE
 base with a cased vocabulary is 92.4
 ([Devlin et al., 2018](https://arxiv.org/abs/1810.04805), table 7). WNUT17, with
 3,394 messages of social media to train, is far harder, because most of its names
-are rare. To fine-tune ALBERT base on either takes minutes on a GPU.
+are rare. Both are read with `TUTORIAL_ENTITIES`, see above. To fine-tune ALBERT
+base on either takes minutes on a GPU.
 
 ## Conclusion
 
 `AlbertTokenClassifier` trains on words and tags, aligns them with pieces, and
-returns entities with their offsets in raw text. The baselines show what the
-encoder adds, and that a cheap feature (capitals) can be worth as much as a
-small encoder that does not see it.
+returns entities with their offsets in raw text. The baselines show how much the
+encoder adds, and how far a simple feature (capitals) leads, which an uncased
+encoder does not have.
 
 What to try next:
 

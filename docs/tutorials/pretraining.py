@@ -2,7 +2,7 @@
 Title: Pretraining ALBERT from text files
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Train a vocabulary and an ALBERT with masked tokens and sentence order.
 Accelerator: GPU
 """
@@ -23,11 +23,11 @@ Masked tokens are the task of BERT: 15% of the tokens are hidden, and the model
 predicts them from the others. ALBERT hides whole words, in runs of one to
 three.
 
-Sentence order is ALBERT's own. BERT's second task is to tell whether two
-segments are from the same document. A model can solve that by their topic
-alone, which teaches little. ALBERT gets two consecutive segments, half of the
-time in the wrong order. Both have the same topic, so the model has to learn
-what follows from what. In table 5 of
+Sentence order is ALBERT's own. BERT's second task is to predict whether two
+segments are from the same document. Their topic alone answers this, so a model
+learns little from it. ALBERT reads two consecutive segments, half of the time in
+the wrong order. Both have the same topic, so the model has to learn which order
+is coherent. In table 5 of
 [the paper](https://arxiv.org/abs/1909.11942), the average over five tasks is
 80.1 with sentence order, 79.2 with BERT's task and 79.0 with neither.
 
@@ -47,6 +47,7 @@ the backend. No network is needed.
 
 import csv
 import glob
+import gzip
 import json
 import os
 import pathlib
@@ -63,8 +64,8 @@ import keras_albert
 from keras_albert import pretraining
 
 keras.utils.set_random_seed(0)
-steps = 1400
-vocabulary_size = 600
+steps = int(os.environ.get("TUTORIAL_STEPS", "1400"))
+vocabulary_size = int(os.environ.get("TUTORIAL_VOCABULARY_SIZE", "600"))
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 output = pathlib.Path(tempfile.mkdtemp())
 
@@ -77,8 +78,10 @@ six plots with names, things and weather. Much of a sentence can be predicted
 from its neighbours, and the sentences have an order. The last 40 stories are
 kept for the test at the end, and the model does not read them before.
 
-Set `TUTORIAL_TEXTS` to other files, such as `"wikitext/*.txt"`, to pretrain on
-them. [WikiText](https://arxiv.org/abs/1609.07843) has this format.
+Set `TUTORIAL_TEXTS` to other files, plain or gzip, such as `"wikitext/*.txt"`, to
+pretrain on them, and `TUTORIAL_VOCABULARY_SIZE` and `TUTORIAL_STEPS` to larger numbers.
+[WikiText](https://arxiv.org/abs/1609.07843) has this format. The tests at the end
+remain those of the stories.
 """
 
 stories = (data_path / "stories.txt").read_text(encoding="utf-8").split("\n\n")
@@ -95,8 +98,10 @@ else:
     files[0].write_text("\n\n".join(documents), encoding="utf-8")
     names = "support_messages.tsv", "reviews.tsv", "pairs.tsv"
     other_files = [data_path / name for name in names]
-print(f"{len(files)} file, {sum(os.path.getsize(file) for file in files):,} bytes\n")
-print("\n".join(seen_stories[0]))
+open_text = gzip.open if str(files[0]).endswith(".gz") else open
+print(f"{sum(os.path.getsize(file) for file in files):,} bytes; the first lines:\n")
+with open_text(files[0], "rt", encoding="utf-8") as file:
+    print("".join(file.readlines()[:8]))
 
 """
 ## A vocabulary
@@ -190,7 +195,7 @@ loss is the sum of both tasks. Every 100 steps the model is evaluated on the hel
 documents. The directory has a checkpoint at any time: if the run is interrupted, the
 same call resumes it with the same result.
 
-The difficult part is the beginning. To predict a word, the model has to find its
+The beginning takes longest. To predict a word, the model has to attend to its
 neighbours, and it learns this separately for each position of a row. Four settings
 shorten this phase:
 
@@ -198,8 +203,8 @@ shorten this phase:
   fewer positions to learn, with more examples of each.
 - **Few layers first.** The first stage applies the block once, and the second twice,
   with the same weights.
-- **More masks.** Each masked token is something to learn from. 30%, and then 20%, of
-  the tokens are masked in place of 15%.
+- **More masks.** Only masked tokens are predicted. 30%, and then 20%, of the tokens
+  are masked in place of 15%.
 - **Single words.** With `max_ngram=1`, the neighbours of a masked word are more often
   visible than in runs of up to three.
 """
@@ -231,8 +236,9 @@ scores = pretraining.pretrain(config, verbose=2)
 """
 `report.json` and `curve.csv` have the figures of the run. The baselines are the
 accuracies without reading: always the most frequent token, and always the more
-frequent order. In the picture they are dotted. The step back in the middle is the
-beginning of the second stage, whose rows have positions that are new to the model.
+frequent order. In the picture they are dotted. If the curves are worse for a while in
+the middle, this is the beginning of the second stage, whose rows have positions that
+are new to the model.
 """
 
 report = json.loads((output / "run" / "report.json").read_text(encoding="utf-8"))
@@ -300,9 +306,9 @@ print(f"order of {len(first)} pairs: {np.mean(is_right):.1%} correct, chance is 
 The test of pretraining is another task. The classifier reads one sentence, and
 returns its place in the story, from 1 to 8. The labelled sentences are drawn
 from the stories of the pretraining, and the test uses the 40 new ones. Three
-systems get the same labels:
+systems are trained with the same labels:
 
-- logistic regression on TF-IDF, which knows words only from labelled sentences,
+- logistic regression on TF-IDF, the words of the labelled sentences,
 - ALBERT with random weights,
 - ALBERT with the pretrained weights.
 """
@@ -360,10 +366,10 @@ figure.tight_layout()
 plt.show()
 
 """
-The two encoders have the same architecture and the same labels; what is between
-their curves is the pretraining. TF-IDF is a strong baseline here, since each
+The two encoders have the same architecture and the same labels; the difference of
+their curves is due to the pretraining. TF-IDF is a strong baseline here, since each
 sentence of these stories has its own fixed words, and one labelled example of a
-sentence is enough to know it again. On real texts, with millions of different
+sentence is enough to recognize it. On real texts, with millions of different
 sentences, the words of the labelled examples are not enough.
 
 ## At full size
@@ -374,10 +380,10 @@ repeat this: continue from a released preset with
 `PretrainingConfig(preset="albert_base_v2_en_uncased", ...)`, and prepare the
 texts with the same name as `vocabulary`.
 
-In between there is room. The preset of this package, `albert_tiny_en_uncased`,
-was trained on 71 million tokens by a CPU. From `keras_albert`'s guide to
-pretraining, in decreasing order of effect, for a small model and a small
-budget:
+A small model needs less: the preset of this package, `albert_tiny_en_uncased`, was
+trained on a CPU in hours. Its model card has the texts, the steps and the accuracy.
+These settings matter for a small model and little time, in decreasing order of effect;
+[pretraining](../pretraining.md) has the figures:
 
 - short rows first, then long ones,
 - few layers first: since layers share their weights, the same weights continue
@@ -395,8 +401,8 @@ The steps from text files to a fine-tuned classifier are four calls:
 
 What to try next:
 
-- Your own texts, with `TUTORIAL_TEXTS`, more `steps`, a larger
-  `vocabulary_size`, and rows of 128 or 512 tokens.
+- Your own texts, with `TUTORIAL_TEXTS`, `TUTORIAL_STEPS`,
+  `TUTORIAL_VOCABULARY_SIZE`, and rows of 128 or 512 tokens.
 - The same from the command line: `keras-albert prepare` and
   `keras-albert pretrain`.
 - `second_task="next_sentence"` or `"none"`, to repeat the comparison of the

@@ -2,8 +2,8 @@
 Title: Extractive question answering with ALBERT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
-Description: Find answers in long contexts with windows, or say that there is none.
+Last modified: 2026/11/25
+Description: Find answers in long contexts with windows, or predict that there is none.
 Accelerator: GPU
 """
 
@@ -29,10 +29,10 @@ code of such programs deals with them:
 - **Some questions have no answer.** Then the answer is the token `[CLS]`, and a
   threshold separates both cases. SQuAD 2.0 made this part of the task.
 
-`AlbertQuestionAnswerer` takes strings, and does both. This tutorial trains it
-twice on questions about short notices: on whole notices, as one does with much
-data, and on single sentences, which is far better with little data. It chooses
-the threshold, and then asks the same questions about long documents.
+`AlbertQuestionAnswerer` takes strings, and solves both. This tutorial trains it
+twice on questions about short notices: on whole notices, the usual way with much
+data, and on single sentences, which is easier to learn from little data. It chooses
+the threshold, and then answers the same questions about long documents.
 """
 
 """
@@ -69,7 +69,7 @@ data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 and 287 questions about them, 60 of which have no answer in their notice. It has
 the format of SQuAD 2.0, which `read_squad()` reads. All questions about the
 last ten notices are the validation set. A split of single questions would be
-wrong: the model would know the contexts of the validation set.
+wrong: the model would be trained on the contexts of the validation set.
 
 Set `TUTORIAL_SQUAD` to a directory with a file for training and one for
 validation in this format, whose names contain `train` and `dev`, such as
@@ -143,7 +143,7 @@ The usual scores of SQuAD are exact match, the share of the answers that are
 exactly right, and F1, which counts common words. Both ignore case, punctuation
 and articles. An empty answer to a question without an answer has the score 1.
 
-Two baselines show what is easy. The first never answers. The second returns the
+There are two baselines. The first never answers. The second returns the
 sentence that is most similar to the question: the one with the largest cosine of
 TF-IDF vectors, from sequences of two to five characters.
 """
@@ -211,17 +211,17 @@ f1 = squad_scores(results["ALBERT, whole notices"], validation.answers)["f1"]
 print(f"F1 of whole notices: {f1:.1f}")
 
 """
-The training loss falls, and the validation loss rises: the model learns the
+If the training loss falls and the validation loss rises, the model learns the
 training notices by heart. It has to learn two things at once, to find the
 sentence that a question is about and to find the answer in it. For the first, it
 has to relate the words of two texts, and a few hundred examples are too few.
 
 ## One sentence
 
-The baseline finds the sentence without any training, and nearly always the right
-one. So the model needs to learn the second step only: where in a sentence is the
-answer? This is the usual division of work in search, where a retriever finds a
-passage and a reader finds the answer in it.
+The baseline finds the sentence without any training, in the share of the questions
+that is printed above. So the model needs to learn the second step only: where in a
+sentence is the answer? This is the usual division of work in search, where a
+retriever finds a passage and a reader finds the answer in it.
 
 The reader is trained on sentences. For a question with an answer, it is the
 sentence that contains it, and for one without, the most similar sentence of the
@@ -328,13 +328,13 @@ for question, right, answer in rows[:12]:
     print(f"{question}\n    {answer['answer'] or '(no answer)'}   [{expected}]")
 
 """
-Compare each row with the first two before you believe its answers. On whole notices,
-this small ALBERT is no better than a program that never answers: the threshold with
-the best F1 is one that leaves nearly all questions unanswered. On one sentence, it is
-far above both baselines. It finds the kind of the answer (a number, a name, a place),
-and it is still often wrong about its ends, and about questions without an answer. The
-threshold exchanges some right answers for right refusals. It was chosen on few
-questions, so it need not raise the F1 of others.
+Compare each row with the first two, the baselines. If the F1 of a row is that of "no
+answer", its threshold leaves nearly all questions unanswered: then the model has found
+hardly any answer. The rows of one sentence show how much easier the second step is. In
+the list below the table, look at the kind of each answer (a number, a name, a place),
+at its ends, and at the questions without an answer. The threshold exchanges some right
+answers for right refusals. It was chosen on few questions, so it need not raise the F1
+of others.
 
 ## At full size
 
@@ -348,8 +348,8 @@ on about 88 and 130 thousand questions. This needs a GPU.
 
 `answer()` takes contexts of any length: it makes the windows, reads all of them, and
 returns the best span of all. The alternative is to read the best sentence only. To
-see what length does, each validation notice is put between other notices. The answer
-is the same, and the text around it grows:
+measure the effect of length, each validation notice is put between other notices. The
+answer is the same, and the text around it grows:
 """
 
 notices = list(dict.fromkeys(validation.contexts))
@@ -385,7 +385,7 @@ index, for example of the vectors of `AlbertTextEmbedder`.
 `AlbertQuestionAnswerer` trains on questions, contexts and answers in the format
 of SQuAD. It makes the windows, finds the positions of tokens, and returns answers as
 parts of the original text. The threshold for "no answer" is chosen by one call. With
-little data, let something simpler find the passage, and the model find the answer.
+little data, find the passage by a simpler method, and the answer by the model.
 
 What to try next:
 

@@ -2,7 +2,7 @@
 Title: Sentence embeddings and semantic search
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Embed texts as vectors, search by meaning, and train on sentence pairs.
 Accelerator: GPU
 """
@@ -11,14 +11,15 @@ Accelerator: GPU
 ## Introduction
 
 A text embedder maps a text to a vector, so that texts with similar meanings have
-similar vectors. Each text is computed once. To compare two is then a dot product, so
-that a search among a million texts takes milliseconds. A
+similar vectors. The vector of each text is computed once. Two texts are then compared
+by a dot product, so that a collection of any size can be searched quickly. A
 [cross-encoder](sentence_pairs.py), which reads both texts together, is more accurate
 and has to read the whole collection for each query.
 
 BERT and ALBERT are not trained for this. The mean of their token vectors is a poor
-embedding: it is dominated by frequent words, which all texts contain. Three remedies
-are shown here:
+embedding, because frequent words, which all texts contain, are most of it. The small
+preset that is used here is an exception: during its pretraining, the mean was also
+trained to have the similarities of a sentence encoder. Three remedies are shown:
 
 - **Weights.** Smooth inverse frequency
   ([Arora et al., 2017](https://openreview.net/forum?id=SyK00v5xx)) reduces the weight
@@ -32,6 +33,11 @@ are shown here:
 
 """
 ## Setup
+
+The package is installed with `pip install "keras-albert[torch,examples]"`, or with
+`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
+of the package.
 """
 
 import csv
@@ -63,8 +69,10 @@ def read_table(path):
 """
 ## Vectors
 
-`AlbertTextEmbedder` has a backbone and a pooling. `embed()` takes a string or a list
-of strings. Vectors have the length 1, so that their dot product is their cosine.
+`AlbertTextEmbedder` has a backbone, the encoder, and a pooling, by default the mean of
+the token vectors. `embed()` takes a string or a list of strings. Vectors have the
+length 1, so that their dot product is their cosine. The table shows the cosine of each
+sentence with each.
 """
 
 embedder = keras_albert.AlbertTextEmbedder.from_preset(preset)
@@ -78,11 +86,10 @@ print(vectors.shape)
 print(np.round(vectors @ vectors.T, 2))
 
 """
-All cosines are high, although the third sentence is about something else: the mean of
-the token vectors mostly shows that these are English sentences. With
-`inverse_frequency` set to `a`, a token of the probability `p` has the weight `a / (a
-+ p)`. Probabilities are those of the tokenizer's vocabulary, so they need no further
-data.
+The third sentence is about something else, so its cosines should be the lowest. With
+`inverse_frequency` set to `a`, a token of the probability `p` has the weight
+`a / (a + p)`. Probabilities are those of the tokenizer's vocabulary, so they need no
+further data.
 """
 
 weighted = keras_albert.AlbertTextEmbedder.from_preset(preset, inverse_frequency=1e-3)
@@ -114,8 +121,9 @@ vectors = remove_common(weighted.embed(sentences))
 print(np.round(vectors @ vectors.T, 2))
 
 """
-The cosines are now spread around zero. Whether the right texts are near each other is
-another question, which the next section measures.
+The cosines are now lower, and closer to zero for texts without anything in common.
+Whether the right texts are near each other is another question, which the next section
+measures.
 
 ## Semantic search
 
@@ -261,15 +269,16 @@ second sentence of each must be found among those of the batch.
 
 An embedder is built with one line, and its vectors work with any index of vectors.
 The weights and the removal of the common component need no training; the tables above
-show what they change. TF-IDF is a strong baseline, and the better one for messages,
-since those of one class use the same words. It is weaker on pairs that were written
-to share words and differ in meaning, or the reverse. Synonyms and other word forms
-are learned from much text, and the preset used here was pretrained on little.
+show what they change. TF-IDF is a strong baseline for messages, since those of one
+class use the same words. It is weaker on pairs that were written to share words and
+differ in meaning, or the reverse. Synonyms and other word forms are learned from much
+text, and the preset used here was pretrained on little.
 
-Training on a few hundred pairs changes little. The last digits of the table are
-noise: the standard error of a correlation of 80 pairs is about 0.06.
+The last digits of the table are noise, since the standard error of a correlation of 80
+pairs is about 0.06, and a few hundred pairs to train are few.
 
-At full size: with STS-B's 5,749 pairs the small preset needs minutes on a CPU.
+At full size: with STS-B's 5,749 pairs the small preset needs minutes on a CPU; the
+[results](../results.md) have its correlation on the dev set before and after training.
 Encoders that are trained on a million pairs reach a correlation of about 0.85 on its
 dev set
 ([a small BERT](https://huggingface.co/ceshine/TinyBERT_L-4_H-312_v2-distill-AllNLI)).

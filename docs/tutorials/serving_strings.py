@@ -2,7 +2,7 @@
 Title: Serve strings with SavedModel, ONNX and LiteRT
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Export one classifier in three formats, serve it and compare the answers.
 Accelerator: None
 """
@@ -11,8 +11,8 @@ Accelerator: None
 ## Introduction
 
 A model that is trained on tokens has to be served with its tokenizer. With
-another version of it, or without its lower case, the ids are others and the
-answers worse, without any error. The usual way out is to rewrite the
+another version of it, or without lowercasing, the ids are different and the
+predictions worse, without any error. The usual solution is to rewrite the
 preprocessing for each server.
 
 An exported ALBERT takes strings. ALBERT's text rules (lower case, accents,
@@ -72,8 +72,11 @@ folder = pathlib.Path(tempfile.mkdtemp())
 
 The classifier finds the subject of messages to the support desk of a shop: six
 classes, 960 messages to train and 240 to validate, written for this project. A
-bag of words with logistic regression is the baseline. It is also easy to serve,
-so the accuracy of ALBERT has to be worth the effort.
+file of your own with the columns `label` and `text` can take its place: set
+`TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
+
+A bag of words (TF-IDF) with logistic regression is the baseline. It is also easy to
+serve, so serve ALBERT only if it is more accurate.
 """
 
 with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
@@ -104,9 +107,9 @@ accuracy = bag_of_words.score(validation_texts, validation_labels)
 print(f"TF-IDF: {accuracy:.1%}, ALBERT: {history.history['val_accuracy'][-1]:.1%}")
 
 """
-Compare both before you serve the larger one. On these messages they are close,
-since each subject has its own words. The rest of this tutorial does not depend
-on it.
+Compare both before you serve the larger one. On these messages a bag of words is
+accurate, since each subject has its own words. The rest of this tutorial does not
+depend on it.
 
 These messages test the exports. They have capitals, accents, an emoji, several
 spaces, and one is empty. The answers to the first two are equal: the text rules
@@ -257,7 +260,7 @@ inputs = {name: np.asarray(value, "int32") for name, value in inputs.items()}
 probabilities["LiteRT"] = run_litert(**inputs)["probabilities"]
 
 """
-## Are the answers equal?
+## Compare the answers
 
 The differences between float32 formats are those of additions in another order.
 int8 has rounded weights, so its probabilities differ in the second or third
@@ -301,12 +304,12 @@ figure.tight_layout()
 plt.show()
 
 """
-The speed of the formats depends on the processor. The project's page on serving
-has a table for one, with the command that measures it on yours.
+The speed of the formats depends on the processor. The page on
+[serving](../serving.md) has a table for one, with the command that measures it on
+yours.
 
-At full size, nothing changes but the numbers: the 12 million parameters of ALBERT
-base are 47 megabytes in float32, and a quarter of it in int8. Exporting needs no
-GPU.
+At full size, the calls are the same: the 12 million parameters of ALBERT base are
+47 megabytes in float32, and a quarter of it in int8. Exporting needs no GPU.
 
 ## Conclusion
 

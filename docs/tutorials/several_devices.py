@@ -2,7 +2,7 @@
 Title: Several devices and TPUs
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Train on several devices from raw strings, with the losses of one device.
 Accelerator: GPU
 """
@@ -32,6 +32,10 @@ share the cores. The baseline is therefore the run on one device.
 
 """
 ## Setup
+
+The package is installed with `pip install "keras-albert[jax,examples]"`, or with
+`tensorflow` in place of `jax`. No network is needed: the preset
+`albert_tiny_en_uncased` is part of the package.
 
 The number of devices is fixed when the backend starts, so it is set first. JAX reads
 an environment variable, TensorFlow has a function for it. The outputs on this page
@@ -74,7 +78,8 @@ batch_size, epochs = 32, 3
 
 122 support messages to train and 60 to validate. The number is no multiple of the
 batch size, on purpose: the last batch has 26 rows, which four devices cannot share
-evenly.
+evenly. A file of your own with the columns `label` and `text` can take its place: set
+`TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
 """
 
 with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
@@ -83,6 +88,7 @@ texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 train_texts, train_labels = texts[:122], labels[:122]
 validation_texts, validation_labels = texts[-60:], labels[-60:]
+class_count = len(set(labels))
 majority = max(validation_labels.count(label) for label in set(validation_labels))
 print(f"always the most frequent class: {majority / 60:.1%}")
 
@@ -107,7 +113,7 @@ preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(
 def make_classifier():
     keras.utils.set_random_seed(0)
     return keras_albert.AlbertClassifier.from_preset(
-        preset, num_classes=6, preprocessor=preprocessor, dropout=0.0
+        preset, num_classes=class_count, preprocessor=preprocessor, dropout=0.0
     )
 
 
@@ -233,7 +239,8 @@ rows of weight zero, and with `tf.distribute` each device computes the whole bat
 The default optimizer clips gradients after they are summed.
 
 What the devices exchange in each step is one gradient per weight. Sharing layers
-makes this small: the table shows four layers of width 256, the size of the preset.
+makes this small. The table is for the size of the preset, with its four layers shared,
+in two groups and separate.
 """
 
 for num_groups, name in (
@@ -241,14 +248,8 @@ for num_groups, name in (
     (2, "two groups"),
     (4, "no sharing"),
 ):
-    backbone = keras_albert.AlbertBackbone(
-        vocabulary_size=8192,
-        num_layers=4,
-        num_heads=4,
-        embedding_dim=128,
-        hidden_dim=256,
-        intermediate_dim=1024,
-        num_groups=num_groups,
+    backbone = keras_albert.AlbertBackbone.from_preset(
+        preset, load_weights=False, num_groups=num_groups
     )
     print(f"{name:<18} {backbone.count_params() * 4 / 1e6:5.1f} MB per step")
 
@@ -314,11 +315,11 @@ loaded with PyTorch afterwards.
 ## Conclusion
 
 Two lines distribute `fit()`, from raw strings, and the losses are those of one
-device. Compare them before a long run: it takes minutes, and shows the errors that a
-training curve does not.
+device. Compare them before a long run: this takes minutes, and shows errors that a
+training curve does not show.
 
 At full size: ALBERT base in mixed precision, rows of 128 tokens, a batch of 32 for
-each GPU. Fine-tuning a hundred thousand texts then takes minutes on eight GPUs.
+each GPU. Compare the losses on a few batches first, as here.
 
 What to try next:
 

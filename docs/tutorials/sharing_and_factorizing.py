@@ -1,8 +1,8 @@
 """
-Title: What sharing layers and factorizing embeddings buy
+Title: The effect of shared layers and factorized embeddings
 Author: keras_albert authors
 Date created: 2026/11/23
-Last modified: 2026/11/23
+Last modified: 2026/11/25
 Description: Count and train ALBERT with and without its two ideas, at several depths.
 Accelerator: GPU
 """
@@ -23,13 +23,18 @@ gradients to exchange between devices. They do not mean less computation: a toke
 passes through as many layers as before. This is the most frequent misunderstanding of
 ALBERT.
 
-This tutorial counts the parameters, trains small models with and without each change,
-runs the loop of a pretrained model at several depths, and draws what the layers
-attend to, which is not the same although their weights are.
+This tutorial counts the parameters, and trains small models with and without each
+change. It runs the loop of a pretrained model at several depths, and draws the
+attention of the layers, which differs although their weights are the same.
 """
 
 """
 ## Setup
+
+The package is installed with `pip install "keras-albert[torch,examples]"`, or with
+`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
+of the package.
 """
 
 import csv
@@ -221,16 +226,19 @@ for depth in depths:
     scores = model.evaluate(texts[:100], verbose=0, return_dict=True)
     losses.append(scores["loss"])
     print(f"{depth} layers: loss {scores['loss']:.2f} on masked tokens, no training")
+chance = np.log(model.backbone.vocabulary_size)
+print(f"loss of random guesses: {chance:.2f}")
 
 """
-The model was pretrained with a fixed number of layers, and predicts best near it: the
-loop was never taught to stop earlier or to go on. Fine-tuning repairs this. Each row
-is a classifier of support messages, trained on 300 of them and evaluated on 240
-others.
+A model that was pretrained with a fixed number of layers predicts best near it, since
+its weights were never trained to end earlier or to continue. Fine-tuning at another
+depth adapts them. Each row is a classifier of support messages, trained on 300 of them
+and evaluated on 240 others.
 """
 
 train_texts, train_labels = texts[:300], labels[:300]
 test_texts, test_labels = texts[-240:], labels[-240:]
+class_count = len(set(labels))
 baseline = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10))
 baseline.fit(train_texts, train_labels)
 tfidf_accuracy = baseline.score(test_texts, test_labels)
@@ -240,7 +248,7 @@ fine_tuned = {}
 for depth in (1, 2, 4):
     keras.utils.set_random_seed(0)
     classifier = keras_albert.AlbertClassifier.from_preset(
-        preset, num_classes=6, num_layers=depth
+        preset, num_classes=class_count, num_layers=depth
     )
     started = time.perf_counter()
     history = classifier.fit(
@@ -291,7 +299,9 @@ left are not computed further.
 """
 
 keras.utils.set_random_seed(0)
-early = keras_albert.AlbertClassifier.from_preset(preset, num_classes=6, exits=True)
+early = keras_albert.AlbertClassifier.from_preset(
+    preset, num_classes=class_count, exits=True
+)
 early.fit(train_texts, train_labels, batch_size=16, epochs=3, verbose=0)
 rows = measure_exits(early, test_texts, test_labels)
 print(describe_exits(rows))
@@ -299,9 +309,9 @@ print(describe_exits(rows))
 """
 The first rows are fixed depths, the others are rules. The column `time` is the median
 of three rounds, relative to all layers, and the last columns count the texts that left
-behind each layer. The table shows whether a rule pays for this model on this machine:
-it does if no fixed depth is both as accurate and as fast. Fewer layers need not be
-less time, since removing texts from a batch takes time, too.
+behind each layer. The table shows whether a rule is useful for this model on this
+machine: it is if no fixed depth is both as accurate and as fast. Fewer layers do not
+always take less time, since removing texts from a batch takes time, too.
 
 The picture shows the same: accuracy against depth and against time, and for each rule
 where the texts leave.
@@ -338,8 +348,8 @@ for number, (axis, score) in enumerate(zip(axes, scores), start=1):
 plt.show()
 
 """
-A number says how much the layers differ: the share of attention that two of them put
-on other tokens.
+A number measures how much two layers differ: the share of the attention that is on
+other tokens in the second.
 """
 
 means = [keras.ops.convert_to_numpy(score)[0].mean(axis=0) for score in scores]
@@ -362,6 +372,8 @@ are enough.
 What to try next:
 
 - `num_groups=2`, between sharing all layers and none;
+- your own messages: set `TUTORIAL_DATA` to a directory with your
+  `support_messages.tsv`, of the columns `label` and `text`, and with `stories.txt`;
 - `keras-albert exits`, the table of exits for a model and a file of your own;
 - [distillation](distillation.py): a shallow loop that learns from a deep one;
 - [pretraining](pretraining.py) with other sizes in `backbone`;

@@ -103,6 +103,25 @@ def test_sections(text):
     assert not [line for line in headings if line.startswith("# ")]
 
 
+def test_advice(text):
+    """A result beside a baseline, what the full size needs, and what to try next."""
+    words = "\n".join(prose(text))
+    assert "baseline" in words
+    assert re.search(r"\bfull size\b|\bfull-size\b", words)
+    assert "\nWhat to try next:\n\n- " in words.partition("## Conclusion")[2]
+    assert "pip install" in words.partition("## Setup")[2].partition("\n## ")[0]
+
+
+def test_variables_are_described(text):
+    """Those of other data, here and in the list of all tutorials."""
+    names = set(re.findall(r'environ\.get\("((?!XLA_)\w+)"', text))
+    index = (TUTORIALS[0].parent / "index.md").read_text(encoding="utf-8")
+    assert not {name for name in names if f"`{name}`" not in index}
+    words = "\n".join(prose(text))
+    # The data of the repository need no explanation.
+    assert not {name for name in names - {"TUTORIAL_DATA"} if f"`{name}" not in words}
+
+
 def test_lines_of_code(text):
     code = [
         line

@@ -1,0 +1,107 @@
+"""The commands that the documentation shows can be typed as they stand."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from keras_albert_cli.options import build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "docs/tutorials/*.py", "examples/*.md")
+    for path in ROOT.glob(pattern)
+)
+# Options of programs that are not part of the repository.
+OTHERS = {
+    *("--batching_parameters_file", "--enable_batching", "--rm"),
+    *("--override", "--runner", "--project", "--tf_xla_persistent_cache_directory"),
+    *("--master-addr", "--master-port", "--nnodes", "--node-rank", "--nproc-per-node"),
+    *("--export_dir", "--init_checkpoint"),
+    *("--directory", "--examples", "--strict", "--no-cache", "--help"),
+}
+
+
+@pytest.fixture(params=PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def page(request):
+    return request.param.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def known_options():
+    _, parsers = build_parser()
+    known = {option for parser in parsers.values() for option in _options(parser)}
+    for folder in ("examples", "benchmarks", "docs", "tests", "keras_albert_cli"):
+        for path in (ROOT / folder).rglob("*.py"):
+            known |= set(re.findall(r'"(--[a-z][\w-]*)"', path.read_text("utf-8")))
+    # Those of `examples/serve.py` have the names of its limits.
+    limits = (ROOT / "examples/request_batches.py").read_text("utf-8")
+    limits = limits.partition("class Limits:")[2].partition("\n\n\n")[0]
+    known |= {
+        f"--max-{name.replace('_', '-')}"
+        for name in re.findall(r"^    (\w+): int = ", limits, re.MULTILINE)
+    }
+    return known | OTHERS
+
+
+def _options(parser):
+    return {option for action in parser._actions for option in action.option_strings}
+
+
+def shell_commands(text):
+    """The commands of fenced shell code, each on one line."""
+    blocks = re.findall(r"```(?:bash|shell)\n(.*?)```", text, re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.strip() for line in lines]
+
+
+def inline_code(text):
+    without_fences = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return [" ".join(x.split()) for x in re.findall(r"`([^`]+)`", without_fences)]
+
+
+def test_commands_are_parsed(page):
+    parser, _ = build_parser()
+    for command in shell_commands(page):
+        _, is_ours, arguments = command.partition("keras-albert ")
+        if is_ours and command.split()[0] != "pip":
+            try:
+                parser.parse_args(shlex.split(arguments, comments=True))
+            except SystemExit:
+                pytest.fail(command)
+
+
+def test_named_commands_exist(page):
+    _, parsers = build_parser()
+    for code in inline_code(page):
+        _, is_ours, arguments = code.partition("keras-albert ")
+        words = arguments.split()
+        if is_ours and words[0].islower() and not words[0].startswith("--"):
+            assert words[0] in parsers, code
+            options = {word.split("=")[0] for word in words if word.startswith("--")}
+            assert options <= _options(parsers[words[0]]), code
+
+
+def test_options_exist(page, known_options):
+    code = " ".join([*inline_code(page), *shell_commands(page)])
+    found = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code))
+    unknown = sorted(found - known_options)
+    assert not unknown
+
+
+def test_programs_exist(page):
+    code = " ".join([*inline_code(page), *shell_commands(page)])
+    programs = re.findall(r"\b(?:examples|benchmarks|docs|tests)/[\w/]+\.\w+", code)
+    # A name in capitals stands for any.
+    missing = [
+        name
+        for name in programs
+        if not (Path(name).stem.isupper() or (ROOT / name).exists())
+    ]
+    assert not missing
+
+
+def test_pages_are_found():
+    assert len(PAGES) > 40
