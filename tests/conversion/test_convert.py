@@ -178,6 +178,10 @@ def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys)
         (["/no/such", "x", "--to", "google"], "neither an existing directory"),
         (["{source}", "{source}", "--to", "google"], "already exists"),
         (["{source}", "x", "--to", "google", "--task", "Bert"], "no class 'Bert'"),
+        (
+            ["{source}", "x", "--to", "pdf"],
+            "no checkpoint format 'pdf'.*: transformers,",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(
