@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tests.random_weights import fill_weights, random_weight
+
 # Ours, and what transformers calls it.
 _TRANSFORMERS_KEYS = {
     "vocabulary_size": "vocab_size",
@@ -24,14 +26,6 @@ TINY = {
     "intermediate_dim": 32,
     "max_sequence_length": 24,
 }
-
-
-def random_weight(name, shape, rng):
-    """Far from the initial values, so that each weight leaves its mark."""
-    value = rng.normal(size=shape, scale=0.25)
-    if name.endswith(("gamma", "LayerNorm.weight", "layer_norm.weight")):
-        value += 1.0
-    return value.astype("float32")
 
 
 def transformers_model(class_name="AlbertModel", seed=1, **arguments):
@@ -60,11 +54,7 @@ def save_transformers(directory, class_name="AlbertModel", **arguments):
 def keras_hub_model(seed=2, **arguments):
     import keras_hub
 
-    model = keras_hub.models.AlbertBackbone(**(TINY | arguments))
-    rng = np.random.default_rng(seed)
-    for weight in model.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
-    return model
+    return fill_weights(keras_hub.models.AlbertBackbone(**(TINY | arguments)), seed)
 
 
 def ragged_inputs(vocabulary_size=60, length=12):
