@@ -1,4 +1,8 @@
-"""`python -m keras_albert` is `keras-albert`."""
+"""`python -m keras_albert` is `keras-albert`.
+
+With Python itself, `keras_albert/__init__.py` runs it, before it loads anything; this
+file is for other programs that run modules, such as profilers.
+"""
 
 import sys
 
