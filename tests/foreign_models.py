@@ -1,5 +1,7 @@
 """Small random ALBERTs of other libraries, and inputs for them."""
 
+import json
+
 import numpy as np
 
 from tests.random_weights import fill_weights, random_weight
@@ -49,6 +51,12 @@ def save_transformers(directory, class_name="AlbertModel", **arguments):
     model = transformers_model(class_name, **arguments)
     model.save_pretrained(directory)
     return model
+
+
+def change_config(directory, **changes):
+    """Change entries of a checkpoint's config."""
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def keras_hub_model(seed=2, **arguments):

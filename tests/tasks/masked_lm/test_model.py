@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM
+from tests.compiled import to_numpy
 from tests.foreign_models import (
     keras_hub_model,
     ragged_inputs,
@@ -26,10 +27,6 @@ def masked_lm(toy_proto):
 def with_positions(length=12):
     inputs = ragged_inputs(length=length)
     return inputs | {"mask_positions": np.array([[1, 5], [8, 3], [1, 0]], "int32")}
-
-
-def to_numpy(x):
-    return keras.ops.convert_to_numpy(x)
 
 
 class TestParity:
