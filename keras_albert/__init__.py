@@ -1,18 +1,8 @@
 """ALBERT for Keras 3, on TensorFlow, JAX and PyTorch."""
 
 import importlib
-import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
-
-if sys.argv[:1] == ["-m"] and __name__ in sys.orig_argv:
-    # Python imports a package before its `__main__`, and would load all libraries with
-    # their messages. The command line imports it anew, when a command needs it.
-    from keras_albert_cli import main
-
-    sys.argv[0] = __file__
-    del sys.modules[__name__]
-    sys.exit(main())
 
 from keras_albert import layers
 from keras_albert.backbone import AlbertBackbone

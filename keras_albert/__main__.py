@@ -1,8 +1,4 @@
-"""`python -m keras_albert` is `keras-albert`.
-
-With Python itself, `keras_albert/__init__.py` runs it, before it loads anything; this
-file is for other programs that run modules, such as profilers.
-"""
+"""`python -m keras_albert` is `keras-albert`."""
 
 import sys
 
