@@ -1,6 +1,10 @@
 """Small random ALBERTs of other libraries, and inputs for them."""
 
+import json
+
 import numpy as np
+
+from tests.random_weights import fill_weights, random_weight
 
 # Ours, and what transformers calls it.
 _TRANSFORMERS_KEYS = {
@@ -26,14 +30,6 @@ TINY = {
 }
 
 
-def random_weight(name, shape, rng):
-    """Far from the initial values, so that each weight leaves its mark."""
-    value = rng.normal(size=shape, scale=0.25)
-    if name.endswith(("gamma", "LayerNorm.weight", "layer_norm.weight")):
-        value += 1.0
-    return value.astype("float32")
-
-
 def transformers_model(class_name="AlbertModel", seed=1, **arguments):
     import torch
     import transformers
@@ -57,14 +53,16 @@ def save_transformers(directory, class_name="AlbertModel", **arguments):
     return model
 
 
+def change_config(directory, **changes):
+    """Change entries of a checkpoint's config."""
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 def keras_hub_model(seed=2, **arguments):
     import keras_hub
 
-    model = keras_hub.models.AlbertBackbone(**(TINY | arguments))
-    rng = np.random.default_rng(seed)
-    for weight in model.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
-    return model
+    return fill_weights(keras_hub.models.AlbertBackbone(**(TINY | arguments)), seed)
 
 
 def ragged_inputs(vocabulary_size=60, length=12):

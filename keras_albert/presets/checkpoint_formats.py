@@ -5,13 +5,13 @@ that imports go in one direction. It is imported when a format is first looked u
 """
 
 import abc
-import importlib
 from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_albert.presets.model_size import check_backbone_size
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.reading import read_json
+from keras_albert.utils.registry import Registry
 
 # The prefix of the registered names of this package's classes.
 OWN_PACKAGE = "keras_albert>"
@@ -106,26 +106,15 @@ class CheckpointFormat(abc.ABC):
         return backbone
 
 
-_FORMATS: dict[str, CheckpointFormat] = {}
+_FORMATS: Registry[CheckpointFormat] = Registry()
 
-# Modules that register formats when they are imported.
-_MODULES: set[str] = set()
-
-
-def register_formats_of(module: str) -> None:
-    """Register a module that calls `register_format`, and is not imported before."""
-    _MODULES.add(module)
+# Adds a module that calls `register_format`, and is not imported before.
+register_formats_of = _FORMATS.add_module
 
 
 def register_format(checkpoint_format: CheckpointFormat) -> None:
     """Register a format for `from_preset` and the exports."""
-    _FORMATS[checkpoint_format.key] = checkpoint_format
-
-
-def _formats() -> dict[str, CheckpointFormat]:
-    for module in _MODULES:
-        importlib.import_module(module)
-    return _FORMATS
+    _FORMATS.add(checkpoint_format.key, checkpoint_format)
 
 
 def find_format(directory: Path) -> CheckpointFormat | None:
@@ -138,8 +127,8 @@ def find_format(directory: Path) -> CheckpointFormat | None:
     Raises:
         ValueError: If it also contains a preset of this package.
     """
-    matches = (known for known in _formats().values() if known.recognizes(directory))
-    found = next(matches, None)
+    formats = _FORMATS.entries().values()
+    found = next((each for each in formats if each.recognizes(directory)), None)
     if found is not None and is_own_preset(directory):
         msg = (
             f"{directory} has both a preset of keras_albert and a checkpoint of "
@@ -164,7 +153,7 @@ def get_format(key: str) -> CheckpointFormat:
     Raises:
         ValueError: If the format is unknown.
     """
-    formats = _formats()
+    formats = _FORMATS.entries()
     if key not in formats:
         msg = f"There is no checkpoint format {key!r}. Choose: {', '.join(formats)}."
         raise ValueError(msg)

@@ -57,15 +57,12 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
         raise ValueError(msg) from error
 
 
-def read_json(
-    path: str | os.PathLike[str], kind: type = dict, most_bytes: int = _MOST_BYTES
-) -> Any:
+def read_json(path: str | os.PathLike[str], kind: type = dict) -> Any:
     """Read a JSON file, of a bounded size.
 
     Args:
         path: string or path. The file.
         kind: `dict` or `list`. The expected type. Defaults to `dict`.
-        most_bytes: int. The largest size of the file. Defaults to 8 MiB.
 
     Raises:
         ValueError: If the file is damaged or larger, contains another type, or has a
@@ -73,7 +70,7 @@ def read_json(
         OSError: If the file does not exist or cannot be read.
     """
     with reading(path):
-        return parse_json(read_bytes(path, most_bytes), kind)
+        return parse_json(read_bytes(path, _MOST_BYTES), kind)
 
 
 def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:

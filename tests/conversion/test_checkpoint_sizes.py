@@ -6,7 +6,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from tests.foreign_models import TINY, transformers_model
+from tests.foreign_models import TINY, change_config, transformers_model
 
 
 @pytest.fixture
@@ -15,11 +15,6 @@ def checkpoint(tmp_path):
     theirs = transformers_model("AlbertForSequenceClassification")
     theirs.save_pretrained(tmp_path)
     return tmp_path
-
-
-def change(directory, **changes):
-    path = directory / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +31,7 @@ def change(directory, **changes):
     ],
 )
 def test_they_are_refused_before_anything_is_built(checkpoint, changes, message):
-    change(checkpoint, **changes)
+    change_config(checkpoint, **changes)
     with pytest.raises(ValueError, match=message):
         AlbertBackbone.from_preset(checkpoint)
 
@@ -58,7 +53,7 @@ def test_they_are_refused_before_anything_is_built(checkpoint, changes, message)
     ],
 )
 def test_a_head_of_another_kind_is_refused(checkpoint, changes, message):
-    change(checkpoint, **changes)
+    change_config(checkpoint, **changes)
     with pytest.raises(ValueError, match=message):
         AlbertClassifier.from_preset(checkpoint, preprocessor=None)
 
@@ -139,7 +134,7 @@ def test_files_that_contradict_each_other_are_refused(checkpoint):
 
 
 def test_without_weights_any_size_may_be_built(checkpoint):
-    change(checkpoint, vocab_size=5000)
+    change_config(checkpoint, vocab_size=5000)
     for path in checkpoint.glob("*.safetensors"):
         path.unlink()
     backbone = AlbertBackbone.from_preset(checkpoint, load_weights=False)

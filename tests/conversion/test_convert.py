@@ -10,7 +10,7 @@ from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer
 from keras_albert.conversion import GOOGLE, KERAS_HUB, convert_checkpoint
 from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert_cli.run_command import run_command
-from tests.foreign_models import TINY, save_transformers
+from tests.foreign_models import TINY, change_config, save_transformers
 
 SIZES = TINY | {"vocabulary_size": 130, "num_layers": 1}
 TARGETS = ["keras-albert", "transformers", "keras-hub", "google"]
@@ -98,11 +98,6 @@ def test_nothing_is_written_where_outputs_differ(source, tmp_path, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
-def _change_config(directory, **changes):
-    path = directory / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
 def _change_tensors(directory, **changes):
     path = directory / "model.safetensors"
     save_file(load_file(path) | changes, path)
@@ -126,7 +121,7 @@ def _lead_out(directory, name):
 
 
 def _other_vocabulary(directory):
-    _change_config(directory, vocab_size=1130)
+    change_config(directory, vocab_size=1130)
     embeddings = np.zeros((1130, 8), "float32")
     _change_tensors(
         directory, **{"albert.embeddings.word_embeddings.weight": embeddings}
@@ -136,7 +131,7 @@ def _other_vocabulary(directory):
 SPOILED = {
     "truncated": (_truncate, "is damaged"),
     "claim": (_claim, "is damaged"),
-    "config": (lambda d: _change_config(d, hidden_size=32), "wrong shape"),
+    "config": (lambda d: change_config(d, hidden_size=32), "wrong shape"),
     "nan": (
         lambda d: _change_tensors(d, **{"classifier.bias": np.full(2, np.nan, "f")}),
         "not finite",
@@ -178,6 +173,10 @@ def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys)
         (["/no/such", "x", "--to", "google"], "neither an existing directory"),
         (["{source}", "{source}", "--to", "google"], "already exists"),
         (["{source}", "x", "--to", "google", "--task", "Bert"], "no class 'Bert'"),
+        (
+            ["{source}", "x", "--to", "pdf"],
+            "no checkpoint format 'pdf'.*: transformers,",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(

@@ -76,14 +76,6 @@ def test_every_command_shows_a_traceback_when_asked(command, monkeypatch, capsys
     assert ("`--task` must be a name" in shown) == has_task
 
 
-@pytest.fixture
-def _hears_ctrl_c():
-    """In the background of a shell SIGINT is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("_hears_ctrl_c")
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]

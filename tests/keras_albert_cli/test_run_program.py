@@ -83,14 +83,6 @@ def test_arguments_are_named_as_options(text, named):
     assert name_options(text, options) == named
 
 
-@pytest.fixture
-def _hears_ctrl_c():
-    """Enables SIGINT, which background processes of a shell ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("_hears_ctrl_c")
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]

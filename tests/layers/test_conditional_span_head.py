@@ -1,18 +1,14 @@
-import keras
 import numpy as np
 import pytest
 
 from keras_albert.layers import ConditionalSpanHead
 from keras_albert.layers.conditional_span_head import MASKED_LOGIT, span_mask
+from tests.compiled import to_numpy
 
 # [CLS] question [SEP] a b c [SEP] padding; and the same without padding.
 SEGMENTS = np.array([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1]])
 PADDING = np.array([[1, 1, 1, 1, 1, 1, 1, 0], [1] * 8])
 MASK = np.array([[1, 0, 0, 1, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1, 1, 0]], bool)
-
-
-def to_numpy(tree):
-    return keras.tree.map_structure(keras.ops.convert_to_numpy, tree)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from keras_albert.layers.shared_rows import current_rows, sharing_rows, without_
 from keras_albert.tasks.inputs.shared_row_batches import share_rows
 from keras_albert.text.packing.shared_rows import RowShape
 from tests.compiled import gradients, to_numpy
+from tests.random_weights import add_noise
 
 LENGTHS = np.array([5, 9, 3, 7, 4])
 
@@ -23,12 +24,8 @@ def make_backbone(**kwargs):
         seed=1,
         **kwargs,
     )
-    random = np.random.default_rng(2)
     # Large enough that what a token should not see would be seen.
-    backbone.set_weights(
-        [w + random.normal(0, 0.3, w.shape) for w in backbone.get_weights()]
-    )
-    return backbone
+    return add_noise(backbone, seed=2)
 
 
 @pytest.fixture(scope="module")

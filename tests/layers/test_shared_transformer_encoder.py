@@ -6,6 +6,7 @@ from keras import ops
 from keras_albert.layers import SharedTransformerEncoder
 from tests.compiled import gradients, program_size, to_numpy
 from tests.layers.layer_checks import check_layer, check_saving, check_training
+from tests.random_weights import add_noise
 
 ARGUMENTS = {
     "num_layers": 4,
@@ -28,12 +29,8 @@ PADDING = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
 def _encoder(**arguments):
     encoder = SharedTransformerEncoder(**(ARGUMENTS | arguments))
     encoder.build(X.shape)
-    rng = np.random.default_rng(2)
     # With the small initial weights, attention would be nearly uniform.
-    encoder.set_weights(
-        [w + rng.normal(size=w.shape, scale=0.3) for w in encoder.get_weights()]
-    )
-    return encoder
+    return add_noise(encoder, seed=2)
 
 
 def test_layer_checks():

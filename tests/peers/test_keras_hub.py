@@ -190,6 +190,14 @@ class TestMaskedLMPreprocessor:
             data_set(FOX).map(preprocessor)
 
 
+def backbone_for(preprocessor):
+    return AlbertBackbone(
+        vocabulary_size=preprocessor.tokenizer.vocabulary_size(),
+        max_sequence_length=preprocessor.sequence_length,
+        **SMALL,
+    )
+
+
 class TestTextClassifier:
     """`AlbertTextClassifierTest`."""
 
@@ -201,11 +209,7 @@ class TestTextClassifier:
         )
         return {
             "preprocessor": preprocessor,
-            "backbone": AlbertBackbone(
-                vocabulary_size=preprocessor.tokenizer.vocabulary_size(),
-                max_sequence_length=preprocessor.sequence_length,
-                **SMALL,
-            ),
+            "backbone": backbone_for(preprocessor),
             "num_classes": 2,
         }
 
@@ -264,11 +268,7 @@ class TestMaskedLM:
         )
         return {
             "preprocessor": preprocessor,
-            "backbone": AlbertBackbone(
-                vocabulary_size=preprocessor.tokenizer.vocabulary_size(),
-                max_sequence_length=preprocessor.sequence_length,
-                **SMALL,
-            ),
+            "backbone": backbone_for(preprocessor),
         }
 
     def test_masked_lm_basics(self, arguments):

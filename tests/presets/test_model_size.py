@@ -4,28 +4,19 @@ import pytest
 
 from keras_albert import AlbertBackbone
 from keras_albert.presets.model_size import check_backbone_size, check_size
+from tests.foreign_models import TINY
 
-TINY = {
-    "vocabulary_size": 60,
-    "num_layers": 4,
-    "num_heads": 2,
-    "embedding_dim": 8,
-    "hidden_dim": 16,
-    "intermediate_dim": 32,
-    "num_groups": 2,
-    "num_inner_repetitions": 2,
-    "max_sequence_length": 24,
-}
+SIZES = TINY | {"num_groups": 2, "num_inner_repetitions": 2}
 
 
 @pytest.fixture(scope="module")
 def stored():
-    return [tuple(weight.shape) for weight in AlbertBackbone(**TINY).weights]
+    return [tuple(weight.shape) for weight in AlbertBackbone(**SIZES).weights]
 
 
 def test_a_model_fits_its_own_weights(stored):
-    check_backbone_size(TINY, stored, "config.json")
-    check_backbone_size(TINY, [], "config.json")
+    check_backbone_size(SIZES, stored, "config.json")
+    check_backbone_size(SIZES, [], "config.json")
 
 
 @pytest.mark.parametrize(
@@ -51,13 +42,13 @@ def test_a_model_fits_its_own_weights(stored):
 )
 def test_a_larger_one_is_refused(stored, changes, message):
     with pytest.raises(ValueError, match=message) as caught:
-        check_backbone_size(TINY | changes, stored, "config.json")
+        check_backbone_size(SIZES | changes, stored, "config.json")
     assert "config.json" in str(caught.value)
     assert "Copy or download" in str(caught.value)
 
 
 def test_what_is_missing_is_named(stored):
-    arguments = {name: TINY[name] for name in TINY if name != "hidden_dim"}
+    arguments = {name: SIZES[name] for name in SIZES if name != "hidden_dim"}
     with pytest.raises(ValueError, match=r"`hidden_dim`.*Received: none\."):
         check_backbone_size(arguments, stored, "config.json")
 
@@ -65,9 +56,9 @@ def test_what_is_missing_is_named(stored):
 def test_without_files_a_large_model_may_be_built_and_no_monster():
     xxlarge = {"vocabulary_size": 30_000, "embedding_dim": 128, "hidden_dim": 4096}
     xxlarge |= {"num_groups": 1, "num_inner_repetitions": 1}
-    check_backbone_size(TINY | xxlarge | {"intermediate_dim": 16_384}, [], "c.json")
+    check_backbone_size(SIZES | xxlarge | {"intermediate_dim": 16_384}, [], "c.json")
     with pytest.raises(ValueError, match="and it has no files"):
-        check_backbone_size(TINY | {"hidden_dim": 10**4}, [], "c.json")
+        check_backbone_size(SIZES | {"hidden_dim": 10**4}, [], "c.json")
 
 
 def test_a_head_is_bounded_too(stored):

@@ -23,9 +23,9 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
-from tests.foreign_models import random_weight
 from tests.property.damage import damage_files
 from tests.property.tensor_files import write_torch
+from tests.random_weights import fill_weights
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits of memory")
 
@@ -46,11 +46,9 @@ def classifier(tiny_proto):
     )
     preprocessor = AlbertClassifierPreprocessor(tokenizer, max_sequence_length=24)
     labels = ("bad", "good", "fine")
-    task = AlbertClassifier(backbone, labels=labels, preprocessor=preprocessor)
-    rng = np.random.default_rng(1)
-    for weight in task.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
-    return task
+    return fill_weights(
+        AlbertClassifier(backbone, labels=labels, preprocessor=preprocessor)
+    )
 
 
 def write_safetensors_shards(task, directory):

@@ -15,6 +15,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from tests.random_weights import add_noise
 from tests.warm_python.start import REAL_PYTHON
 
 _MESSAGES = Path(__file__).parents[2] / "examples" / "data" / "support_messages.tsv"
@@ -53,15 +54,7 @@ def build():
             ),
             **kwargs,
         )
-        random = np.random.default_rng(1)
-        spread = 1.2 / sizes["hidden_dim"] ** 0.5
-        classifier.set_weights(
-            [
-                (weight + random.normal(0, spread, weight.shape)).astype(weight.dtype)
-                for weight in classifier.get_weights()
-            ]
-        )
-        return classifier
+        return add_noise(classifier, 1.2 / sizes["hidden_dim"] ** 0.5)
 
     return make
 

@@ -55,6 +55,23 @@ def make_early(kind, proto):
     return classifier
 
 
+def assert_answers(classifier, found, outputs, depths):
+    """Compare what a served model answers with what `predict` returned."""
+    assert found["depth"].dtype == np.int32
+    np.testing.assert_array_equal(found["depth"], depths)
+    if classifier.is_regression:
+        np.testing.assert_allclose(found["score"], outputs[:, 0], atol=1e-3)
+        return
+    probabilities = classifier.probabilities(outputs)
+    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-4)
+    best = probabilities.argmax(axis=-1)
+    if "index" in found:
+        assert found["index"].tolist() == best.tolist()
+    else:
+        names = [classifier.class_names[i].encode() for i in best]
+        assert found["label"].tolist() == names
+
+
 def make_rules(classifier, name):
     """Return what requests to a signature set, such that some texts leave first."""
     if name == "early" and not classifier.is_regression:

@@ -10,6 +10,7 @@ import numpy as np
 
 import keras_albert
 from keras_albert import AlbertBackbone, AlbertTokenizer
+from tests.random_weights import add_noise
 
 WORDS = "the river runs through town and captain said not today , . wind comes in"
 # A text of many different windows; between equal ones, rounding would decide.
@@ -53,14 +54,7 @@ def make_task(name, proto, max_length=40, lengths=None, num_layers=2, **kwargs):
     task = getattr(keras_albert, f"Albert{name}")(
         backbone, preprocessor=preprocessor, **kwargs
     )
-    noise = np.random.default_rng(1)
-    task.set_weights(
-        [
-            (weight + noise.normal(0, 0.3, weight.shape)).astype(weight.dtype)
-            for weight in task.get_weights()
-        ]
-    )
-    return task
+    return add_noise(task)
 
 
 def make_tasks(proto):

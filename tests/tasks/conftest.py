@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from keras_albert import (
-    AlbertBackbone,
     AlbertClassifier,
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from tests.tasks.small_models import small_backbone
 
 _MOODS = {"good": ("lamps", "bread"), "bad": ("rain", "storm")}
 _FILLER = [
@@ -67,19 +67,7 @@ def make_classifier(toy_proto):
     """Build a small classifier; the same `seed` gives the same weights."""
 
     def make(num_classes=2, dtype=None, dropout=0.0, sequence_length=None, **kwargs):
-        keras.utils.set_random_seed(7)
-        backbone = AlbertBackbone(
-            vocabulary_size=40,
-            num_layers=2,
-            num_heads=2,
-            embedding_dim=16,
-            hidden_dim=32,
-            intermediate_dim=64,
-            max_sequence_length=32,
-            unroll=True,
-            seed=3,
-            dtype=dtype,
-        )
+        backbone = small_backbone(dtype=dtype)
         preprocessor = AlbertClassifierPreprocessor(
             AlbertTokenizer(toy_proto),
             sequence_length=sequence_length,

@@ -13,6 +13,7 @@ from keras_albert.tasks.inputs.shared_row_batches import (
     share_rows,
 )
 from keras_albert.text.packing.shared_rows import RowShape
+from tests.random_weights import add_noise
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader, toy_reading
 from tests.tasks.small_models import (
@@ -108,9 +109,7 @@ def train(task, batch):
 @pytest.mark.parametrize("name", CASES)
 def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy):
     task, x, y = CASES[name](make_classifier, toy_proto, toy)
-    random = np.random.default_rng(1)
-    weights = [w + random.normal(0, 0.1, w.shape) for w in task.get_weights()]
-    task.set_weights(weights)
+    weights = [np.array(weight) for weight in add_noise(task, 0.1).get_weights()]
     expected = task.predict(x, batch_size=4, verbose=0)
     sample_weight = np.linspace(0.5, 2, COUNT).astype("float32")
     losses = [task.evaluate(x, y, batch_size=64, verbose=0)]

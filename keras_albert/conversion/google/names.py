@@ -4,7 +4,6 @@ from keras_albert.conversion.tables.heads import Head
 from keras_albert.conversion.tables.weight_table import (
     IDENTITY,
     TRANSPOSED,
-    Layout,
     Row,
     paired_rows,
 )
@@ -34,10 +33,10 @@ def _layer_norm(ours: str, theirs: str) -> tuple[Row, ...]:
     return paired_rows(ours, theirs, ("gamma", "beta"))
 
 
-def _output(ours: str, scope: str, layout: Layout = TRANSPOSED) -> tuple[Row, ...]:
+def _output(ours: str, scope: str) -> tuple[Row, ...]:
     """Return the rows of a last layer; only these are (out, in), as in PyTorch."""
     return (
-        Row(f"{ours}/kernel", f"{scope}output_weights", layout),
+        Row(f"{ours}/kernel", f"{scope}output_weights", TRANSPOSED),
         Row(f"{ours}/bias", f"{scope}output_bias", IDENTITY),
     )
 

@@ -41,6 +41,7 @@ class AutomaticCompile(ReplicaTask):
     uses_pooler: bool
     # Until `compile` sets them; the constructor may not call it (`compile=False`).
     optimizer: Any = None
+    loss: Any
     _automatic: _Automatic | None = None
 
     def default_loss(self) -> Any:
@@ -126,6 +127,8 @@ class AutomaticCompile(ReplicaTask):
                 "weights as they are, set `backbone.trainable = False`."
             )
             raise ValueError(msg)
+        # Default metrics may depend on it.
+        self.loss = loss
         if isinstance(loss, str) and loss == "auto":
             loss = self.default_loss()
         if isinstance(metrics, str) and metrics == "auto":

@@ -4,43 +4,26 @@
 a format is first looked up.
 """
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from keras_albert.utils.registry import Registry
+
 Writer = Callable[..., Any]
 
-_WRITERS: dict[str, Writer] = {}
+# The writers by the argument `format` of `export`. They are called with the task, the
+# path and further arguments.
+_WRITERS: Registry[Writer] = Registry()
+register_export = _WRITERS.add
 
-# Modules that register formats when they are imported.
-_MODULES: set[str] = set()
-
-
-def register_exports_of(module: str) -> None:
-    """Register a module that calls `register_export`, and is not imported before."""
-    _MODULES.add(module)
-
-
-def register_export(name: str, writer: Writer) -> None:
-    """Register a format of `export`.
-
-    Args:
-        name: string. The argument `format` of `export`.
-        writer: Callable of the task, the path and further arguments.
-    """
-    _WRITERS[name] = writer
-
-
-def _writers() -> dict[str, Writer]:
-    for module in _MODULES:
-        importlib.import_module(module)
-    return _WRITERS
+# Adds a module that calls `register_export`, and is not imported before.
+register_exports_of = _WRITERS.add_module
 
 
 def export_writer(name: str) -> Writer:
     """Return the writer of a format, or raise `ValueError` if there is none."""
-    writers = _writers()
+    writers = _WRITERS.entries()
     if name not in writers:
         msg = (
             f"There is no export format {name!r}. Choose one of: "
@@ -67,7 +50,7 @@ def check_export_options(
     for option in options:
         if option in known:
             continue
-        others = [each for each in _writers() if option in _options(each)]
+        others = [each for each in _WRITERS.entries() if option in _options(each)]
         hint = f" {spell(option)} is an option of: {', '.join(others)}."
         msg = (
             f"{name} has no option {spell(option)}. It has: "

@@ -12,6 +12,7 @@ class NamedClasses:
 
     num_classes: int
     labels: tuple[str, ...] | None
+    target_dtype: Any
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
@@ -38,6 +39,11 @@ class NamedClasses:
         if self.labels is None:
             return tuple(str(number) for number in range(self.num_classes))
         return tuple(self.labels)
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """The shape of one example's target: a class, or a number for each class."""
+        return () if self.target_dtype == "int32" else (self.num_classes,)
 
     def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the names of the classes, taken from targets if there are none yet.

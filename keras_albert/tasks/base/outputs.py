@@ -1,6 +1,6 @@
 """Outputs of models: all batches of a prediction, probabilities, and shapes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice
 from typing import Any
@@ -220,29 +220,3 @@ def _iterate_inputs(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
 def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
     # A copy, since arrays of JAX cannot be written to.
     return np.array(keras.ops.convert_to_numpy(tensor))
-
-
-def describe_classes(
-    scores: npt.NDArray[np.float32], names: Sequence[str], top_k: int
-) -> list[Any]:
-    """Name the likeliest classes of each text.
-
-    Args:
-        scores: Array `(texts, classes)` of probabilities.
-        names: The names of the classes.
-        top_k: int. How many classes to name.
-
-    Returns:
-        For each text a dict of `label` and `score`; a list of them if `top_k` is above
-        1.
-
-    Example:
-        >>> describe_classes(np.array([[0.25, 0.75]]), ("no", "yes"), top_k=1)
-        [{'label': 'yes', 'score': 0.75}]
-    """
-    best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
-    ranked = [
-        [{"label": names[i], "score": float(row[i])} for i in order]
-        for row, order in zip(scores, best, strict=True)
-    ]
-    return ranked if top_k > 1 else [answers[0] for answers in ranked]

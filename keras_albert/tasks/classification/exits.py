@@ -12,7 +12,7 @@ from keras_albert.layers.exit_heads import ExitHeads
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.outputs import iterate, predict_all
 from keras_albert.tasks.classification.early_exit import EarlyExit
-from keras_albert.tasks.classification.exit_rule import ExitRule
+from keras_albert.tasks.classification.exit_rule import ExitRule, read_exit_rule
 from keras_albert.tasks.inputs.even_rows import real_rows
 from keras_albert.tasks.inputs.model_input import read_model_input
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
@@ -118,13 +118,13 @@ def evaluate_early(
     return scores if return_dict else list(scores.values())
 
 
-def copy_without_exits(classifier: Any, num_layers: int) -> Any:
-    """Return a copy of a fixed depth, with the head behind its last layer.
-
-    Returns:
-        An `AlbertClassifier` with a copy of the weights, into which LoRA's update is
-        merged.
-    """
+def copy_without_exits(classifier: Any, num_layers: int | None) -> Any:
+    """Return a copy of a fixed depth; see `AlbertClassifier.without_exits`."""
+    if not classifier.exits:
+        msg = "This classifier has one head already; `num_layers` sets its depth."
+        raise ValueError(msg)
+    read_exit_rule(classifier, num_layers=num_layers)
+    num_layers = num_layers or int(classifier.backbone.num_layers)
     config = classifier.get_config() | {"exits": 0, "preprocessor": None}
     config["backbone"]["config"]["num_layers"] = num_layers
     copy = type(classifier).from_config(config)
@@ -188,7 +188,7 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
 def join_exits(
     loss: Any, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Make one row of each exit of each text, weighted by its depth.
+    """Make one row of each exit of each text, weighted by its depth, if there are.
 
     The mean loss of the rows is `sum(j * loss(j)) / sum(j)` over the exits `j`.
     Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152), section 3.3.
@@ -196,12 +196,15 @@ def join_exits(
     Args:
         loss: The loss, which is a mean over rows unless its `reduction` is `"sum"`.
         y: Tensor `(batch, ...)`.
-        y_pred: Tensor `(batch, exits, classes)`.
+        y_pred: Tensor `(batch, exits, classes)`; the outputs of one head, `(batch,
+            classes)`, are returned as they are.
         sample_weight: Tensor `(batch,)` or `None`.
 
     Returns:
         Targets, outputs and weights of `batch * exits` rows.
     """
+    if len(y_pred.shape) != 3:
+        return y, y_pred, sample_weight
     exits = y_pred.shape[1]
     by_depth = np.arange(1, exits + 1, dtype="float32")
     by_depth /= by_depth.sum()

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
-from keras_albert.tasks.base.outputs import describe_classes, softmax
+from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.predict_documents import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.classification.answers import count_answers, describe_outputs
 from keras_albert.tasks.classification.exit_rule import read_exit_rule
 from keras_albert.tasks.classification.exits import (
     build_head,
@@ -23,13 +24,11 @@ from keras_albert.tasks.classification.exits import (
     join_exits,
     predict_early,
 )
-from keras_albert.tasks.classification.soft_labels import takes_probabilities
 from keras_albert.tasks.classification.target_kinds import target_kind
 from keras_albert.tasks.inputs.class_weights import encode_class_weights
 from keras_albert.tasks.inputs.labels import class_names
 from keras_albert.text.classification.preprocessor import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, Texts
-from keras_albert.utils.arguments import check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -78,25 +77,11 @@ class AlbertClassifier(
         >>> history = classifier.fit(texts, labels, verbose=0)
         >>> classifier.classify("a fine film")["label"] in labels
         True
-
-        A text of any length is read in windows, and has one answer.
-
         >>> classifier.classify_documents("a fine film " * 300)["label"] in labels
         True
-
-        With exits, easy texts run through fewer layers.
-
-        >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2, exits=True)
-        >>> history = classifier.fit(texts, labels, verbose=0)
-        >>> outputs, depths = classifier.predict(
-        ...     texts, patience=1, return_depths=True, verbose=0)
-        >>> outputs.shape, depths.shape
-        ((16, 2), (16,))
     """
 
     preprocessor_cls = AlbertClassifierPreprocessor
-    # Set by `compile`, before it asks for the default metrics.
-    has_soft_labels = False
 
     def __init__(
         self,
@@ -156,34 +141,19 @@ class AlbertClassifier(
         """Return accuracy for classes, the root of the squared error for scores."""
         return [target_kind(self).metric()]
 
-    def compile(
-        self, optimizer: Any = "auto", loss: Any = "auto", **kwargs: Any
-    ) -> None:
-        """Configure training; see `AlbertTask.compile`.
-
-        With a loss of probabilities, such as `keras.losses.CategoricalCrossentropy` or
-        `keras.losses.KLDivergence`, targets may also be a probability of each class.
-        """
-        self.has_soft_labels = takes_probabilities(loss)
-        super().compile(optimizer, loss, **kwargs)
-
     @property
     def target_dtype(self) -> str:
         """The dtype of class numbers, or of a number for each class."""
         return "int32" if target_kind(self).is_class else "float32"
-
-    @property
-    def target_shape(self) -> tuple[int, ...]:
-        """The shape of one example's target."""
-        return () if target_kind(self).is_class else (self.num_classes,)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Encode and check targets.
 
         Args:
             y: One target per example: a class name or number; with several labels a
-                list of names, or zeros and ones; with a loss of probabilities a class
-                or a probability of each class; a score.
+                list of names, or zeros and ones; with a loss of probabilities, such as
+                `keras.losses.CategoricalCrossentropy` or `keras.losses.KLDivergence`,
+                a class or a probability of each class; a score.
 
         Returns:
             int32 class numbers `(examples,)`, or float32 `(examples, num_classes)`.
@@ -218,9 +188,8 @@ class AlbertClassifier(
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        if len(y_pred.shape) == 3:
-            y, y_pred, sample_weight = join_exits(self.loss, y, y_pred, sample_weight)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
+        rows = join_exits(self.loss, y, y_pred, sample_weight)
+        return super().compute_loss(x, *rows, training)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
@@ -333,11 +302,7 @@ class AlbertClassifier(
         Raises:
             ValueError: If the model has no exits, or not that many.
         """
-        if not self.exits:
-            msg = "This classifier has one head already; `num_layers` sets its depth."
-            raise ValueError(msg)
-        read_exit_rule(self, num_layers=num_layers)
-        return copy_without_exits(self, num_layers or self.backbone.num_layers)
+        return copy_without_exits(self, num_layers)
 
     def classify(
         self,
@@ -370,16 +335,13 @@ class AlbertClassifier(
                 `predict`.
         """
         self.require_preprocessor("classify")
-        top_k = self._count_named(top_k)
+        top_k = count_answers(self, top_k)
         examples, batched = self.encode("prediction", texts)
         outputs, depths = self.predict(
             examples, batch_size, verbose=0, return_depths=True, **depth
         )
-        answers = self._describe(outputs, top_k)
-        if return_depths:
-            for answer, layers in zip(answers, depths.tolist(), strict=True):
-                for each in [answer] if isinstance(answer, dict) else answer:
-                    each["depth"] = layers
+        shown = depths if return_depths else None
+        answers = describe_outputs(self, outputs, top_k, shown)
         return answers if batched else answers[0]
 
     def classify_documents(
@@ -394,22 +356,20 @@ class AlbertClassifier(
         Args:
             texts: A text, or many.
             top_k: int. See `classify`. Defaults to `None`.
-            batch_size: int. Windows in a batch. Defaults to `None`, 32.
-            stride: int or `None`. Distance in tokens between the starts of consecutive
-                windows. Defaults to `None`, half a window.
+            batch_size: int. See `predict_documents`. Defaults to `None`, 32.
+            stride: int. See `predict_documents`. Defaults to `None`, half a window.
 
         Returns:
             As `classify`.
 
         Raises:
-            ValueError: If the model has no preprocessor, a row is not a text, or a
-                number is below 1 or too large.
+            ValueError: See `classify` and `predict_documents`.
         """
-        top_k = self._count_named(top_k)
+        top_k = count_answers(self, top_k)
         outputs, batched = self.read_documents(
             "classify_documents", texts, batch_size, stride
         )
-        answers = self._describe(outputs, top_k)
+        answers = describe_outputs(self, outputs, top_k)
         return answers if batched else answers[0]
 
     def probabilities(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
@@ -422,17 +382,6 @@ class AlbertClassifier(
             An array of that shape; a row sums to 1 if a text has one class.
         """
         return softmax(outputs) if self.gives_logits else outputs
-
-    def _count_named(self, top_k: int | None) -> int:
-        if top_k is None:
-            return self.num_classes if self.is_multi_label else 1
-        check_positive(top_k=top_k)
-        return top_k
-
-    def _describe(self, outputs: npt.NDArray[np.float32], top_k: int) -> list[Any]:
-        if self.is_regression:
-            return [{"score": float(score)} for score in outputs[:, 0]]
-        return describe_classes(self.probabilities(outputs), self.class_names, top_k)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_albert.tasks.classification.multi_labels import encode_label_sets, set_names
-from keras_albert.tasks.classification.soft_labels import encode_probabilities
+from keras_albert.tasks.classification.soft_labels import (
+    encode_probabilities,
+    takes_probabilities,
+)
 from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode_scores
 
 
@@ -63,4 +66,4 @@ def target_kind(classifier: Any) -> TargetKind:
         return _SCORE
     if classifier.is_multi_label:
         return _LABEL_SETS
-    return _PROBABILITIES if classifier.has_soft_labels else _CLASS
+    return _PROBABILITIES if takes_probabilities(classifier.loss) else _CLASS

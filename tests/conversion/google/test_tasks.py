@@ -11,8 +11,9 @@ from keras_albert.conversion.convert import probe_batch
 from keras_albert.conversion.peer_outputs import peer_outputs
 from keras_albert.conversion.tables.weight_table import variables_by_path
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY, random_weight, transformers_model
+from tests.foreign_models import TINY, transformers_model
 from tests.google_checkpoints import google_tensors, write_config, write_tf1
+from tests.random_weights import random_weight
 
 tf = pytest.importorskip("tensorflow")
 

@@ -18,7 +18,8 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY, random_weight
+from tests.foreign_models import TINY
+from tests.random_weights import fill_weights
 
 needs_their_preprocessing = pytest.mark.skipif(
     not any(map(importlib.util.find_spec, ("grain", "tensorflow"))),
@@ -37,20 +38,13 @@ FIRST = ["the children of the village learned to read in the small red school"] 
 SECOND = ["nobody asked for the change and the lamps go out", "full by noon"]
 
 
-def fill(model):
-    rng = np.random.default_rng(4)
-    for weight in model.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
-    return model
-
-
 def theirs(kind, proto, settings):
     tokenizer = keras_hub.tokenizers.AlbertTokenizer(proto)
     cls = getattr(keras_hub.models, kind)
     options = {"num_classes": 3} if kind == "AlbertTextClassifier" else {}
     preprocessor = cls.preprocessor_cls(tokenizer, **settings)
     backbone = keras_hub.models.AlbertBackbone(**SIZES)
-    return fill(cls(backbone, preprocessor=preprocessor, **options))
+    return fill_weights(cls(backbone, preprocessor=preprocessor, **options))
 
 
 def settings_of(preprocessor, names):
@@ -113,7 +107,9 @@ def test_settings_of_ours_are_written(tiny_proto, tmp_path, kind):
     cls, settings = KINDS[kind]
     preprocessor = cls.preprocessor_cls(AlbertTokenizer(tiny_proto), **settings)
     options = {"num_classes": 3} if cls is AlbertClassifier else {}
-    ours = fill(cls(AlbertBackbone(**SIZES), preprocessor=preprocessor, **options))
+    ours = fill_weights(
+        cls(AlbertBackbone(**SIZES), preprocessor=preprocessor, **options)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         ours.export_to_keras_hub(tmp_path)

@@ -16,16 +16,11 @@ from keras_albert.conversion.convert import probe_batch
 from keras_albert.conversion.peer_outputs import peer_outputs
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY, random_weight
+from tests.foreign_models import TINY
+from tests.random_weights import fill_weights
 
 SIZES = TINY | {"num_layers": 2, "vocabulary_size": 130}
 CLASSIFIER = {"num_classes": 3, "dropout": 0.3, "activation": "softmax"}
-
-
-def _fill(model):
-    rng = np.random.default_rng(4)
-    for weight in model.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +33,7 @@ def presets(tmp_path_factory):
         (keras_hub.models.AlbertMaskedLM, {}),
     ):
         theirs = cls(keras_hub.models.AlbertBackbone(**arguments), **options)
-        _fill(theirs)
+        fill_weights(theirs)
         theirs.save_to_preset(str(folder / cls.__name__))
     return folder
 
@@ -144,7 +139,7 @@ print(classifier.predict([text], verbose=0).ravel().tolist())
 def test_keras_hub_loads_them_without_this_package(tiny_proto, tmp_path):
     tokenizer = AlbertTokenizer(tiny_proto)
     backbone = AlbertBackbone(**(SIZES | {"max_sequence_length": 24}))
-    _fill(backbone)
+    fill_weights(backbone)
     backbone.export_to_keras_hub(tmp_path / "backbone", tokenizer=tokenizer)
     preprocessor = AlbertClassifier.preprocessor_cls(tokenizer, max_sequence_length=24)
     classifier = AlbertClassifier(backbone, 2, preprocessor=preprocessor)

@@ -10,7 +10,12 @@ from keras_albert.conversion import TRANSFORMERS
 from keras_albert.conversion.tables.config import backbone_arguments
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY, ragged_inputs, save_transformers
+from tests.foreign_models import (
+    TINY,
+    change_config,
+    ragged_inputs,
+    save_transformers,
+)
 
 WEIGHTS = "model.safetensors"
 INPUTS = ragged_inputs()
@@ -32,11 +37,6 @@ def checkpoint(original, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     save_file(tensors, tmp_path / WEIGHTS)
     return tmp_path
-
-
-def _change_config(directory, **changes):
-    path = directory / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def _change_tensors(directory, change):
@@ -183,7 +183,7 @@ def test_defaults_are_those_of_transformers():
     ],
 )
 def test_a_config_of_another_kind_is_refused(checkpoint, changes, message):
-    _change_config(checkpoint, **changes)
+    change_config(checkpoint, **changes)
     with pytest.raises(ValueError, match=message):
         AlbertBackbone.from_preset(checkpoint)
 
@@ -201,7 +201,7 @@ def test_a_config_of_another_kind_is_refused(checkpoint, changes, message):
     ],
 )
 def test_a_config_that_contradicts_the_weights_is_refused(checkpoint, changes, message):
-    _change_config(checkpoint, **changes)
+    change_config(checkpoint, **changes)
     with pytest.raises(ValueError, match=message):
         AlbertBackbone.from_preset(checkpoint)
 
@@ -271,7 +271,7 @@ def test_numbers_of_another_kind_are_refused(checkpoint, dtype):
 
 def test_the_format_is_recognized_by_its_config(checkpoint):
     assert find_format(checkpoint).name == "Hugging Face transformers"
-    _change_config(checkpoint, model_type="bert")
+    change_config(checkpoint, model_type="bert")
     assert find_format(checkpoint) is None
     (checkpoint / "config.json").unlink()
     assert find_format(checkpoint) is None

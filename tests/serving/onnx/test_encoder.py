@@ -9,6 +9,7 @@ pytest.importorskip("onnxruntime")
 
 import numpy as np
 
+from tests.random_weights import add_noise
 from tests.serving.onnx.onnx_sessions import export, run
 from tests.serving.token_cases import random_ids
 
@@ -25,10 +26,7 @@ def with_random_weights(task_cls, *task_arguments, **kwargs):
         "max_sequence_length": 16,
         "unroll": True,
     }
-    task = task_cls(AlbertBackbone(**(arguments | kwargs)), *task_arguments)
-    random = np.random.default_rng(1)
-    task.set_weights([w + random.normal(0, 0.3, w.shape) for w in task.get_weights()])
-    return task
+    return add_noise(task_cls(AlbertBackbone(**(arguments | kwargs)), *task_arguments))
 
 
 def embedder(**kwargs):
@@ -76,8 +74,7 @@ def test_each_weight_is_stored_once(tmp_path):
 def test_what_lora_learned_is_exported(tmp_path):
     task = embedder()
     task.backbone.enable_lora(2)
-    random = np.random.default_rng(2)
-    task.set_weights([w + random.normal(0, 0.3, w.shape) for w in task.get_weights()])
+    add_noise(task, seed=2)
     inputs = random_ids(task, (3, 11))
     expected = task.predict(inputs, verbose=0)
     found = run(export(task, tmp_path), inputs)["embedding"]

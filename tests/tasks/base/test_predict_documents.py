@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.foreign_models import random_weight
+from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_embedder
 
 SHORT = ["bread by the old sea", "", "rain", " \t "]
@@ -12,20 +12,13 @@ LONG = "the old river and lamps " * 9 + "a storm in town, rain by the hill " * 1
 
 @pytest.fixture(scope="module")
 def classifier(make_classifier):
-    return spread(make_classifier(3))
+    """One whose weights are far from the initial ones: windows differ."""
+    return fill_weights(make_classifier(3))
 
 
 @pytest.fixture(scope="module")
 def embedder(toy_proto):
-    return spread(small_embedder(toy_proto))
-
-
-def spread(task):
-    """Move weights far from the initial ones, so that windows differ."""
-    random = np.random.default_rng(0)
-    for weight in task.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), random))
-    return task
+    return fill_weights(small_embedder(toy_proto))
 
 
 def window_outputs(task, text, stride):
@@ -118,7 +111,7 @@ def test_classes_of_documents(classifier):
     ("num_classes", "activation"), [(1, None), (3, "softmax"), (3, "sigmoid")]
 )
 def test_other_outputs_than_logits(make_classifier, num_classes, activation):
-    classifier = spread(make_classifier(num_classes, activation=activation))
+    classifier = fill_weights(make_classifier(num_classes, activation=activation))
     outputs, counts = window_outputs(classifier, LONG, 15)
     expected = np.average(outputs, axis=0, weights=counts)
     answers = classifier.classify_documents([LONG], top_k=num_classes)[0]

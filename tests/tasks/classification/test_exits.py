@@ -207,8 +207,12 @@ def test_regression_leaves_by_tolerance(make, toy):
     close[-1] = True
     np.testing.assert_array_equal(depths, close.argmax(axis=0) + 2)
     assert outputs.shape == (24, 1)
-    answer = classifier.classify(texts[0], patience=1, tolerance=tolerance)
+    rule = {"patience": 1, "tolerance": tolerance}
+    answer = classifier.classify(texts[0], **rule)
     assert set(answer) == {"score"}
+    # Of one number there are no likeliest ones.
+    shown = classifier.classify(texts[0], top_k=3, **rule, return_depths=True)
+    assert shown == answer | {"depth": depths[0]}
 
 
 def test_several_labels(make, toy):

@@ -88,14 +88,15 @@ def test_it_is_saved(make_classifier, tmp_path):
     model.fit(TEXTS, NAMES, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.has_soft_labels
+    assert loaded.target_dtype == "float32"
     teacher = np.tile(np.float32([[0.2, 0.7, 0.1]]), (18, 1))
     assert loaded.evaluate(TEXTS, teacher, verbose=0)[0] == pytest.approx(
         model.evaluate(TEXTS, teacher, verbose=0)[0], abs=1e-4
     )
     model.save_to_preset(tmp_path / "preset")
     # As with other losses, a preset does not contain how it was trained.
-    assert not AlbertClassifier.from_preset(tmp_path / "preset").has_soft_labels
+    preset = AlbertClassifier.from_preset(tmp_path / "preset")
+    assert preset.target_dtype == "int32"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM
-from tests.foreign_models import ragged_inputs, transformers_model
+from tests.compiled import to_numpy
+from tests.foreign_models import (
+    keras_hub_model,
+    ragged_inputs,
+    transformers_model,
+)
+from tests.random_weights import fill_weights
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 
 
@@ -21,10 +27,6 @@ def masked_lm(toy_proto):
 def with_positions(length=12):
     inputs = ragged_inputs(length=length)
     return inputs | {"mask_positions": np.array([[1, 5], [8, 3], [1, 0]], "int32")}
-
-
-def to_numpy(x):
-    return keras.ops.convert_to_numpy(x)
 
 
 class TestParity:
@@ -52,12 +54,8 @@ class TestParity:
         )
 
     def test_with_keras_hub(self, tmp_path):
-        from tests.foreign_models import keras_hub_model, random_weight
-
         theirs = keras_hub.models.AlbertMaskedLM(keras_hub_model())
-        rng = np.random.default_rng(4)
-        for weight in theirs.masked_lm_head.weights:
-            weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
+        fill_weights(theirs.masked_lm_head)
         theirs.save_to_preset(tmp_path / "theirs")
         ours = AlbertMaskedLM.from_preset(tmp_path / "theirs", preprocessor=None)
         inputs = with_positions()

@@ -1,10 +1,10 @@
 """Masked tokens and sentence order, learned together."""
 
-import keras
 import numpy as np
 import pytest
 
 from keras_albert import AlbertPretrainer
+from tests.compiled import to_numpy
 from tests.foreign_models import ragged_inputs, transformers_model
 from tests.tasks.masked_lm.masked_lm_models import make_pretrainer
 
@@ -16,10 +16,6 @@ SECOND = ["it was a storm", "and it was small", "of the river", "in the old town
 def pretrainer(toy_proto):
     """To read, not to change."""
     return make_pretrainer(toy_proto)
-
-
-def to_numpy(tree):
-    return keras.tree.map_structure(keras.ops.convert_to_numpy, tree)
 
 
 def test_parity_with_transformers(tmp_path):

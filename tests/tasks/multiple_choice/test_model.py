@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from keras_albert import AlbertBackbone, AlbertMultipleChoice
 from keras_albert.layers.choices import MISSING_CHOICE
-from tests.foreign_models import TINY, random_weight, save_transformers
+from tests.foreign_models import TINY, save_transformers
+from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_chooser, toy_questions
 
 CONTEXT, QUESTION = "the old hill by the sea", "the river was _"
@@ -16,11 +17,7 @@ CHOICES = ["bread", "rain storm", "lamps and bread", "the sea"]
 @pytest.fixture(scope="module")
 def chooser(toy_proto):
     """One whose weights are far from the initial ones: scores differ."""
-    model = small_chooser(toy_proto)
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
-    return model
+    return fill_weights(small_chooser(toy_proto))
 
 
 def test_learns_a_separable_problem(toy_proto):

@@ -6,10 +6,10 @@ from keras_albert import AlbertBackbone, AlbertTextEmbedder
 from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary as read_model
 from tests.foreign_models import (
     ragged_inputs,
-    random_weight,
     run_transformers,
     save_transformers,
 )
+from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_embedder, toy_pairs
 
 TEXTS = ["the old hill", "rain", "bread and lamps by the sea in the town", ""]
@@ -18,11 +18,7 @@ TEXTS = ["the old hill", "rain", "bread and lamps by the sea in the town", ""]
 @pytest.fixture(scope="module")
 def embedder(toy_proto):
     """One whose weights are far from the initial ones: vectors differ."""
-    model = small_embedder(toy_proto)
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        weight.assign(random_weight(weight.path, tuple(weight.shape), rng))
-    return model
+    return fill_weights(small_embedder(toy_proto))
 
 
 def cosines(vectors):

@@ -2,15 +2,16 @@
 
 import itertools
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
-
-# Any text that UTF-8 can encode.
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+from tests.text.classification.test_preprocessor import (
+    assert_equal,
+    property_based,
+    texts,
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +39,7 @@ def in_graph(tf, preprocessor):
     return single, pair
 
 
-def assert_equal(packed, expected):
-    assert sorted(packed) == sorted(expected)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(np.asarray(packed[name]), array, err_msg=name)
-
-
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@property_based
 @given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
 def test_graph_and_python_return_the_same_ids(preprocessor, in_graph, rows):
     single, pair = in_graph
@@ -97,8 +88,8 @@ def test_sequence_length_of_tokenizer_truncates_each_text(tf, tiny_proto, prepro
         AlbertTokenizer(tiny_proto, sequence_length=3), sequence_length=16
     )
     packed = short((first, second))
-    for row, texts in enumerate(zip(first, second, strict=True)):
-        ids = [preprocessor.tokenizer(text)[:3].tolist() for text in texts]
+    for row, pair in enumerate(zip(first, second, strict=True)):
+        ids = [preprocessor.tokenizer(text)[:3].tolist() for text in pair]
         expected = preprocessor.tokenizer.build_inputs_with_special_tokens(*ids)
         # Nothing is padded between the texts.
         assert packed["token_ids"][row].tolist()[: len(expected)] == expected

@@ -8,6 +8,7 @@ from tests.serving.early_exits import (
     INVALID,
     KINDS,
     TEXTS,
+    assert_answers,
     make_early,
     make_rules,
 )
@@ -48,17 +49,6 @@ def ask(classifiers, tmp_path_factory):
 @pytest.fixture(scope="module")
 def ids(classifiers):
     return dict(classifiers["classes"].preprocessor(TEXTS))
-
-
-def assert_answers(classifier, found, outputs, depths):
-    assert found["depth"].dtype == np.int32
-    np.testing.assert_array_equal(found["depth"], depths)
-    if classifier.is_regression:
-        np.testing.assert_allclose(found["score"], outputs[:, 0], atol=1e-3)
-        return
-    probabilities = classifier.probabilities(outputs)
-    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-4)
-    assert found["index"].tolist() == probabilities.argmax(axis=-1).tolist()
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)

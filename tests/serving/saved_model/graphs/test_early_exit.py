@@ -20,6 +20,7 @@ from tests.serving.early_exits import (
     INVALID,
     KINDS,
     TEXTS,
+    assert_answers,
     make_early,
     make_rules,
 )
@@ -69,18 +70,6 @@ def ask(paths):
     yield ask
     for session in sessions.values():
         session.close()
-
-
-def assert_answers(classifier, found, outputs, depths):
-    assert found["depth"].dtype == np.int32
-    np.testing.assert_array_equal(found["depth"], depths)
-    if classifier.is_regression:
-        np.testing.assert_allclose(found["score"], outputs[:, 0], atol=1e-3)
-        return
-    probabilities = classifier.probabilities(outputs)
-    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-4)
-    names = [classifier.class_names[i].encode() for i in probabilities.argmax(axis=-1)]
-    assert found["label"].tolist() == names
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
