@@ -76,7 +76,9 @@ def _kind(name: str, code: str, inside: set[str]) -> str:
         return _PRODUCT
     if "reduce" in inside | {code}:
         return "sum or maximum"
-    if code == "fusion" and ("copy" in inside or name.startswith(("copy", "transpose"))):
+    if code == "fusion" and (
+        "copy" in inside or name.startswith(("copy", "transpose"))
+    ):
         return "copy"
     return "element by element" if code == "fusion" else code
 
@@ -191,7 +193,9 @@ def print_times(
     for kind, (value, count) in sorted(kinds.items(), key=lambda item: -item[1][0]):
         ms = value / steps * 1e3
         print(f"| {kind} | {ms:.1f} | {value / total:.1%} | {count / steps:.0f} |")
-    print("\n| instruction | ms | share | runs | result | of |\n|---|---|---|---|---|---|")
+    print(
+        "\n| instruction | ms | share | runs | result | of |\n|---|---|---|---|---|---|"
+    )
     for name in sorted(seconds, key=seconds.__getitem__, reverse=True)[:shown]:
         each = program.get(name, unknown)
         shape = re.sub(r"\{[^}]*\}", "", each.shape)
