@@ -14,9 +14,10 @@ from typing import Any
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%([\w.-]+) = (.+?) ([a-z][\w-]*)\(")
 _CALLED = re.compile(r"calls=%([\w.-]+)")
 _ORIGIN = re.compile(r'op_name="([^"]*)"')
-# Beginnings of origins that say nothing, and JAX's words for the two passes.
+# JAX's words for the two passes, and parts of origins that say nothing.
+_PASSES = re.compile(r"jit\(train_step\)/|transpose\(|jvp\(|\)")
 _FRAME = re.compile(
-    r"jit\(train_step\)/|albert_\w+/|while/body/|closed_call/|checkpoint/|rematted_"
+    r"albert_\w+/|while/body/|closed_call/|checkpoint/|rematted_"
     r"computation/|group_\d_block_\d/"
 )
 _PRODUCT = "product of matrices"
@@ -47,11 +48,11 @@ def read_program(text: str) -> dict[str, Instruction]:
         ... }
         ... ENTRY %main {
         ...   %fusion.2 = f32[2,2]{1,0} fusion(%b), kind=kCustom, calls=%product
-        ...   %copy.3 = f32[2,2]{0,1} copy(%fusion.2), metadata={op_name="jit(f)/x"}
+        ...   %copy.3 = f32[2,2]{0,1} copy(%fusion.2), metadata={op_name="f/x"}
         ... }'''
         >>> found = read_program(text)
         >>> found["fusion.2"].kind, found["copy.3"].kind, found["copy.3"].origin
-        ('product of matrices', 'copy', 'jit(f)/x')
+        ('product of matrices', 'copy', 'f/x')
     """
     found, parts, computation = {}, {}, ""
     for line in text.splitlines():
@@ -85,7 +86,7 @@ def _kind(name: str, code: str, inside: set[str]) -> str:
 
 def _short(origin: str) -> str:
     is_backward = "transpose(" in origin
-    words = re.sub(r"(?:transpose|jvp)\(|\)", "", _FRAME.sub("", origin))
+    words = _FRAME.sub("", _PASSES.sub("", origin))
     return f"{words}, backward" if is_backward else words
 
 
