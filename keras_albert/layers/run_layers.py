@@ -52,8 +52,8 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
 def run_on_rows(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     """Run a layer that maps each vector; on JAX, on a matrix of all of them.
 
-    For the gradient of a kernel, a sum over two axes, XLA would first transpose a copy
-    of the vectors, and its product takes up to twice as long.
+    For the gradient of a kernel, a sum over two axes, XLA on a CPU would first
+    transpose a copy of the vectors, and then use a slower product.
 
     Args:
         layer: A layer.
