@@ -17,6 +17,7 @@ from pathlib import Path
 COMPARISONS = (
     *("fine_tuning", "prediction", "equal_shapes", "first_step", "step_memory"),
     *("optimizer", "mixed_precision", "long_inputs", "throughput", "one_text"),
+    "bare_loop",
 )
 ON_ONE_BACKEND = ("text_to_batch", "import_time")
 BACKENDS = ("tensorflow", "jax", "torch")

@@ -82,3 +82,20 @@ def test_block_computes_in_half_precision():
     assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
     kernel = block.query.kernel
     assert keras.backend.standardize_dtype(kernel.dtype) == "float32"
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="XLA's program")
+def test_a_kernel_gradient_sums_over_one_axis():
+    import jax
+
+    layer = dense()
+
+    def total(x, kernel):
+        with keras.StatelessScope() as scope:
+            scope.add_update((layer._kernel, kernel))
+            return run_layer(layer, x).sum()
+
+    program = jax.jit(jax.grad(total, 1)).lower(X, layer.kernel.value).as_text()
+    # Over two, XLA transposes a copy of the vectors first.
+    assert "contracting_dims = [0] x [0]" in program
+    assert "contracting_dims = [0, 1] x [0, 1]" not in program
