@@ -16,6 +16,8 @@ import numpy as np
 from side_by_side import CLOCKS
 
 RUNTIMES = ("Keras", "SavedModel", "ONNX")
+# The rules of early exits, and their signatures in a SavedModel.
+EARLY = {"patience": "serve_early", "threshold": "serve_confident"}
 
 
 def predict(classifier, columns, **arguments):
@@ -45,7 +47,7 @@ def export(classifier, folder, runtime, rules, is_pair):
         options = {}
         if runtime == "ONNX":
             options = {"format": "onnx", "inputs": "text", "pairs": is_pair}
-            if path.stem in ("patience", "threshold"):
+            if path.stem in EARLY:
                 options["early"] = path.stem
         task.export(path, **options)
 
@@ -58,8 +60,8 @@ def load_keras(folder, rules, settings):
 
     classifier = AlbertClassifier.from_preset(settings["preset"])
     if keras.config.backend() == "torch":
-        # What is timed does not wait for the trace.
-        for rule in rules * EAGER_BATCHES:
+        # What is timed does not wait for the trace, of which early exits have none.
+        for rule in [r for r in rules if EARLY.keys().isdisjoint(r)] * EAGER_BATCHES:
             predict(classifier, settings["batches"]["1"][0], **rule)
 
     def run(rule, columns):
@@ -74,17 +76,16 @@ def load_saved_model(folder, rules, settings):
 
     paths = {model_file(folder, "SavedModel", rule) for rule in rules}
     models = {path: tf.saved_model.load(str(path / "1")) for path in paths}
-    early = {"patience": "serve_early", "threshold": "serve_confident"}
 
     def run(rule, columns):
         inputs = name_inputs(rule, columns)
-        name = early.get(next(iter(rule), None), "serve")
+        name = EARLY.get(next(iter(rule), None), "serve")
         name += "_pair" if "text_pair" in inputs else ""
         name = "serving_default" if name == "serve" else name
         serve = models[model_file(folder, "SavedModel", rule)].signatures[name]
         found = serve(**{key: tf.constant(value) for key, value in inputs.items()})
-        found = {key: found[key].numpy() for key in found}
-        return found[settings["output"]], found.get("depth")
+        outputs = found[settings["output"]].numpy()
+        return outputs, found["depth"].numpy() if "depth" in found else None
 
     return run
 
@@ -111,7 +112,7 @@ def load_onnx(folder, rules, settings):
         }
         session = sessions[model_file(folder, "ONNX", rule)]
         names = [settings["output"]]
-        is_early = not {"patience", "threshold"}.isdisjoint(rule)
+        is_early = not EARLY.keys().isdisjoint(rule)
         found = session.run(names + ["depth"] * is_early, inputs)
         return found[0], found[1] if is_early else None
 
