@@ -56,12 +56,12 @@ def load_keras(folder, rules, settings):
     import keras
 
     from keras_albert import AlbertClassifier
-    from keras_albert.tasks.base.batch_outputs import EAGER_BATCHES
+    from keras_albert.tasks.base.torch_program import EAGER_BATCHES
 
     classifier = AlbertClassifier.from_preset(settings["preset"])
     if keras.config.backend() == "torch":
-        # What is timed does not wait for the trace, of which early exits have none.
-        for rule in [r for r in rules if EARLY.keys().isdisjoint(r)] * EAGER_BATCHES:
+        # What is timed does not wait for the trace.
+        for rule in rules * EAGER_BATCHES:
             predict(classifier, settings["batches"]["1"][0], **rule)
 
     def run(rule, columns):

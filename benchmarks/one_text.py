@@ -52,7 +52,7 @@ def compare(texts: list[str], arguments) -> Comparison:
         "text-classification", model=theirs.model, tokenizer=theirs.tokenizer
     )
     if keras.config.backend() == "torch":
-        from keras_albert.tasks.base.batch_outputs import EAGER_BATCHES
+        from keras_albert.tasks.base.torch_program import EAGER_BATCHES
 
         # The measured texts do not wait for the trace.
         for _ in range(EAGER_BATCHES):

@@ -2,7 +2,6 @@
 
 import operator
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,15 +9,10 @@ import keras
 import numpy as np
 
 from keras_albert.layers.shared_rows import ROW_TOKENS
+from keras_albert.tasks.base.torch_program import TracedPrograms, trace
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 Run = Callable[[dict[str, Any]], Any]
-
-# PyTorch: how many small batches run before one is traced, which takes about as long
-# as they did: a program that predicts a few texts does not wait for it. In larger
-# batches the overhead of Keras does not matter.
-EAGER_BATCHES = 64
-SMALL_BATCH = 512
 
 
 class BatchOutputs:
@@ -112,98 +106,33 @@ class _TorchRun:
     def __init__(self, task: Any) -> None:
         self._task = task
         self._predict = task.predict_function
-        self._lock = threading.Lock()
-        self._traces = not (task.run_eagerly or task.jit_compile)
-        self._counts: Counter[Any] = Counter()
-        # `None` if the model cannot be traced.
-        self.programs: dict[Any, Any] = {}
+        self.traced = TracedPrograms(task)
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
-        import torch  # noqa: PLC0415  (it is the backend)
-
         tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
-        is_traced = self._traces and ROW_TOKENS not in inputs
-        program = self._program(inputs) if is_traced else None
+        program = None if ROW_TOKENS in inputs else self._find_program(inputs)
         if program is None:
             return self._predict([(tensors,)])
-        with torch.inference_mode():
-            return program(*(tensors[name] for name in sorted(tensors)))
+        return program(*(tensors[name] for name in sorted(tensors)))
 
-    def _program(self, inputs: dict[str, Any]) -> Any:
-        # One for each number of axes: an embedder takes texts and pairs.
-        kind = tuple((name, inputs[name].ndim) for name in sorted(inputs))
-        is_small = inputs["token_ids"].size <= SMALL_BATCH
-        if is_small and kind not in self.programs:
-            with self._lock:
-                self._counts[kind] += 1
-                if self._counts[kind] == EAGER_BATCHES:
-                    self.programs[kind] = _trace(self._task, inputs)
-        return self.programs.get(kind)
+    def _find_program(self, inputs: dict[str, Any]) -> Any:
+        names, task = sorted(inputs), self._task
 
-
-def _trace(task: Any, inputs: dict[str, Any]) -> Any:
-    """Trace a step for batches of any shape; return `None` if that is impossible.
-
-    The weights are constants of the program, which shares their memory with the model.
-    """
-    import torch  # noqa: PLC0415  (it is the backend)
-
-    names = sorted(inputs)
-
-    class Step(torch.nn.Module):
-        def forward(self, *tensors: Any) -> Any:
+        def step(*tensors: Any) -> Any:
             return task.predict_step((dict(zip(names, tensors, strict=True)),))
 
-    def sizes(name: str, rank: int) -> dict[int, Any]:
-        group = "ids" if name in ID_NAMES else name
-        axes = ["rows", *(f"{group}_{axis}" for axis in range(1, rank))]
-        longest = {f"ids_{rank - 1}": task.backbone.max_sequence_length}
-        return {
-            number: torch.export.Dim(axis, min=1, max=longest.get(axis))
-            for number, axis in enumerate(axes)
-        }
+        def axes(name: str) -> list[str]:
+            group = "ids" if name in ID_NAMES else name
+            return ["rows", *(f"{group}_{n}" for n in range(1, inputs[name].ndim))]
 
-    shapes = tuple(sizes(name, inputs[name].ndim) for name in names)
-    # Different sizes, none of them 1.
-    examples = (
-        np.zeros([3, 5, 7][: inputs[name].ndim], inputs[name].dtype) for name in names
-    )
-    tensors = tuple(map(keras.ops.convert_to_tensor, examples))
-    try:
-        with torch.no_grad():
-            exported = torch.export.export(
-                Step(), tensors, dynamic_shapes=(shapes,), strict=False
-            )
-    except Exception:
-        # A step of a subclass may depend on values or on one length.
-        return None
-    program = exported.module()
-    _simplify(program)
-    return program
+        def make() -> Any:
+            tensors = [(inputs[name].dtype.name, axes(name)) for name in names]
+            longest = {axes("token_ids")[-1]: task.backbone.max_sequence_length}
+            return trace(step, tensors, longest)
 
-
-def _simplify(program: Any) -> None:
-    """Remove checks of shapes, and conversions to the dtype that a tensor has.
-
-    They are two thirds of the operations.
-    """
-
-    def kind(node: Any) -> Any:
-        value = node.meta.get("val")
-        if node.op == "get_attr":
-            value = operator.attrgetter(node.target)(program)
-        return node if value is None else (value.dtype, value.device)
-
-    graph = program.graph
-    for node in reversed(graph.nodes):
-        name = str(node.target)
-        if "assert" in name or "guards" in name:
-            graph.erase_node(node)
-        elif name.startswith("aten.to.") and kind(node) == kind(node.args[0]):
-            node.replace_all_uses_with(node.args[0])
-            graph.erase_node(node)
-    graph.eliminate_dead_code()
-    program.recompile()
+        # One for each number of axes: an embedder takes texts and pairs.
+        kind = tuple((name, inputs[name].ndim) for name in names)
+        return self.traced.find(kind, inputs["token_ids"].size, make)
 
 
 _MAKERS = {

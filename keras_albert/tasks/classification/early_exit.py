@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_albert.tasks.base.torch_program import TracedPrograms, trace
 from keras_albert.tasks.classification.exit_rule import ExitRule
 from keras_albert.types import FloatArray, Int64Array
 
@@ -16,7 +17,8 @@ class EarlyExit:
     """A classifier with exits that runs one layer at a time.
 
     After each layer the texts that a rule lets go leave the batch. One program is
-    compiled for the layer, which all depths share.
+    compiled for the layer, which all depths share; PyTorch traces it after some small
+    batches, see `TracedPrograms`.
     """
 
     def __init__(self, classifier: Any) -> None:
@@ -31,8 +33,24 @@ class EarlyExit:
             pooled = backbone.pool(x, padding_mask)
             return x, classifier.output_dense(pooled, exit=layer)
 
+        def make_programs() -> tuple[Any, Any] | None:
+            ids = "int32", ("rows", "length")
+            hidden = backbone.compute_dtype, ("rows", "length", backbone.hidden_dim)
+            longest = {"length": backbone.max_sequence_length}
+            programs = (
+                trace(start, [ids, ids], longest),
+                trace(step, [hidden, ids, ("int32", ())], longest),
+            )
+            return programs if all(programs) else None
+
         self._start = _compile(classifier, start)
         self._step = _compile(classifier, step)
+        self._make_programs = make_programs
+        self.traced = TracedPrograms(classifier)
+        self._layers = [
+            ops.convert_to_tensor(layer, "int32")
+            for layer in range(backbone.num_layers)
+        ]
 
     def run(
         self, inputs: dict[str, npt.NDArray[Any]], rule: ExitRule
@@ -44,19 +62,19 @@ class EarlyExit:
             that it ran through.
         """
         ids = {name: ops.convert_to_tensor(x, "int32") for name, x in inputs.items()}
-        x, mask = self._start(ids["token_ids"], ids["segment_ids"]), ids["padding_mask"]
-        count, num_layers = (
-            len(inputs["token_ids"]),
-            self.classifier.backbone.num_layers,
-        )
+        tokens = inputs["token_ids"]
+        programs = self.traced.find("exits", tokens.size, self._make_programs)
+        start, step = programs or (self._start, self._step)
+        x, mask = start(ids["token_ids"], ids["segment_ids"]), ids["padding_mask"]
+        count, num_layers = len(tokens), len(self._layers)
         outputs = np.zeros((count, self.classifier.num_classes), "float32")
         depths = np.full(count, num_layers)
         # The texts that are left, where they are in `x`, and how many exits in a row
         # have agreed on them.
         texts, places = np.arange(count), np.arange(count)
         agreed = np.zeros(count, int)
-        for layer in range(num_layers):
-            x, answers = self._step(x, mask, ops.convert_to_tensor(layer, "int32"))
+        for layer, number in enumerate(self._layers):
+            x, answers = step(x, mask, number)
             found = ops.convert_to_numpy(answers)[places]
             if rule.threshold is not None:
                 leaves = rule.is_confident(self.classifier, found)

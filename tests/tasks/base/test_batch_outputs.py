@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.base import batch_outputs
+from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.base.outputs import blank_outputs
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.tasks.test_read_once import CASES, make_task
@@ -19,7 +19,7 @@ TEXTS = [" ".join(["rain"] * count) for count in range(1, 11)]
 @pytest.fixture
 def traced_early(monkeypatch):
     """Let PyTorch trace the second batch."""
-    monkeypatch.setattr(batch_outputs, "EAGER_BATCHES", 2)
+    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 2)
 
 
 def count_steps(task):
@@ -37,7 +37,7 @@ def count_steps(task):
 
 def programs(task):
     """The programs that PyTorch has traced."""
-    return task.predict_function.run_batch.programs
+    return task.predict_function.run_batch.traced.programs
 
 
 def one_of(value):

@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
+from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exits import current_early_exit
 from keras_albert.utils.keras_internals import all_layers
@@ -270,6 +271,70 @@ def test_lora_counts_at_once(make, toy):
             kernel.assign(np.full(kernel.shape, 0.3))
     after = classifier.predict(texts, patience=4, verbose=0)
     assert np.abs(after - before).max() > 1e-3
+
+
+def add_lora(classifier):
+    classifier.backbone.enable_lora(2)
+    for layer in all_layers(classifier.backbone):
+        if getattr(layer, "lora_enabled", False):
+            kernel = layer.lora_kernel_b
+            kernel.assign(np.full(kernel.shape, 0.1))
+
+
+CHANGES = {
+    "none": lambda classifier: None,
+    "weights": lambda classifier: scale(classifier, 1.0),
+    "lora": add_lora,
+    "int8": lambda classifier: classifier.quantize("int8"),
+}
+
+
+@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
+@pytest.mark.parametrize("change", CHANGES)
+def test_traced_layers_answer_as_eager_ones(make, toy, change, monkeypatch):
+    # Of all lengths.
+    texts = [" ".join(toy[0][:n]) for n in range(1, 5)] + toy[0][:16]
+    classifier = spread(make(num_classes=3), texts)
+
+    def predict():
+        return [
+            classifier.predict(texts, size, **rule, return_depths=True, verbose=0)
+            for size in (1, 7, 20)
+            for rule in ({"patience": 1}, {"patience": 2}, {"threshold": 0.7})
+        ]
+
+    def programs():
+        return current_early_exit(classifier).traced.programs
+
+    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 2)
+    assert any(len(set(depths)) > 1 for _, depths in predict())
+    assert all(programs()["exits"])
+    CHANGES[change](classifier)
+    found = predict()
+    assert all(programs()["exits"])
+    early = current_early_exit(classifier)
+    monkeypatch.setattr(early.traced, "find", lambda *arguments: None)
+    expected = predict()
+    assert current_early_exit(classifier) is early
+    for (outputs, depths), (eager, eager_depths) in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(depths, eager_depths)
+        np.testing.assert_allclose(outputs, eager, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
+def test_layers_are_traced_after_small_batches(make, toy, monkeypatch):
+    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 3)
+    monkeypatch.setattr(torch_program, "SMALL_BATCH", 64)
+    classifier = make()
+
+    def is_traced(texts):
+        classifier.predict(texts, patience=1, verbose=0)
+        return "exits" in current_early_exit(classifier).traced.programs
+
+    assert not any(is_traced(toy[0][:32]) for _ in range(4))
+    assert [is_traced(toy[0][:1]) for _ in range(3)] == [False, False, True]
+    classifier.compile(run_eagerly=True)
+    assert not any(is_traced(toy[0][:1]) for _ in range(4))
 
 
 def test_no_texts(make):

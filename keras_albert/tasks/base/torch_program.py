@@ -1,0 +1,132 @@
+"""Programs that PyTorch traces from functions, without the overhead of Keras."""
+
+import operator
+import threading
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import keras
+
+Program = Callable[..., Any]
+
+# How many small batches run before one is traced, which takes about as long as they
+# did: a program that predicts a few texts does not wait for it. In larger batches the
+# overhead of Keras does not matter.
+EAGER_BATCHES = 64
+SMALL_BATCH = 512
+
+
+class TracedPrograms:
+    """The programs of a task, each traced once it has run small batches eagerly.
+
+    Several threads may call it at once. On other backends, and for a task that runs
+    eagerly or that Keras compiles, there are none.
+    """
+
+    def __init__(self, task: Any) -> None:
+        is_torch = keras.config.backend() == "torch"
+        self._traces = is_torch and not (task.run_eagerly or task.jit_compile)
+        self._lock = threading.Lock()
+        self._counts: Counter[Hashable] = Counter()
+        # `None` if it cannot be traced.
+        self.programs: dict[Hashable, Any] = {}
+
+    def find(self, kind: Hashable, tokens: int, make: Callable[[], Any]) -> Any:
+        """Return the program for a batch, which is counted if it is small.
+
+        Args:
+            kind: Batches of one kind have one program.
+            tokens: int. The size of the batch.
+            make: Traces the program; called once.
+
+        Returns:
+            What `make` returned, or `None` for a batch that runs eagerly.
+        """
+        if self._traces and tokens <= SMALL_BATCH and kind not in self.programs:
+            with self._lock:
+                self._counts[kind] += 1
+                if self._counts[kind] == EAGER_BATCHES:
+                    self.programs[kind] = make()
+        return self.programs.get(kind)
+
+
+def trace(
+    function: Callable[..., Any],
+    inputs: Sequence[tuple[Any, Sequence[str | int]]],
+    longest: dict[str, int],
+) -> Program | None:
+    """Trace a function for tensors of any size.
+
+    The weights that it reads are constants of the program, which shares their memory
+    with the model.
+
+    Args:
+        function: Takes and returns tensors.
+        inputs: A dtype and the axes of each tensor: a size or, if it varies, a name,
+            which axes of one size share.
+        longest: The largest sizes, by name.
+
+    Returns:
+        The function without the overhead of Keras; `None` if it cannot be traced, as it
+        depends on values or on one size.
+    """
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    class Module(torch.nn.Module):
+        def forward(self, *tensors: Any) -> Any:
+            return function(*tensors)
+
+    names = dict.fromkeys(x for _, axes in inputs for x in axes if isinstance(x, str))
+    dims = {x: torch.export.Dim(x, min=1, max=longest.get(x)) for x in names}
+    # Different sizes, none of them 1.
+    sizes = {name: 3 + 2 * number for number, name in enumerate(names)}
+    shapes = tuple(
+        {number: dims[x] for number, x in enumerate(axes) if isinstance(x, str)}
+        for _, axes in inputs
+    )
+    examples = tuple(
+        keras.ops.zeros([sizes[x] if isinstance(x, str) else x for x in axes], dtype)
+        for dtype, axes in inputs
+    )
+    try:
+        with torch.no_grad():
+            exported = torch.export.export(
+                Module(), examples, dynamic_shapes=(shapes,), strict=False
+            )
+    except Exception:
+        # A step of a subclass may depend on values or on one length.
+        return None
+    program = exported.module()
+    _simplify(program)
+
+    @torch.inference_mode()
+    def run(*tensors: Any) -> Any:
+        return program(*tensors)
+
+    traced: Program = run
+    return traced
+
+
+def _simplify(program: Any) -> None:
+    """Remove checks of shapes, and conversions to the dtype that a tensor has.
+
+    They are two thirds of the operations.
+    """
+
+    def kind(node: Any) -> Any:
+        value = node.meta.get("val")
+        if node.op == "get_attr":
+            value = operator.attrgetter(node.target)(program)
+        return node if value is None else (value.dtype, value.device)
+
+    graph = program.graph
+    for node in reversed(graph.nodes):
+        name = str(node.target)
+        if "assert" in name or "guards" in name:
+            graph.erase_node(node)
+        elif name.startswith("aten.to.") and kind(node) == kind(node.args[0]):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+    program.recompile()
