@@ -16,7 +16,7 @@ from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 
 BACKEND = keras.config.backend()
-SPEEDS = ("examples/s", "tokens/s")
+SPEEDS = ("examples/s", "tokens/s", "seconds")
 
 # Name, devices per process, processes.
 LAYOUTS = {
