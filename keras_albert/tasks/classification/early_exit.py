@@ -28,8 +28,14 @@ class EarlyExit:
         def start(token_ids: Any, segment_ids: Any) -> Any:
             return backbone.embedding(token_ids, segment_ids=segment_ids)
 
+        # A layer, so that weights are read in the precision of the model.
+        run_layer = keras.layers.Lambda(
+            lambda tensors: backbone.encoder.run_virtual_layer(*tensors),
+            dtype=backbone.dtype_policy,
+        )
+
         def step(x: Any, padding_mask: Any, layer: Any) -> Any:
-            x = backbone.encoder.run_virtual_layer(x, padding_mask)
+            x = run_layer((x, padding_mask))
             pooled = backbone.pool(x, padding_mask)
             return x, classifier.output_dense(pooled, exit=layer)
 

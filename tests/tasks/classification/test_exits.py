@@ -337,6 +337,19 @@ def test_layers_are_traced_after_small_batches(make, toy, monkeypatch):
     assert not any(is_traced(toy[0][:1]) for _ in range(4))
 
 
+def test_texts_leave_in_the_precision_of_the_model(make, toy):
+    classifier = make(dtype="mixed_bfloat16")
+    texts = toy[0][:8]
+    outputs, depths = classifier.predict(
+        texts, patience=1, return_depths=True, verbose=0
+    )
+    for depth in set(depths):
+        expected = classifier.predict(texts, num_layers=int(depth), verbose=0)
+        np.testing.assert_allclose(
+            outputs[depths == depth], expected[depths == depth], atol=2e-2
+        )
+
+
 def test_no_texts(make):
     outputs, depths = make().predict([], patience=1, return_depths=True, verbose=0)
     assert outputs.shape == (0, 2)
