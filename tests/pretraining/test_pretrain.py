@@ -39,7 +39,7 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
     per_example = min(data.sequence_length, data.num_tokens / len(data) + 3)
     read = report["cost"]["tokens read"]
     assert read == pytest.approx(60 * settings["batch_size"] * per_example, rel=1e-3)
-    assert all(row["seconds"] > 0 for row in rows)
+    assert all(row["seconds"] > 0 for row in folder.curve.rows())
     table = (folder.path / "curve.csv").read_text().splitlines()
     assert len(table) == 1 + len(rows)
     assert (folder.preset / "curve.png").read_bytes().startswith(b"\x89PNG")
