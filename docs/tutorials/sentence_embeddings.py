@@ -78,7 +78,7 @@ sentence with each.
 embedder = keras_albert.AlbertTextEmbedder.from_preset(preset)
 sentences = [
     "Where is my parcel?",
-    "The delivery has still not arrived.",
+    "When does the package arrive?",
     "I have forgotten my password.",
 ]
 vectors = embedder.embed(sentences)
@@ -86,8 +86,8 @@ print(vectors.shape)
 print(np.round(vectors @ vectors.T, 2))
 
 """
-The third sentence is about something else, so its cosines should be the lowest. With
-`inverse_frequency` set to `a`, a token of the probability `p` has the weight
+The first two sentences have no word in common, but the same subject. The third is about
+something else, so its cosines should be the lowest. With `inverse_frequency` set to `a`, a token of the probability `p` has the weight
 `a / (a + p)`. Probabilities are those of the tokenizer's vocabulary, so they need no
 further data.
 """

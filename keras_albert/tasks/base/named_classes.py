@@ -42,7 +42,7 @@ class NamedClasses:
 
     @property
     def target_shape(self) -> tuple[int, ...]:
-        """The shape of one example's target: a class, or a number for each class."""
+        """The shape of an example's target, a class or a number for each class."""
         return () if self.target_dtype == "int32" else (self.num_classes,)
 
     def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
