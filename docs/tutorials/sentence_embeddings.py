@@ -87,9 +87,9 @@ print(np.round(vectors @ vectors.T, 2))
 
 """
 The first two sentences have no word in common, but the same subject. The third is about
-something else, so its cosines should be the lowest. With `inverse_frequency` set to `a`, a token of the probability `p` has the weight
-`a / (a + p)`. Probabilities are those of the tokenizer's vocabulary, so they need no
-further data.
+something else, so its cosines should be the lowest. With `inverse_frequency` set to
+`a`, a token of the probability `p` has the weight `a / (a + p)`. Probabilities are
+those of the tokenizer's vocabulary, so they need no further data.
 """
 
 weighted = keras_albert.AlbertTextEmbedder.from_preset(preset, inverse_frequency=1e-3)
