@@ -22,9 +22,18 @@ def build(arguments) -> Any:
         from peer_models import build_classifier
 
         return build_classifier(arguments.size, read_vocabulary(arguments.data))
-    from keras_albert import AlbertClassifier
+    from keras_albert import (
+        AlbertBackbone,
+        AlbertClassifier,
+        AlbertClassifierPreprocessor,
+    )
 
-    return AlbertClassifier.from_preset(arguments.size, num_classes=2)
+    # What the others can compute; the built-in preset has another pooler and GELU.
+    backbone = AlbertBackbone.from_preset(
+        arguments.size, pooler_input="cls", activation="gelu_approximate"
+    )
+    preprocessor = AlbertClassifierPreprocessor.from_preset(arguments.size)
+    return AlbertClassifier(backbone, num_classes=2, preprocessor=preprocessor)
 
 
 def compare(texts: list[str], arguments) -> Comparison:
