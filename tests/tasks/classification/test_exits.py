@@ -6,32 +6,22 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exits import current_early_exit
 from keras_albert.utils.keras_internals import all_layers
+from tests.tasks.classification.exit_models import (
+    LAYERS,
+    by_depth,
+    exits_builder,
+    scale,
+    spread,
+)
 from tests.tasks.task_checks import check_task
-
-LAYERS = 6
 
 
 @pytest.fixture(scope="module")
 def make(make_classifier):
-    """Build a classifier of six layers, with exits unless told otherwise."""
-
-    def make(num_classes=2, exits=True, num_layers=LAYERS, unroll=False, **kwargs):
-        like = make_classifier(dropout=0.0)
-        config = like.backbone.get_config()
-        config |= {"num_layers": num_layers, "unroll": unroll}
-        config |= {
-            name: kwargs.pop(name) for name in ("dtype", "remat") & kwargs.keys()
-        }
-        kwargs = {"preprocessor": like.preprocessor, "dropout": 0.0} | kwargs
-        return AlbertClassifier(
-            AlbertBackbone.from_config(config), num_classes, exits=exits, **kwargs
-        )
-
-    return make
+    return exits_builder(make_classifier)
 
 
 @pytest.fixture(scope="module")
@@ -39,35 +29,6 @@ def trained(make, toy):
     classifier = make()
     classifier.compile(learning_rate=4e-3)
     classifier.fit(*toy, batch_size=16, epochs=4, verbose=0)
-    return classifier
-
-
-def scale(classifier, by=3.0):
-    """Larger weights than new ones, or all texts look much alike."""
-    random = np.random.default_rng(0)
-    classifier.set_weights(
-        [by * w + random.normal(0, 0.05, w.shape) for w in classifier.get_weights()]
-    )
-    return classifier
-
-
-def by_depth(classifier, texts):
-    """The outputs of each exit, by running the model at each depth."""
-    return np.stack(
-        [
-            classifier.predict(texts, num_layers=n, verbose=0)
-            for n in range(1, LAYERS + 1)
-        ]
-    )
-
-
-def spread(classifier, texts):
-    """Heads whose answers differ between texts and depths."""
-    heads = by_depth(scale(classifier), texts)
-    factors = 1.5 / heads.std(axis=1, keepdims=True)
-    kernel, bias = classifier.output_dense.get_weights()
-    bias = (bias - heads.mean(axis=1)) * factors[:, 0]
-    classifier.output_dense.set_weights([kernel * factors, bias])
     return classifier
 
 
@@ -271,83 +232,6 @@ def test_lora_counts_at_once(make, toy):
             kernel.assign(np.full(kernel.shape, 0.3))
     after = classifier.predict(texts, patience=4, verbose=0)
     assert np.abs(after - before).max() > 1e-3
-
-
-def add_lora(classifier):
-    classifier.backbone.enable_lora(2)
-    for layer in all_layers(classifier.backbone):
-        if getattr(layer, "lora_enabled", False):
-            kernel = layer.lora_kernel_b
-            kernel.assign(np.full(kernel.shape, 0.1))
-
-
-CHANGES = {
-    "none": lambda classifier: None,
-    "weights": lambda classifier: scale(classifier, 1.0),
-    "lora": add_lora,
-    "int8": lambda classifier: classifier.quantize("int8"),
-}
-
-
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
-@pytest.mark.parametrize("change", CHANGES)
-def test_traced_layers_answer_as_eager_ones(make, toy, change, monkeypatch):
-    # Of all lengths.
-    texts = [" ".join(toy[0][:n]) for n in range(1, 5)] + toy[0][:16]
-    classifier = spread(make(num_classes=3), texts)
-
-    def predict():
-        return [
-            classifier.predict(texts, size, **rule, return_depths=True, verbose=0)
-            for size in (1, 7, 20)
-            for rule in ({"patience": 1}, {"patience": 2}, {"threshold": 0.7})
-        ]
-
-    def programs():
-        return current_early_exit(classifier).traced.programs
-
-    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 2)
-    assert any(len(set(depths)) > 1 for _, depths in predict())
-    assert all(programs()["exits"])
-    CHANGES[change](classifier)
-    found = predict()
-    assert all(programs()["exits"])
-    early = current_early_exit(classifier)
-    monkeypatch.setattr(early.traced, "find", lambda *arguments: None)
-    expected = predict()
-    assert current_early_exit(classifier) is early
-    for (outputs, depths), (eager, eager_depths) in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(depths, eager_depths)
-        np.testing.assert_allclose(outputs, eager, atol=1e-6)
-
-
-@pytest.mark.skipif(keras.config.backend() != "torch", reason="only PyTorch traces")
-def test_layers_are_traced_after_small_batches(make, toy, monkeypatch):
-    monkeypatch.setattr(torch_program, "EAGER_BATCHES", 3)
-    monkeypatch.setattr(torch_program, "SMALL_BATCH", 64)
-    classifier = make()
-
-    def is_traced(texts):
-        classifier.predict(texts, patience=1, verbose=0)
-        return "exits" in current_early_exit(classifier).traced.programs
-
-    assert not any(is_traced(toy[0][:32]) for _ in range(4))
-    assert [is_traced(toy[0][:1]) for _ in range(3)] == [False, False, True]
-    classifier.compile(run_eagerly=True)
-    assert not any(is_traced(toy[0][:1]) for _ in range(4))
-
-
-def test_texts_leave_in_the_precision_of_the_model(make, toy):
-    classifier = make(dtype="mixed_bfloat16")
-    texts = toy[0][:8]
-    outputs, depths = classifier.predict(
-        texts, patience=1, return_depths=True, verbose=0
-    )
-    for depth in set(depths):
-        expected = classifier.predict(texts, num_layers=int(depth), verbose=0)
-        np.testing.assert_allclose(
-            outputs[depths == depth], expected[depths == depth], atol=2e-2
-        )
 
 
 def test_no_texts(make):
