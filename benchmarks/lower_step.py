@@ -37,29 +37,6 @@ def lower_training_step(
     Raises:
         ValueError: If the backend is not JAX, or the devices cannot share the batch.
     """
-    rows, masked = (batch_size, sequence_length), (batch_size, slots)
-    x = {name: np.empty(rows, "int32") for name in model.input}
-    x["mask_positions"] = np.empty(masked, "int32")
-    y: Any = np.empty(masked, "int32")
-    weights: Any = np.empty(masked, "float32")
-    if isinstance(model.output, dict):
-        y = {"masked_lm": y, "sentence_order": np.empty(rows[:1], "int32")}
-        weights = {
-            "masked_lm": weights,
-            "sentence_order": np.empty(rows[:1], "float32"),
-        }
-    return lower_step(model, (x, y, weights), devices)
-
-
-def lower_step(model: Any, batch: Any, devices: Sequence[Any] | None = None) -> Any:
-    """Trace the step of any model; see `lower_training_step`.
-
-    Args:
-        model: A compiled Keras model, whose optimizer is built.
-        batch: `(x, y)` or `(x, y, sample_weight)` of arrays, whose shapes and dtypes
-            are used, and whose first axes the devices share.
-        devices: See `lower_training_step`. Defaults to `None`.
-    """
     if keras.config.backend() != "jax":
         msg = (
             "Only JAX describes a step without running it. Set KERAS_BACKEND=jax. "
@@ -69,7 +46,6 @@ def lower_step(model: Any, batch: Any, devices: Sequence[Any] | None = None) -> 
     import jax
 
     places = np.array(jax.local_devices()[:1] if devices is None else devices)
-    batch_size = len(jax.tree.leaves(batch[1])[0])
     if batch_size % places.size:
         msg = f"{places.size} devices cannot share {batch_size} rows equally."
         raise ValueError(msg)
@@ -78,10 +54,22 @@ def lower_step(model: Any, batch: Any, devices: Sequence[Any] | None = None) -> 
         jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
         for axes in ((), ("batch",))
     )
-    batch = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cut), batch
-    )
-    build_metrics(model, batch)
+
+    def describe(shape: tuple[int, ...], dtype: Any) -> Any:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=cut)
+
+    rows, masked = (batch_size, sequence_length), (batch_size, slots)
+    x = {name: describe(rows, "int32") for name in model.input}
+    x["mask_positions"] = describe(masked, "int32")
+    y: Any = describe(masked, "int32")
+    weights: Any = describe(masked, "float32")
+    if isinstance(model.output, dict):
+        y = {"masked_lm": y, "sentence_order": describe(rows[:1], "int32")}
+        weights = {
+            "masked_lm": weights,
+            "sentence_order": describe(rows[:1], "float32"),
+        }
+    build_metrics(model, (x, y, weights))
     state = tuple(
         [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=whole) for v in variables]
         for variables in (
@@ -95,4 +83,4 @@ def lower_step(model: Any, batch: Any, devices: Sequence[Any] | None = None) -> 
     step = jax.jit(
         model.train_step, donate_argnums=0, out_shardings=(None, places_after)
     )
-    return step.lower(state, batch)
+    return step.lower(state, (x, y, weights))

@@ -15,7 +15,6 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from typing import Any
 
 os.environ["KERAS_BACKEND"] = "jax"
 # The host runs on its CPU, and the compiler does not query the metadata server.
@@ -55,18 +54,13 @@ class Compiled:
     seconds: float
     used: float
     available: float | None = None  # only if the program does not fit
-    program: Any = None  # only if it fits
 
 
 def compile_step(model, slots, devices, rows, clock=time.perf_counter) -> Compiled:
     lowered = lower_training_step(model, rows * len(devices), LENGTH, slots, devices)
-    return compile_lowered(lowered, clock)
-
-
-def compile_lowered(lowered, clock=time.perf_counter) -> Compiled:
     start = clock()
     try:
-        program = lowered.compile()
+        memory = lowered.compile().memory_analysis()
     except Exception as error:  # the class is not public
         sizes = re.findall(r"\(([\d.]+)([GTM])\)", str(error).split("HLO module")[0])
         if "exceeds available HBM" not in str(error) or len(sizes) < 2:
@@ -75,26 +69,15 @@ def compile_lowered(lowered, clock=time.perf_counter) -> Compiled:
             float(number) * UNITS[unit] / 1e9 for number, unit in sizes[:2]
         )
         return Compiled(clock() - start, used, available)
-    memory = program.memory_analysis()
     # The state is donated to the step, so it counts once.
     used = memory.argument_size_in_bytes + memory.temp_size_in_bytes
-    return Compiled(clock() - start, used / 1e9, program=program)
+    return Compiled(clock() - start, used / 1e9)
 
 
 def search(model, slots, devices, rows, clock=time.perf_counter):
     """Return the largest batch for a chip and its compilation."""
-    return search_rows(lambda n: compile_step(model, slots, devices, n, clock), rows)
-
-
-def search_rows(compile_rows, rows):
-    """Return the largest number of rows that fits and its compilation.
-
-    Args:
-        compile_rows: Callable of a number of rows that returns a `Compiled`.
-        rows: int. The number that is tried first.
-    """
     while True:
-        compiled = compile_rows(rows)
+        compiled = compile_step(model, slots, devices, rows, clock)
         if compiled.available is None or rows == 1:
             return rows, compiled
         fitting = int(rows * compiled.available / compiled.used)
