@@ -2,28 +2,9 @@
 
 import numpy as np
 
-from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.utils.keras_internals import all_layers
 
 LAYERS = 6
-
-
-def exits_builder(make_classifier):
-    """Return a function that builds a classifier of six layers with exits."""
-
-    def make(num_classes=2, exits=True, num_layers=LAYERS, unroll=False, **kwargs):
-        like = make_classifier(dropout=0.0)
-        config = like.backbone.get_config()
-        config |= {"num_layers": num_layers, "unroll": unroll}
-        config |= {
-            name: kwargs.pop(name) for name in ("dtype", "remat") & kwargs.keys()
-        }
-        kwargs = {"preprocessor": like.preprocessor, "dropout": 0.0} | kwargs
-        return AlbertClassifier(
-            AlbertBackbone.from_config(config), num_classes, exits=exits, **kwargs
-        )
-
-    return make
 
 
 def scale(classifier, by=3.0):

@@ -8,16 +8,9 @@ from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.classification.exits import current_early_exit
 from tests.tasks.classification.exit_models import (
     add_lora,
-    exits_builder,
     scale,
     spread,
 )
-
-
-@pytest.fixture(scope="module")
-def make(make_classifier):
-    return exits_builder(make_classifier)
-
 
 CHANGES = {
     "none": lambda classifier: None,

@@ -12,16 +12,10 @@ from keras_albert.utils.keras_internals import all_layers
 from tests.tasks.classification.exit_models import (
     LAYERS,
     by_depth,
-    exits_builder,
     scale,
     spread,
 )
 from tests.tasks.task_checks import check_task
-
-
-@pytest.fixture(scope="module")
-def make(make_classifier):
-    return exits_builder(make_classifier)
 
 
 @pytest.fixture(scope="module")
