@@ -134,7 +134,9 @@ def learn_from_teacher(
     unread = PretrainingData(data, "held_out", None, EVALUATION_MASKS, config.seed)
     held_out = HeldOut.read(unread, config.evaluation_examples, 32, 128)
     vectors = output / "teacher"
-    write_vectors(examples, teacher, vectors, count)
+    half = config.precision.endswith("bfloat16")
+    dtype = "bfloat16" if half else "float32"
+    write_vectors(examples, teacher, vectors, count, dtype)
     task, scores, rows = distil(
         preset, examples, held_out, vectors, output / "distilling", config
     )

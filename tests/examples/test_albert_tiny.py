@@ -173,7 +173,7 @@ def test_vectors_of_words_are_those_of_their_tokens(teacher, monkeypatch):
     load_teacher = importlib.import_module("teacher_vectors").load_teacher
 
     words = ["the", "cat", "sat."]
-    of_words, of_texts = load_teacher(str(teacher))([words])
+    of_words, of_texts = load_teacher(str(teacher), "bfloat16")([words])
     model = AutoModel.from_pretrained(teacher, dtype=torch.bfloat16).eval()
     batch = AutoTokenizer.from_pretrained(teacher)(" ".join(words), return_tensors="pt")
     with torch.inference_mode():
