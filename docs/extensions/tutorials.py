@@ -97,7 +97,8 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
     if title is None or not _is_tutorial(app, docname):
         return
     executed = Path(app.env.mystnb_config.output_folder) / f"{docname}.ipynb"
-    written = tutobook.link_downloads(executed.read_text(encoding="utf-8"))
+    text = executed.read_text(encoding="utf-8")
+    written = tutobook.link_downloads(text, app.config.html_baseurl)
     executed.write_text(written, encoding="utf-8")
     notebook = "/" + os.path.relpath(executed, app.srcdir)
     paragraph = nodes.paragraph(classes=["tutorial-downloads"])
