@@ -68,7 +68,7 @@ fifth, 240 messages, is the validation set of all models.
 
 A file of your own with the columns `label` and `text` can take its place: set
 `TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and all parts have the same
-shares of them: a twelfth, a quarter and four fifths are trained on.
+shares of them: 8%, 25% and 80% are trained on.
 """
 
 own_messages = os.environ.get("TUTORIAL_MESSAGES")

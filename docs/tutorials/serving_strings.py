@@ -173,7 +173,7 @@ docker run --rm -p 8501:8501 -v "$PWD/served/messages:/models/messages" \
 It is meant for development. The next cell starts it on a free port, sends a
 request, and stops it. The request and the answer are the same with TensorFlow
 Serving. The program is part of the repository: without a checkout this section
-is skipped, and the rest of the tutorial is not affected.
+is skipped, and the others are not affected.
 """
 
 body = json.dumps({"instances": requests})
@@ -205,9 +205,8 @@ if server_program.exists():
         prediction["probabilities"] for prediction in predictions
     ]
 else:
-    print(f"Skipped: there is no {server_program}.")
-    print("Run this tutorial in `docs/tutorials` of a checkout of the repository, or")
-    print(f"copy its folder `examples` so that its data is {data_path}.")
+    print(f"Skipped: there is no {server_program}. It is part of the repository:")
+    print("set TUTORIAL_DATA to the directory `examples/data` of a checkout.")
 
 """
 ## ONNX, without TensorFlow
