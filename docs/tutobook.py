@@ -5,6 +5,7 @@ marks; the first of them is a header. `docs/tutorials/*.py` are written so, and 
 takes the same files unchanged.
 """
 
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +18,9 @@ _KINDS: dict[str, Kind] = {
     "shell": "shell",
     "invisible": "invisible",
 }
+# The folder of the tutorials' pages, and a link from there to a tutorial or a page.
+FOLDER = "tutorials"
+_LINK = re.compile(r"\[([^\[\]]+)\]\(((?:\.\./)?[\w/]+)\.(?:py|md)(#[\w-]+)?\)")
 HEADER = (
     "Title",
     "Author",
@@ -144,21 +148,33 @@ def to_notebook(text: str) -> Any:
     return notebook
 
 
-def link_downloads(text: str) -> str:
-    """Let the links of a notebook lead to other notebooks, as if in one folder.
+def link_downloads(text: str, site: str = "") -> str:
+    """Let the links of a notebook work wherever the file is.
 
-    A tutorial links to the files of others, which the site resolves to their pages. A
-    link to another page of the site becomes plain text.
+    A tutorial links to the files of others and to pages, which the site resolves. In a
+    downloaded notebook these are addresses of the site. If that is unknown, the link
+    becomes plain text, since a file beside the notebook cannot be expected.
 
     Args:
         text: string. The notebook's file.
+        site: string. The address of the site, such as `"https://example.org/0.1.0/"`.
+            Defaults to `""`: unknown.
 
     Example:
-        >>> link_downloads("[glue](glue.py), [speed](../speed.md)")
-        '[glue](glue.ipynb), speed'
+        >>> link_downloads("[glue](glue.py), [speed](../speed.md#one-text)")
+        'glue, speed'
+        >>> link_downloads("[glue](glue.py)", "https://example.org")
+        '[glue](https://example.org/tutorials/glue.html)'
     """
-    text = re.sub(r"\]\((\w+)\.py\)", r"](\1.ipynb)", text)
-    return re.sub(r"\[([^\[\]]+)\]\(\.\./[\w/]+\.md\)", r"\1", text)
+
+    def absolute(found: re.Match[str]) -> str:
+        words, page, anchor = found.groups(default="")
+        if not site:
+            return words
+        page = posixpath.normpath(f"{FOLDER}/{page}")
+        return f"[{words}]({site.rstrip('/')}/{page}.html{anchor})"
+
+    return _LINK.sub(absolute, text)
 
 
 def last_state(text: str) -> str:

@@ -13,8 +13,8 @@ times as large). Rows are the beginnings of both segments, which contain most cu
 the order. After an interruption, the same command resumes.
 
 It needs much text: before some ten million tokens, a model learns only frequencies and
-no order (docs/pretraining.md, "Settings for a small model"). `--preset` starts all
-three from a model that was pretrained without a second task.
+no order (docs/pretraining_experiments.md, "Settings for a small model"). `--preset`
+starts all three from a model that was pretrained without a second task.
 """
 
 import argparse

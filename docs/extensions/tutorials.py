@@ -97,7 +97,8 @@ def _add_download(app: Any, doctree: nodes.document) -> None:
     if title is None or not _is_tutorial(app, docname):
         return
     executed = Path(app.env.mystnb_config.output_folder) / f"{docname}.ipynb"
-    written = tutobook.link_downloads(executed.read_text(encoding="utf-8"))
+    text = executed.read_text(encoding="utf-8")
+    written = tutobook.link_downloads(text, app.config.tutorial_site)
     executed.write_text(written, encoding="utf-8")
     notebook = "/" + os.path.relpath(executed, app.srcdir)
     paragraph = nodes.paragraph(classes=["tutorial-downloads"])
@@ -130,6 +131,10 @@ def _tidy_blocks(app: Any, doctree: nodes.document) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_config_value("tutorial_backends", {}, "env", dict)
+    # A setting of what is read: if the address changes, notebooks are rewritten.
+    app.add_config_value(
+        "tutorial_site", lambda config: config.html_baseurl, "env", str
+    )
     app.connect("env-before-read-docs", _read_index_again)
     app.connect("source-read", _fill_in_list)
     app.connect("source-read", _set_backend)

@@ -42,6 +42,7 @@ checkpoint of google-research. No network is needed: the preset
 import csv
 import os
 import pathlib
+import random
 import tempfile
 
 import keras
@@ -75,9 +76,11 @@ for name, entry in keras_albert.AlbertBackbone.presets.items():
 """
 ## A model to convert
 
-A classifier of support messages, trained for four epochs. It has weights that
-differ from the preset's, a head, and names of classes: each conversion must keep all
-of them.
+A classifier of support messages, trained for four epochs on four fifths of them. It
+has weights that differ from the preset's, a head, and names of classes: each
+conversion must keep all of them. A file of your own with the columns `label` and
+`text` can take the place of the messages: set `TUTORIAL_MESSAGES` to its path. Its
+rows are shuffled first.
 
 The activation matters, too. The code of google-research and of KerasHub has one
 form of GELU, an approximation with tanh. transformers and `keras_albert` also
@@ -88,24 +91,29 @@ poolers of other libraries read the vector of `[CLS]`. Loaded with both before i
 fine-tuned, a model adapts to them:
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 backbone = keras_albert.AlbertBackbone.from_preset(
     preset, activation="gelu_approximate", pooler_input="cls"
 )
 classifier = keras_albert.AlbertClassifier.from_preset(
-    preset, num_classes=len(set(labels)), backbone=backbone
+    preset, labels=sorted(set(labels)), backbone=backbone
 )
+train_count = len(rows) - len(rows) // 5
+validation_texts = texts[train_count:]
 classifier.fit(
-    texts[:-240],
-    labels[:-240],
+    texts[:train_count],
+    labels[:train_count],
     epochs=4,
     verbose=2,
-    validation_data=(texts[-240:], labels[-240:]),
+    validation_data=(validation_texts, labels[train_count:]),
 )
-validation_texts = texts[-240:]
 logits = classifier.predict(validation_texts, verbose=0)
 predicted = logits.argmax(axis=-1)
 

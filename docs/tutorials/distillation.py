@@ -39,6 +39,7 @@ of the package.
 import csv
 import os
 import pathlib
+import random
 import time
 
 import keras
@@ -65,17 +66,24 @@ as if the others could not be kept. They also read the texts of the others, with
 labels: the teacher predicts probabilities for any text. The last 240 messages are the
 validation set.
 
-A file of your own with the columns `label` and `text` and at least 720 rows can take
-its place: set `TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
+A file of your own with the columns `label` and `text` can take its place: set
+`TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the three parts have the
+same shares of them: two fifths, two fifteenths, and the last fifth.
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 class_names = sorted({row["label"] for row in rows})
 labels = np.array([class_names.index(row["label"]) for row in rows])
-few, many = slice(160), slice(480)
-validation = slice(-240, None)
+few_count, many_count = len(rows) * 2 // 15, len(rows) * 2 // 5
+few, many = slice(few_count), slice(many_count)
+validation = slice(len(rows) - len(rows) // 5, None)
+few_labels, many_labels = f"{few_count} labels", f"{many_count} labels"
 
 """
 ## The baselines
@@ -84,8 +92,9 @@ The most frequent class, and a bag of words (TF-IDF and logistic regression), wi
 labels of the students and with those of the teacher.
 """
 
-results = {"most frequent class": [np.bincount(labels[validation]).max() / 240]}
-for name, part in (("160 labels", few), ("480 labels", many)):
+class_shares = np.bincount(labels[validation]) / len(labels[validation])
+results = {"most frequent class": [class_shares.max()]}
+for name, part in ((few_labels, few), (many_labels, many)):
     model = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10))
     model.fit(texts[part], labels[part])
     accuracy = model.score(texts[validation], labels[validation])
@@ -95,7 +104,8 @@ for name, part in (("160 labels", few), ("480 labels", many)):
 """
 ## The teacher
 
-The preset at the depth of its pretraining, fine-tuned on strings.
+The preset at the depth of its pretraining, fine-tuned on strings. A message with more
+than 24 tokens loses its end.
 """
 
 preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(
@@ -168,7 +178,7 @@ def make_optimizer(steps):
     return keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
 
 
-steps = student_epochs * 480 // 16
+steps = student_epochs * many_count // 16
 label_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
@@ -192,7 +202,7 @@ def distil(student):
 def learn(student, part):
     """Train a student on labels alone, with the same number of steps."""
     student.compile(optimizer=make_optimizer(steps))
-    epochs = student_epochs * 480 // len(labels[part])
+    epochs = student_epochs * many_count // len(labels[part])
     student.fit(rows_of(part), labels[part], batch_size=16, epochs=epochs, verbose=0)
 
 
@@ -206,9 +216,9 @@ same number of steps:
 """
 
 ways = {
-    "student, 160 labels": lambda student: learn(student, few),
+    f"student, {few_labels}": lambda student: learn(student, few),
     "student, distilled": distil,
-    "student, 480 labels": lambda student: learn(student, many),
+    f"student, {many_labels}": lambda student: learn(student, many),
 }
 
 

@@ -40,6 +40,7 @@ of the package.
 import csv
 import os
 import pathlib
+import random
 
 import keras
 import numpy as np
@@ -62,15 +63,23 @@ num_layers, epochs = 8, 8
 choose a rule with, and the others to test the choice. A rule that was chosen on a set
 looks better there than it is.
 
-A file of your own with the columns `label` and `text` and more than 1,000 rows can take
-its place: set `TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
+A file of your own with the columns `label` and `text` can take its place: set
+`TUTORIAL_MESSAGES` to its path. Its rows are shuffled and divided in the same way, into
+three, one and one fifths.
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
-train, validation, test = slice(720), slice(720, 960), slice(960, None)
+class_names = sorted(set(labels))
+train_end, test_start = len(rows) * 3 // 5, len(rows) * 4 // 5
+train, validation = slice(train_end), slice(train_end, test_start)
+test = slice(test_start, None)
 
 """
 ## The baselines
@@ -82,8 +91,8 @@ bag_of_words = make_pipeline(
     TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10)
 )
 bag_of_words.fit(texts[train], labels[train])
-names, counts = np.unique(labels[test], return_counts=True)
-print(f"one class: {counts.max() / counts.sum():.1%}")
+largest_class = max(labels[test].count(name) for name in class_names)
+print(f"one class: {largest_class / len(labels[test]):.1%}")
 print(f"TF-IDF: {bag_of_words.score(texts[test], labels[test]):.1%}")
 
 """
@@ -99,7 +108,7 @@ weights, which has to learn to use the other four; a warning states this.
 """
 
 classifier = keras_albert.AlbertClassifier.from_preset(
-    preset, labels=names.tolist(), num_layers=num_layers, exits=True
+    preset, labels=class_names, num_layers=num_layers, exits=True
 )
 history = classifier.fit(
     texts[train],

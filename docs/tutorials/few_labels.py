@@ -43,6 +43,7 @@ of the package.
 import csv
 import os
 import pathlib
+import random
 import time
 
 import keras
@@ -63,21 +64,27 @@ data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 
 1,200 support messages in six classes, written for this project. Six consecutive
 rows have one message of each class, so any part of the file is balanced. The last
-240 messages are the validation set of all models.
+fifth, 240 messages, is the validation set of all models.
 
-A file of your own with the columns `label` and `text` and at least 1,200 rows can
-take its place: set `TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
+A file of your own with the columns `label` and `text` can take its place: set
+`TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and all parts have the same
+shares of them: 8%, 25% and 80% are trained on.
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = np.array([row["label"] for row in rows])
 class_names = tuple(sorted({row["label"] for row in rows}))
-validation_texts, validation_labels = texts[-240:], labels[-240:]
-texts, labels = texts[:960], labels[:960]
+train_count = len(rows) - len(rows) // 5
+validation_texts, validation_labels = texts[train_count:], labels[train_count:]
+texts, labels = texts[:train_count], labels[:train_count]
 for name in class_names:
-    print(f"{name:>9}  {texts[list(labels).index(name)]}")
+    print(f"{name:>9}  {next(row['text'] for row in rows if row['label'] == name)}")
 majority = max(np.mean(validation_labels == name) for name in class_names)
 print(f"always the same class: {majority:.1%}")
 
@@ -87,8 +94,15 @@ print(f"always the same class: {majority:.1%}")
 Each function takes labelled messages and returns the probabilities of the classes
 for the validation set. First the bag of words, from words, pairs of words, and
 sequences of two to five characters, which find the common part of "refund" and
-"refunded".
+"refunded". A class without any labelled message has the probability 0.
 """
+
+
+def probabilities_of(model, inputs):
+    probabilities = np.zeros((len(validation_texts), len(class_names)))
+    columns = np.searchsorted(class_names, model.classes_)
+    probabilities[:, columns] = model.predict_proba(inputs)
+    return probabilities
 
 
 def bag_of_words(train_texts, train_labels):
@@ -100,7 +114,7 @@ def bag_of_words(train_texts, train_labels):
         LogisticRegression(C=10, max_iter=2000),
     )
     model.fit(train_texts, train_labels)
-    return model.predict_proba(validation_texts)
+    return probabilities_of(model, validation_texts)
 
 
 """
@@ -114,13 +128,13 @@ embedder = keras_albert.AlbertTextEmbedder.from_preset(preset, inverse_frequency
 started = time.perf_counter()
 vectors = dict(zip(texts, embedder.embed(texts)))
 validation_vectors = embedder.embed(validation_texts)
-print(f"{len(texts) + 240} vectors in {time.perf_counter() - started:.1f} seconds")
+print(f"{len(rows)} vectors in {time.perf_counter() - started:.1f} seconds")
 
 
 def frozen_vectors(train_texts, train_labels):
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.03, max_iter=2000))
     model.fit(np.stack([vectors[text] for text in train_texts]), train_labels)
-    return model.predict_proba(validation_vectors)
+    return probabilities_of(model, validation_vectors)
 
 
 """
@@ -182,11 +196,14 @@ def accuracy_of(probabilities):
     return np.mean(answers == validation_labels)
 
 
-counts = 96, 300, 960
+counts = len(rows) * 2 // 25, len(rows) // 4, train_count
 results = {}
 tfidf_draws = {}
 for count in counts:
-    parts = [slice(start, start + count) for start in range(0, 961 - count, count)]
+    parts = [
+        slice(start, start + count)
+        for start in range(0, train_count + 1 - count, count)
+    ]
     draws = [bag_of_words(texts[part], labels[part]) for part in parts]
     tfidf_draws[count] = [accuracy_of(draw) for draw in draws]
     few = texts[:count], labels[:count]
@@ -228,7 +245,7 @@ for name, history in (
 ):
     accuracy = history["val_accuracy"]
     axes[1].plot(range(1, len(accuracy) + 1), accuracy, marker="o", label=name)
-axes[1].set(xlabel="epoch", title="Fine-tuning on 960 messages")
+axes[1].set(xlabel="epoch", title=f"Fine-tuning on {train_count} messages")
 axes[1].xaxis.get_major_locator().set_params(integer=True)
 axes[1].legend()
 plt.show()
@@ -270,13 +287,13 @@ preset = "albert_base_v2_en_uncased"
 
 The texts whose labels are most useful are those of which a model is least certain:
 its best class has a low probability. This is the idea of active learning. Here it
-is with the bag of words that was trained on 96 messages, which is quick enough to
+is with a bag of words and the fewest messages, which is quick enough to
 be trained after each new label:
 """
 
-seen, unseen = texts[:96], texts[96:]
+seen, unseen = texts[: counts[0]], texts[counts[0] :]
 model = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10, max_iter=2000))
-model.fit(seen, labels[:96])
+model.fit(seen, labels[: counts[0]])
 certainty = model.predict_proba(unseen).max(axis=-1)
 for index in np.argsort(certainty)[:5]:
     print(f"{certainty[index]:.2f}  {unseen[index]}")

@@ -47,6 +47,7 @@ with `tensorflow` or `jax` in place of `torch`. The environment variable
 import csv
 import os
 import pathlib
+import random
 import tempfile
 
 import keras
@@ -80,27 +81,33 @@ for answer in masked_lm.fill_mask("He opened the [MASK] and went into the house.
 The preset is a very small model, pretrained on little text, so its answers are often
 frequent words that fit the words beside them rather than the sentence. A full-size
 preset, such as `albert_base_en_uncased`, is loaded with the same line, and is
-downloaded first.
+downloaded first; [checkpoints](../checkpoints.md#which-preset-to-take) compares all
+sizes.
 
 ## The data
 
 The task is to find the subject of short messages to the support desk of a shop.
 The 1,200 messages were written for this project. Six classes have 200 messages
-each, and any six consecutive rows have one message of each class, so the last 240
-rows are a balanced validation set.
+each, and any six consecutive rows have one message of each class, so the last fifth,
+240 rows, is a balanced validation set.
 
 A file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_DATA` to the directory of a `support_messages.tsv`, whose last 240 rows are
+`TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the last fifth of them is
 the validation set.
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
-train_texts, validation_texts = texts[:-240], texts[-240:]
-train_labels, validation_labels = labels[:-240], labels[-240:]
-class_count = len(set(labels))
+class_names = sorted(set(labels))
+train_count = len(rows) - len(rows) // 5
+train_texts, validation_texts = texts[:train_count], texts[train_count:]
+train_labels, validation_labels = labels[:train_count], labels[train_count:]
 print(f"{len(train_texts)} messages to train, {len(validation_texts)} to validate")
 for text, label in zip(train_texts[:6], train_labels[:6]):
     print(f"{label:>9}  {text}")
@@ -114,7 +121,8 @@ words and pairs of words, in which frequent ones have less weight (TF-IDF), and
 logistic regression on these numbers. It is trained in a second.
 """
 
-results = {"one class": np.mean([x == labels[0] for x in validation_labels])}
+largest_class = max(validation_labels.count(name) for name in class_names)
+results = {"one class": largest_class / len(validation_labels)}
 bag_of_words = make_pipeline(
     TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
     LogisticRegression(C=10, max_iter=2000),
@@ -134,7 +142,7 @@ takes the strings and the names of the classes. It tokenizes all texts once, and
 puts texts of similar length into one batch, so that there is little padding.
 """
 
-classifier = keras_albert.AlbertClassifier.from_preset(preset, num_classes=class_count)
+classifier = keras_albert.AlbertClassifier.from_preset(preset, labels=class_names)
 classifier.fit(
     train_texts,
     train_labels,
@@ -161,15 +169,14 @@ Accuracy is one number. The confusion matrix shows which classes are mixed up.
 """
 
 answers = [answer["label"] for answer in classifier.classify(validation_texts)]
-names = list(classifier.class_names)
-counts = confusion_matrix(validation_labels, answers, labels=names)
+counts = confusion_matrix(validation_labels, answers, labels=class_names)
 figure, axis = plt.subplots(figsize=(5, 4.5), layout="constrained")
 axis.imshow(counts, cmap="Blues")
 for row, column in np.ndindex(counts.shape):
     color = "white" if counts[row, column] > counts.max() / 2 else "black"
     axis.text(column, row, counts[row, column], ha="center", va="center", color=color)
-axis.set_xticks(range(class_count), names, rotation=45, ha="right")
-axis.set_yticks(range(class_count), names)
+axis.set_xticks(range(len(class_names)), class_names, rotation=45, ha="right")
+axis.set_yticks(range(len(class_names)), class_names)
 axis.set(xlabel="predicted", ylabel="true", title="Messages of the validation set")
 plt.show()
 
@@ -197,14 +204,14 @@ for token_id, start, end in zip(ids, starts, ends):
 """
 The preprocessor packs ids into rows: `[CLS]`, the text, `[SEP]`, then padding.
 `[CLS]` and `[SEP]` are special tokens that mark the beginning and the end of a text.
-Here `sequence_length` fixes the length of all rows, as TPUs require. The result
-is a dict of arrays, so that it can be computed once, stored, or put into a
-`tf.data.Dataset`.
+Here `sequence_length` fixes the length of all rows, as TPUs require; a longer text
+loses its end. The result is a dict of arrays, so that it can be computed once, stored,
+or put into a `tf.data.Dataset`.
 """
 
 train_ids = preprocessor(train_texts)
 validation_ids = preprocessor(validation_texts)
-class_names, train_classes = np.unique(train_labels, return_inverse=True)
+train_classes = np.searchsorted(class_names, train_labels)
 validation_classes = np.searchsorted(class_names, validation_labels)
 for name, array in train_ids.items():
     print(f"{name:>13}  {array.shape}  {array[0, :10]} ...")
@@ -218,7 +225,7 @@ the validation loss does not fall, and restores the best weights.
 
 controlled = keras_albert.AlbertClassifier.from_preset(
     preset,
-    num_classes=class_count,
+    num_classes=len(class_names),
     preprocessor=None,
     backbone=keras_albert.AlbertBackbone.from_preset(preset, dropout=0.1),
 )
@@ -257,7 +264,7 @@ inputs = backbone.input
 tokens = backbone(inputs)["sequence_output"]
 mean = keras.layers.GlobalAveragePooling1D()(tokens, mask=inputs["padding_mask"])
 mean = keras.layers.Dropout(0.1)(mean)
-outputs = keras.layers.Dense(class_count, activation="softmax", name="subject")(mean)
+outputs = keras.layers.Dense(len(class_names), activation="softmax", name="label")(mean)
 custom = keras.Model(inputs, outputs)
 custom.compile(
     optimizer=keras.optimizers.AdamW(5e-4, global_clipnorm=1.0),

@@ -28,10 +28,10 @@ project in the format of SST-2, with a small preset, in two minutes on a CPU. Wi
 the official files of a task and a full-size preset the same code is the
 benchmark:
 
-- `GLUE_TASK` names the task: `sst-2`, `cola`, `mrpc` or `sts-b`;
-- `GLUE_DATA` is the directory with its `train.tsv` and `dev.tsv`;
-- `GLUE_LIMIT` is the number of training rows to read, 2,000 unless set;
-- `GLUE_PRESET` is another preset than `albert_tiny_en_uncased`.
+- `TUTORIAL_GLUE` is the directory with the `train.tsv` and `dev.tsv` of a task;
+- `TUTORIAL_GLUE_TASK` names the task: `sst-2`, `cola`, `mrpc` or `sts-b`;
+- `TUTORIAL_LIMIT` is the number of training rows to read, 2,000 unless set;
+- `TUTORIAL_PRESET` is another preset than `albert_tiny_en_uncased`.
 """
 
 """
@@ -58,11 +58,13 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 import keras_albert
 from keras_albert.tasks.recipes import recipe
 
-preset = os.environ.get("GLUE_PRESET", "albert_tiny_en_uncased")
+preset = os.environ.get("TUTORIAL_PRESET", "albert_tiny_en_uncased")
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
-glue_task = os.environ.get("GLUE_TASK", "sst-2")
-glue_path = os.environ.get("GLUE_DATA")
-limit = int(os.environ.get("GLUE_LIMIT", "2000"))
+glue_path = os.environ.get("TUTORIAL_GLUE")
+glue_task = os.environ.get("TUTORIAL_GLUE_TASK", "sst-2")
+limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))
+if glue_task != "sst-2" and not glue_path:
+    raise ValueError(f"Set TUTORIAL_GLUE to the directory of the files of {glue_task}.")
 
 """
 ## The files
@@ -278,7 +280,7 @@ task.
 print(recipe(glue_task))
 
 """
-With `GLUE_LIMIT` above the size of the file, and on a GPU, these lines take the
+With `TUTORIAL_LIMIT` above the size of the file, and on a GPU, these lines take the
 place of `from_preset()` and `fit()` above:
 
 ```python

@@ -53,9 +53,8 @@ import keras_albert
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
-train_file = os.environ.get("CHOICES_TRAIN")
-validation_file = os.environ.get("CHOICES_DEV")
-limit = int(os.environ.get("CHOICES_LIMIT", "500"))
+choices_path = os.environ.get("TUTORIAL_CHOICES")
+limit = int(os.environ.get("TUTORIAL_LIMIT", "500"))
 epochs = 2
 
 """
@@ -67,9 +66,10 @@ of the `answer`. Four consecutive questions are about the same text; the last 60
 the validation set.
 
 The files of CommonsenseQA, whose questions have no text, and of RACE are read as well.
-Set `CHOICES_TRAIN` and `CHOICES_DEV` to a file each (JSON lines), and `CHOICES_LIMIT`
-to the number of questions to read from each. RACE has a file for each text; join those
-of a folder first, with a text and its questions in each line.
+Set `TUTORIAL_CHOICES` to a directory with a file for training and one for validation
+(JSON lines), whose names contain `train` and `dev`, and `TUTORIAL_LIMIT` to the number
+of questions of each to use. RACE has a file for each text; join those of a folder
+first, with a text and its questions in each line.
 """
 
 
@@ -103,9 +103,10 @@ def read_questions(path):
     return questions
 
 
-if train_file and validation_file:
-    train = read_questions(train_file)[:limit]
-    validation = read_questions(validation_file)[:limit]
+if choices_path:
+    directory = pathlib.Path(choices_path)
+    train = read_questions(next(directory.glob("*train*")))[:limit]
+    validation = read_questions(next(directory.glob("*dev*")))[:limit]
 else:
     questions = read_questions(data_path / "choices.jsonl")
     train, validation = questions[:-60], questions[-60:]
@@ -313,8 +314,8 @@ reaches 25%.
 
 What to try next:
 
-- `CHOICES_TRAIN=train_rand_split.jsonl CHOICES_DEV=dev_rand_split.jsonl`, the files
-  of CommonsenseQA, with a full-size preset;
+- `TUTORIAL_CHOICES=path/to/CommonsenseQA`, the directory of its
+  `train_rand_split.jsonl` and `dev_rand_split.jsonl`, with a full-size preset;
 - train on the stories first, and then the same model on the questions;
 - [question answering](question_answering.py), where the answer is a part of the text;
 - [several devices](several_devices.py): each question is several rows of work.

@@ -383,7 +383,7 @@ texts with the same name as `vocabulary`.
 A small model needs less: the preset of this package, `albert_tiny_en_uncased`, was
 trained on a CPU in hours. Its model card has the texts, the steps and the accuracy.
 These settings matter for a small model and little time, in decreasing order of effect;
-[pretraining](../pretraining.md) has the figures:
+[the experiments](../pretraining_experiments.md) have the figures:
 
 - short rows first, then long ones,
 - few layers first: since layers share their weights, the same weights continue

@@ -71,7 +71,7 @@ the format of SQuAD 2.0, which `read_squad()` reads. All questions about the
 last ten notices are the validation set. A split of single questions would be
 wrong: the model would be trained on the contexts of the validation set.
 
-Set `TUTORIAL_SQUAD` to a directory with a file for training and one for
+Set `TUTORIAL_QUESTIONS` to a directory with a file for training and one for
 validation in this format, whose names contain `train` and `dev`, such as
 [SQuAD 2.0](https://arxiv.org/abs/1806.03822), and `TUTORIAL_LIMIT` to the
 number of questions of each to use.
@@ -92,10 +92,10 @@ def split_by_context(file, is_held_out):
     )
 
 
-squad_path = os.environ.get("TUTORIAL_SQUAD")
-if squad_path:
+questions_path = os.environ.get("TUTORIAL_QUESTIONS")
+if questions_path:
     limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "1000")))
-    directory = pathlib.Path(squad_path)
+    directory = pathlib.Path(questions_path)
     train = text.read_squad(sorted(directory.glob("*train*"))[-1]).take(limit)
     validation = text.read_squad(sorted(directory.glob("*dev*"))[-1]).take(limit)
 else:
@@ -389,8 +389,8 @@ little data, find the passage by a simpler method, and the answer by the model.
 
 What to try next:
 
-- SQuAD with a preset of full size: set `TUTORIAL_SQUAD`, replace `preset` by
-  `"albert_base_en_uncased"`, the rate by 3e-5, `epochs` by 2 and the length of
+- SQuAD with a preset of full size: set `TUTORIAL_QUESTIONS`, replace `preset`
+  by `"albert_base_en_uncased"`, the rate by 3e-5, `epochs` by 2 and the length of
   rows by 384. This needs a GPU.
   `keras-albert finetune question-answering --recipe squad-2.0` has the
   hyperparameters of the paper.

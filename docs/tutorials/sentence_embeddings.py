@@ -56,8 +56,8 @@ import keras_albert
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
-stsb_path = os.environ.get("STSB_DATA")
-stsb_limit = int(os.environ.get("STSB_LIMIT", "2000"))
+pairs_path = os.environ.get("TUTORIAL_PAIRS")
+limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))
 epochs = 3
 
 
@@ -101,10 +101,13 @@ print(np.round(vectors @ vectors.T, 2))
 
 The collection is 1,200 support messages in six classes, written for this project. The
 first singular vector of their embeddings is the direction that they have in common. A
-dot product with it measures how much of it a text has, and this part is subtracted.
+dot product with it measures how much of it a text has, and this part is subtracted. A
+file of your own with the columns `label` and `text` can take the place of the messages:
+set `TUTORIAL_MESSAGES` to its path.
 """
 
-messages = read_table(data_path / "support_messages.tsv")
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = read_table(own_messages or data_path / "support_messages.tsv")
 texts = [message["text"] for message in messages]
 labels = np.array([message["label"] for message in messages])
 collection = weighted.embed(texts)
@@ -156,7 +159,7 @@ for name, vectors in embed_all([query]).items():
 """
 One query proves nothing. Each message can be a query: a good neighbour has the same
 class. The table shows the share of such messages among the five nearest, without the
-message itself. Random neighbours have a share of one sixth.
+message itself. Random neighbours have the share of their class, here one sixth.
 """
 
 
@@ -197,9 +200,9 @@ space are more often of one class than neighbours in the picture.
 ## Training on pairs
 
 `pairs.tsv` contains pairs of sentences with scores from 0 to 5, written for this
-project in the format of STS-B. To use the official files instead, set `STSB_DATA` to
-the directory of `train.tsv` and `dev.tsv`, and `STSB_LIMIT` to the number of training
-rows.
+project in the format of STS-B. To use the official files instead, set `TUTORIAL_PAIRS`
+to the directory of `train.tsv` and `dev.tsv`, and `TUTORIAL_LIMIT` to the number of
+training rows.
 
 `fit()` takes pairs as a tuple of two lists, and similarities from -1 to 1 as targets.
 The two sentences of a pair are embedded separately, by the same weights. The loss is
@@ -207,9 +210,9 @@ the squared error of their cosine. The measure is Spearman's correlation of cosi
 and scores.
 """
 
-if stsb_path:
-    train = read_table(f"{stsb_path}/train.tsv")
-    validation = read_table(f"{stsb_path}/dev.tsv")
+if pairs_path:
+    train = read_table(f"{pairs_path}/train.tsv")
+    validation = read_table(f"{pairs_path}/dev.tsv")
 else:
     # Five consecutive rows have one sentence in common.
     rows = read_table(data_path / "pairs.tsv")
@@ -223,7 +226,7 @@ def read_pairs(rows, limit=None):
     return pairs, np.array([float(row["score"]) for row in rows], "float32")
 
 
-train_pairs, train_scores = read_pairs(train, stsb_limit)
+train_pairs, train_scores = read_pairs(train, limit)
 validation_pairs, validation_scores = read_pairs(validation)
 
 
@@ -285,7 +288,7 @@ dev set
 
 What to try next:
 
-- `STSB_DATA=path/to/STS-B STSB_LIMIT=6000`;
+- `TUTORIAL_PAIRS=path/to/STS-B TUTORIAL_LIMIT=6000`;
 - a full-size preset such as `albert_base_en_uncased`;
 - `embed_documents()` for texts that are longer than a row;
 - [serving](serving_strings.py): `embedder.export()` writes a model that takes

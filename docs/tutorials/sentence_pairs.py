@@ -53,8 +53,8 @@ import keras_albert
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
-stsb_path = os.environ.get("STSB_DATA")
-stsb_limit = int(os.environ.get("STSB_LIMIT", "2000"))
+pairs_path = os.environ.get("TUTORIAL_PAIRS")
+limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))
 epochs = 4
 
 """
@@ -62,8 +62,8 @@ epochs = 4
 
 `pairs.tsv` contains 400 pairs that were written for this project. Its columns are
 those of STS-B, the task of GLUE, so the official files can take its place: set
-`STSB_DATA` to the directory of `train.tsv` and `dev.tsv`, and `STSB_LIMIT` to the
-number of training rows to read.
+`TUTORIAL_PAIRS` to the directory of `train.tsv` and `dev.tsv`, and `TUTORIAL_LIMIT` to
+the number of training rows to read.
 
 Five consecutive rows have one sentence in common. The last 80 rows are the validation
 set, so that it has no sentence in common with the training set.
@@ -84,9 +84,9 @@ def take(data, part):
     return (first[part], second[part]), scores[part]
 
 
-if stsb_path:
-    train = take(read_pairs(f"{stsb_path}/train.tsv"), slice(stsb_limit))
-    validation = read_pairs(f"{stsb_path}/dev.tsv")
+if pairs_path:
+    train = take(read_pairs(f"{pairs_path}/train.tsv"), slice(limit))
+    validation = read_pairs(f"{pairs_path}/dev.tsv")
 else:
     data = read_pairs(data_path / "pairs.tsv")
     train, validation = take(data, slice(-80)), take(data, slice(-80, None))
@@ -259,7 +259,8 @@ and the Spearman correlation of TF-IDF's cosines, in per cent, is 75.4
 
 What to try next:
 
-- `STSB_DATA=path/to/STS-B STSB_LIMIT=6000`, and `preset = "albert_base_en_uncased"`;
+- `TUTORIAL_PAIRS=path/to/STS-B TUTORIAL_LIMIT=6000`, and
+  `preset = "albert_base_en_uncased"`;
 - classes instead of scores, for example `AlbertClassifier` with `num_classes=3` and
   the labels of a data set of inferences;
 - [sentence embeddings](sentence_embeddings.py), to compare one sentence with many;

@@ -46,6 +46,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -73,18 +74,24 @@ folder = pathlib.Path(tempfile.mkdtemp())
 The classifier finds the subject of messages to the support desk of a shop: six
 classes, 960 messages to train and 240 to validate, written for this project. A
 file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
+`TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the last fifth is the
+validation set.
 
 A bag of words (TF-IDF) with logistic regression is the baseline. It is also easy to
 serve, so serve ALBERT only if it is more accurate.
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
-train_texts, validation_texts = texts[:-240], texts[-240:]
-train_labels, validation_labels = labels[:-240], labels[-240:]
+train_count = len(rows) - len(rows) // 5
+train_texts, validation_texts = texts[:train_count], texts[train_count:]
+train_labels, validation_labels = labels[:train_count], labels[train_count:]
 
 classifier = keras_albert.AlbertClassifier.from_preset(
     preset, labels=sorted(set(labels))
@@ -165,7 +172,8 @@ docker run --rm -p 8501:8501 -v "$PWD/served/messages:/models/messages" \
 `examples/serve.py` of this project has the same interface, and needs no Docker.
 It is meant for development. The next cell starts it on a free port, sends a
 request, and stops it. The request and the answer are the same with TensorFlow
-Serving.
+Serving. The program is part of the repository: without a checkout this section
+is skipped, and the others are not affected.
 """
 
 body = json.dumps({"instances": requests})
@@ -196,6 +204,9 @@ if server_program.exists():
     probabilities["SavedModel, over HTTP"] = [
         prediction["probabilities"] for prediction in predictions
     ]
+else:
+    print(f"Skipped: there is no {server_program}. It is part of the repository:")
+    print("set TUTORIAL_DATA to the directory `examples/data` of a checkout.")
 
 """
 ## ONNX, without TensorFlow

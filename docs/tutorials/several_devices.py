@@ -53,6 +53,7 @@ os.environ["XLA_FLAGS"] = (
 
 import csv
 import pathlib
+import random
 
 import keras
 import matplotlib.pyplot as plt
@@ -79,16 +80,23 @@ batch_size, epochs = 32, 3
 122 support messages to train and 60 to validate. The number is no multiple of the
 batch size, on purpose: the last batch has 26 rows, which four devices cannot share
 evenly. A file of your own with the columns `label` and `text` can take its place: set
-`TUTORIAL_DATA` to the directory of a `support_messages.tsv`.
+`TUTORIAL_MESSAGES` to its path. Its rows are shuffled first, and at least 182 of them
+are needed.
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
+if len(rows) < 122 + 60:
+    raise ValueError(f"{messages} has {len(rows)} rows, and 182 are needed.")
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
+class_names = sorted(set(labels))
 train_texts, train_labels = texts[:122], labels[:122]
 validation_texts, validation_labels = texts[-60:], labels[-60:]
-class_count = len(set(labels))
 majority = max(validation_labels.count(label) for label in set(validation_labels))
 print(f"always the most frequent class: {majority / 60:.1%}")
 
@@ -113,7 +121,7 @@ preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(
 def make_classifier():
     keras.utils.set_random_seed(0)
     return keras_albert.AlbertClassifier.from_preset(
-        preset, num_classes=class_count, preprocessor=preprocessor, dropout=0.0
+        preset, labels=class_names, preprocessor=preprocessor, dropout=0.0
     )
 
 
@@ -217,8 +225,7 @@ parts it is not: each part has to be weighted by its rows. This is easy to check
 without any devices, on every backend.
 """
 
-names = sorted(set(labels))
-numbers = np.array([names.index(label) for label in validation_labels[:26]])
+numbers = np.array([class_names.index(label) for label in validation_labels[:26]])
 row_losses = keras.ops.convert_to_numpy(
     keras.losses.sparse_categorical_crossentropy(
         numbers, runs["one device"][2][:26], from_logits=True

@@ -40,6 +40,7 @@ of the package.
 import csv
 import os
 import pathlib
+import random
 import time
 
 import keras
@@ -213,8 +214,12 @@ file: it is the number of times the loop runs. So the preset can be loaded at an
 depth. What happens if it is not the depth of the pretraining?
 """
 
-with open(data_path / "support_messages.tsv", encoding="utf-8", newline="") as file:
+own_messages = os.environ.get("TUTORIAL_MESSAGES")
+messages = own_messages or data_path / "support_messages.tsv"
+with open(messages, encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+if own_messages:
+    random.Random(0).shuffle(rows)  # They may be sorted by label.
 texts = [row["text"] for row in rows]
 labels = [row["label"] for row in rows]
 
@@ -232,13 +237,14 @@ print(f"loss of random guesses: {chance:.2f}")
 """
 A model that was pretrained with a fixed number of layers predicts best near it, since
 its weights were never trained to end earlier or to continue. Fine-tuning at another
-depth adapts them. Each row is a classifier of support messages, trained on 300 of them
-and evaluated on 240 others.
+depth adapts them. Each row is a classifier of support messages, trained on a quarter of
+them, 300, and evaluated on the last fifth, 240 others.
 """
 
-train_texts, train_labels = texts[:300], labels[:300]
-test_texts, test_labels = texts[-240:], labels[-240:]
-class_count = len(set(labels))
+train_count, test_start = len(rows) // 4, len(rows) - len(rows) // 5
+train_texts, train_labels = texts[:train_count], labels[:train_count]
+test_texts, test_labels = texts[test_start:], labels[test_start:]
+class_names = sorted(set(labels))
 baseline = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10))
 baseline.fit(train_texts, train_labels)
 tfidf_accuracy = baseline.score(test_texts, test_labels)
@@ -248,7 +254,7 @@ fine_tuned = {}
 for depth in (1, 2, 4):
     keras.utils.set_random_seed(0)
     classifier = keras_albert.AlbertClassifier.from_preset(
-        preset, num_classes=class_count, num_layers=depth
+        preset, labels=class_names, num_layers=depth
     )
     started = time.perf_counter()
     history = classifier.fit(
@@ -300,7 +306,7 @@ left are not computed further.
 
 keras.utils.set_random_seed(0)
 early = keras_albert.AlbertClassifier.from_preset(
-    preset, num_classes=class_count, exits=True
+    preset, labels=class_names, exits=True
 )
 early.fit(train_texts, train_labels, batch_size=16, epochs=3, verbose=0)
 rows = measure_exits(early, test_texts, test_labels)
@@ -372,8 +378,8 @@ are enough.
 What to try next:
 
 - `num_groups=2`, between sharing all layers and none;
-- your own messages: set `TUTORIAL_DATA` to a directory with your
-  `support_messages.tsv`, of the columns `label` and `text`, and with `stories.txt`;
+- your own messages: set `TUTORIAL_MESSAGES` to a file with the columns `label` and
+  `text`, whose rows are shuffled;
 - `keras-albert exits`, the table of exits for a model and a file of your own;
 - [distillation](distillation.py): a shallow loop that learns from a deep one;
 - [pretraining](pretraining.py) with other sizes in `backbone`;

@@ -11,6 +11,8 @@ import pytest
 
 import keras_albert
 from keras_albert import AlbertBackbone
+from keras_albert.backbone import architecture
+from keras_albert.presets import BUILTIN_PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -105,6 +107,25 @@ def test_the_picture_is_drawn_from_the_code():
     )
     # "With the layers of BERT base it has a ninth of BERT's weights".
     assert re.search(r"\| base \| .* \| 9\.\d \|", finished.stdout)
+
+
+def test_the_table_of_presets_has_the_sizes_of_the_code(picture):
+    page = (ROOT / "docs/checkpoints.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+    assert {BUILTIN_PRESETS[name].size for name, _ in rows} == {
+        preset.size for preset in BUILTIN_PRESETS.values()
+    }
+    for name, cells in rows:
+        parameters, megabytes, *numbers = cells.replace(",", "").split(" | ")
+        preset = BUILTIN_PRESETS[name]
+        if preset.handle is None:
+            sizes = AlbertBackbone.from_preset(name).get_config()
+        else:
+            sizes = architecture(preset.size)
+            assert megabytes == f"{4 * int(parameters) / 1e6:.0f}"
+        assert int(parameters) == picture.count_parameters(**sizes)
+        names = ("num_layers", "hidden_dim", "num_heads")
+        assert [int(number) for number in numbers[:3]] == [sizes[x] for x in names]
 
 
 def test_the_version_is_the_same_everywhere():

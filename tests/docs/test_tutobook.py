@@ -1,7 +1,13 @@
 """The conversion of tutorials to notebooks; their format is another test."""
 
+import re
+from pathlib import Path
+
 import pytest
 import tutobook
+
+DOCS = Path(__file__).parents[2] / "docs"
+TUTORIALS = sorted((DOCS / tutobook.FOLDER).glob("*.py"))
 
 TEXT = '''"""
 Title: Small
@@ -81,7 +87,32 @@ def test_progress_bars_show_their_end(text, shown):
     assert tutobook.last_state(text) == shown
 
 
-def test_links_of_a_downloaded_notebook_lead_to_notebooks():
-    text = "[a](few_labels.py), [the\\n b](../speed.md), [c](https://x.y/z.py)"
-    expected = "[a](few_labels.ipynb), the\\n b, [c](https://x.y/z.py)"
-    assert tutobook.link_downloads(text) == expected
+LINKS = "[a](few_labels.py), [the\\n b](../tasks/index.md#words), [c](https://x.y/z.py)"
+
+
+def test_links_of_a_downloaded_notebook_lead_to_the_site():
+    expected = (
+        "[a](https://a.b/0.1.0/tutorials/few_labels.html), "
+        "[the\\n b](https://a.b/0.1.0/tasks/index.html#words), [c](https://x.y/z.py)"
+    )
+    for site in ("https://a.b/0.1.0/", "https://a.b/0.1.0"):
+        assert tutobook.link_downloads(LINKS, site) == expected
+
+
+def test_links_of_a_downloaded_notebook_are_text_without_an_address():
+    expected = "a, the\\n b, [c](https://x.y/z.py)"
+    assert tutobook.link_downloads(LINKS) == expected
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_no_link_of_a_download_is_relative(path):
+    text = path.read_text(encoding="utf-8")
+    for site in ("", "https://a.b/0.1.0/"):
+        notebook = tutobook.link_downloads(text, site)
+        for link in re.findall(r"\]\(([^()\s]+)\)", notebook):
+            assert link.startswith("https://"), link
+            # The page of the site has a source.
+            if site and link.startswith(site):
+                page = link.removeprefix(site).partition("#")[0].removesuffix(".html")
+                sources = [DOCS / f"{page}{suffix}" for suffix in (".md", ".py")]
+                assert any(source.is_file() for source in sources), link

@@ -18,6 +18,8 @@ HEADER = (
     "Description",
     "Accelerator",
 )
+# Variables of Keras.
+OTHER_VARIABLES = {"KERAS_BACKEND"}
 QUOTES = '"""'
 # Keras counts lines that are neither blank nor a comment, Markdown included in neither.
 MAX_LINES_OF_CODE = 400
@@ -115,11 +117,22 @@ def test_advice(text):
 def test_variables_are_described(text):
     """Those of other data, here and in the list of all tutorials."""
     names = set(re.findall(r'environ\.get\("((?!XLA_)\w+)"', text))
+    assert not {name for name in names if not name.startswith("TUTORIAL_")}
     index = (TUTORIALS[0].parent / "index.md").read_text(encoding="utf-8")
     assert not {name for name in names if f"`{name}`" not in index}
     words = "\n".join(prose(text))
     # The data of the repository need no explanation.
     assert not {name for name in names - {"TUTORIAL_DATA"} if f"`{name}" not in words}
+    # Nor is a variable named that none reads.
+    assert set(re.findall(r"\b[A-Z]+_[A-Z_]+(?==|`)", words)) <= names | OTHER_VARIABLES
+
+
+def test_no_variable_of_the_list_is_unknown():
+    index = (TUTORIALS[0].parent / "index.md").read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in TUTORIALS)
+    listed = set(re.findall(r"`(TUTORIAL_\w+)`", index))
+    assert "TUTORIAL_MESSAGES" in listed
+    assert not {name for name in listed if f'environ.get("{name}"' not in code}
 
 
 def test_lines_of_code(text):

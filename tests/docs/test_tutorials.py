@@ -14,6 +14,12 @@ TUTORIAL = {
     "tensorflow": "getting_started",
     "jax": "glue",
 }
+# With a line that depends on the number of messages, 150.
+OWN_MESSAGES = {
+    "torch": ("few_labels", "150 vectors in"),
+    "tensorflow": ("getting_started", "120 messages to train, 30 to validate"),
+    "jax": ("few_labels", "150 vectors in"),
+}
 
 # Runs a file as a program, with two batches of one epoch in each call of `fit`.
 SHORTENED = """
@@ -34,15 +40,29 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def test_a_tutorial_runs(tmp_path):
-    name = TUTORIAL[keras.config.backend()]
+def run(name, folder, **variables):
     finished = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SHORTENED, f"{name}.py"],
         cwd=TUTORIALS,
-        env=os.environ | {"MPLBACKEND": "agg", "TMPDIR": str(tmp_path)},
+        env=os.environ | {"MPLBACKEND": "agg", "TMPDIR": str(folder)} | variables,
         capture_output=True,
         text=True,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert "TF-IDF" in finished.stdout
+    return finished.stdout
+
+
+def test_a_tutorial_runs(tmp_path):
+    run(TUTORIAL[keras.config.backend()], tmp_path)
+
+
+def test_messages_may_be_others(tmp_path):
+    """Fewer rows than a part of the repository's messages, sorted by label."""
+    names = ["shoes", "sheep", "ships"]
+    rows = [f"{name}\tI have {n} {name}" for name in names for n in range(50)]
+    path = tmp_path / "mine.tsv"
+    path.write_text("\n".join(["label\ttext", *rows, ""]), encoding="utf-8")
+    name, sizes = OWN_MESSAGES[keras.config.backend()]
+    assert sizes in run(name, tmp_path, TUTORIAL_MESSAGES=str(path))
