@@ -25,13 +25,10 @@ they may not be in the public domain.
 """
 
 import argparse
-import csv
 import glob
 import gzip
-import itertools
 import os
 import shutil
-from collections import defaultdict
 from pathlib import Path
 
 from keras_albert_cli.loading import loading
@@ -40,6 +37,7 @@ from keras_albert_cli.run_command import run_command
 
 with loading("albert_tiny.py"):
     import h5py
+    from books import read_books
     from distil import LOSS_WEIGHTS, distil
     from teacher_vectors import write_vectors
     from word_vectors import word_vectors
@@ -62,29 +60,13 @@ SEQUENCE_LENGTH = 512
 
 
 def free_books(manifest: Path, shards: list[Path], output: Path) -> None:
-    """Copy the documents of the books before 1930.
-
-    Raises:
-        ValueError: If the number of documents in a file differs from the table.
-    """
+    """Copy the documents of the books before 1930."""
     output.mkdir(parents=True, exist_ok=True)
-    books = defaultdict(list)
-    with manifest.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            books[row["shard"]].append(row)
     for path in shards:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            documents = iter([text for text in file.read().split("\n\n") if text])
         kept = []
-        for book in books[path.name.removesuffix(".txt.gz")]:
-            chapters = list(itertools.islice(documents, int(book["chapters"])))
-            if len(chapters) != int(book["chapters"]):
-                msg = f"{path} ends within {book['title']!r}; {manifest} is of others."
-                raise ValueError(msg)
+        for book, chapters in read_books(manifest, path):
             if book["year"].isdigit() and int(book["year"]) < FIRST_YEAR_OUT:
                 kept += chapters
-        if next(documents, None) is not None:
-            raise ValueError(f"{path} holds more documents than {manifest} says.")
         with (
             atomic_file(output / path.name) as partial,
             gzip.open(partial, "wt", encoding="utf-8") as file,

@@ -326,9 +326,8 @@ def fine_tune(arguments: argparse.Namespace) -> AlbertClassifier:
 
 def listen(host: str, port: int) -> socket.socket:
     """Bind the port, so that an error occurs before the training."""
-    # By this protocol asyncio knows that connections are TCP, and sends each write at
-    # once (TCP_NODELAY). Otherwise the body of an answer, written after its headers,
-    # waits until the client acknowledges those, for 40 ms.
+    # With the default protocol 0, asyncio does not set TCP_NODELAY, and the body of an
+    # answer waits some 40 ms for the client to acknowledge the headers.
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind((host, port))

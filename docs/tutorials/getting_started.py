@@ -81,7 +81,7 @@ for answer in masked_lm.fill_mask("He opened the [MASK] and went into the house.
 The preset is a very small model, pretrained on little text, so its answers are often
 frequent words that fit the words beside them rather than the sentence. A full-size
 preset, such as `albert_base_en_uncased`, is loaded with the same line, and is
-downloaded first; [checkpoints](../checkpoints.md#which-preset-to-take) compares all
+downloaded first; [checkpoints](../checkpoints.md#which-preset-to-use) compares all
 sizes.
 
 ## The data
