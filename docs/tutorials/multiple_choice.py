@@ -103,10 +103,18 @@ def read_questions(path):
     return questions
 
 
+def find_file(directory, part):
+    """Return the file of a directory whose name contains `part`."""
+    paths = sorted(pathlib.Path(directory).glob(f"*{part}*"))
+    if not paths:
+        message = f"{directory} has no file whose name contains {part!r}"
+        raise FileNotFoundError(message)
+    return paths[-1]
+
+
 if choices_path:
-    directory = pathlib.Path(choices_path)
-    train = read_questions(next(directory.glob("*train*")))[:limit]
-    validation = read_questions(next(directory.glob("*dev*")))[:limit]
+    train = read_questions(find_file(choices_path, "train"))[:limit]
+    validation = read_questions(find_file(choices_path, "dev"))[:limit]
 else:
     questions = read_questions(data_path / "choices.jsonl")
     train, validation = questions[:-60], questions[-60:]

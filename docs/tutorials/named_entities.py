@@ -76,13 +76,22 @@ names contain `train` and `dev`. `TUTORIAL_LIMIT` is the number of sentences of
 each to use.
 """
 
+
+def find_file(directory, part):
+    """Return the file of a directory whose name contains `part`."""
+    paths = sorted(pathlib.Path(directory).glob(f"*{part}*"))
+    if not paths:
+        message = f"{directory} has no file whose name contains {part!r}"
+        raise FileNotFoundError(message)
+    return paths[-1]
+
+
 entities_path = os.environ.get("TUTORIAL_ENTITIES")
 if entities_path:
-    directory = pathlib.Path(entities_path)
     limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "4000")))
-    found = text.read_conll(next(directory.glob("*train*")))
+    found = text.read_conll(find_file(entities_path, "train"))
     train_words, train_tags = (column[limit] for column in found)
-    found = text.read_conll(next(directory.glob("*dev*")))
+    found = text.read_conll(find_file(entities_path, "dev"))
     validation_words, validation_tags = (column[limit] for column in found)
 else:
     words, tags = text.read_conll(data_path / "entities.conll")

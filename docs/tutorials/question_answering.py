@@ -92,12 +92,20 @@ def split_by_context(file, is_held_out):
     )
 
 
+def find_file(directory, part):
+    """Return the file of a directory whose name contains `part`."""
+    paths = sorted(pathlib.Path(directory).glob(f"*{part}*"))
+    if not paths:
+        message = f"{directory} has no file whose name contains {part!r}"
+        raise FileNotFoundError(message)
+    return paths[-1]
+
+
 questions_path = os.environ.get("TUTORIAL_QUESTIONS")
 if questions_path:
     limit = slice(int(os.environ.get("TUTORIAL_LIMIT", "1000")))
-    directory = pathlib.Path(questions_path)
-    train = text.read_squad(sorted(directory.glob("*train*"))[-1]).take(limit)
-    validation = text.read_squad(sorted(directory.glob("*dev*"))[-1]).take(limit)
+    train = text.read_squad(find_file(questions_path, "train")).take(limit)
+    validation = text.read_squad(find_file(questions_path, "dev")).take(limit)
 else:
     questions = text.read_squad(data_path / "questions.json")
     train, validation = split_by_context(questions, lambda number: number >= 28)

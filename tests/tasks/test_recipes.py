@@ -18,7 +18,7 @@ def test_narrower_models_have_a_higher_rate_by_the_factor_of_the_default():
     narrow = race.for_width(256)
     factor = default_learning_rate(256, True) / default_learning_rate(768, True)
     assert narrow.learning_rate == pytest.approx(race.learning_rate * factor)
-    assert factor == pytest.approx(3**1.5)
+    assert factor == pytest.approx(3**2)
     first = keras.ops.convert_to_numpy(narrow.optimizer(12).learning_rate)
     assert float(first) == pytest.approx(narrow.learning_rate)
 

@@ -57,7 +57,7 @@ def test_the_rate_falls_with_the_width_and_for_pretrained_weights():
     assert default_learning_rate(768, True) == pytest.approx(3.9e-5, rel=0.01)
     assert default_learning_rate(4096, True) < default_learning_rate(768, True)
     assert default_learning_rate(768, False) > default_learning_rate(768, True)
-    assert default_learning_rate(256, True) == pytest.approx(2.03e-4, rel=0.01)
+    assert default_learning_rate(256, True) == pytest.approx(3.5e-4, rel=0.01)
     assert default_learning_rate(2, True) == default_learning_rate(4, True) <= 1e-3
 
 
