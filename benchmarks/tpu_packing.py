@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lower_step import Described, lower_step
-from settings import SIZES, TextTask, read_tasks, read_vocabulary
+from settings import SEED, SIZES, TextTask, read_tasks, read_vocabulary
 from tpu_cycles import Cycles, count_cycles
 
 POLICY = "mixed_bfloat16"
@@ -49,10 +49,13 @@ class Texts:
 
 def encode(model: Any, task: TextTask, count: int) -> Texts:
     """Return the texts of a task, in batches of `count` texts that share rows."""
+    import keras
     import numpy as np
 
     from keras_albert.tasks.inputs.model_input import read_model_input
 
+    # The order of the texts, and with it the shape of rows, is random.
+    keras.utils.set_random_seed(SEED)
     model.preprocessor.share_rows = True
     texts, labels = task.train
     _, batches = read_model_input(
