@@ -83,7 +83,7 @@ def _sum(computations: dict[str, _Computation], name: str) -> Cycles:
     for known, body, condition in own.loops:
         times = computations[condition].bound if known is None else known
         if times is None:
-            msg = f"How often does the loop of {body!r} run? {condition!r} does not say."
+            msg = f"How often does the loop of {body!r} run? {condition!r} omits it."
             raise ValueError(msg)
         for part in (body, condition):
             _include(found, _sum(computations, part), times, in_loop=True)

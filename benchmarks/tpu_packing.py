@@ -3,11 +3,13 @@
     pip install libtpu
     python benchmarks/tpu_packing.py --data DIRECTORY --sizes base tiny
 
-A step trains a classifier on the same number of texts, in mixed_bfloat16: keras_albert's
-texts share rows (`share_rows=True`), KerasHub's are padded to a fixed length. The TPU
-compiler compiles it without a TPU and estimates the cycles of each instruction; the sum
-is a figure without noise, but nothing has run. It contains neither gathers and scatters,
-of which the compiler has no estimate, nor what a step waits for memory and for the host.
+A step trains a classifier on the same number of texts, in mixed_bfloat16. Those of
+keras_albert share rows (`share_rows=True`, by default in the shape that `fit` chooses),
+those of KerasHub are padded to a fixed length. The TPU compiler compiles it without a
+TPU and estimates the cycles of most instructions. Their sum has no noise, but nothing
+has run: it contains neither gathers and scatters, of which there is no estimate and
+which are only counted, nor what a step waits for memory and for the host. The ratio is
+to the first row of a size.
 """
 
 import argparse
@@ -149,7 +151,10 @@ def main() -> None:
     made.add_argument("--sizes", nargs="+", default=("base", "tiny"), choices=SIZES)
     made.add_argument("--texts", type=int, default=256, help="of a step")
     made.add_argument(
-        "--lengths", nargs="+", type=int, help="KerasHub's; default: 64, and the longest"
+        "--lengths",
+        nargs="+",
+        type=int,
+        help="of KerasHub; default: 64, and the longest",
     )
     made.add_argument(
         "--widths", nargs="+", type=int, help="of shared rows; default: that of `fit`"

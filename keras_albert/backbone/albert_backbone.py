@@ -303,7 +303,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def _read_pooler_input(
         self, x: Tensor, padding_mask: Tensor, rows: SharedRows | None = None
     ) -> Tensor:
-        """Return the pooler's input of a hidden state, in `rows` if texts share them."""
+        """Return the pooler's input of a hidden state, in `rows` if they are shared."""
         if self.pooler_input == "cls":
             return x[:, self.cls_token_index, :] if rows is None else rows.first(x)
         return masked_mean(x if rows is None else rows.split(x), padding_mask)

@@ -268,9 +268,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         step = self._group_step(self.group_of(layer), mask, None, False)
         return step(layer, inputs)
 
-    def _keep_vectors(
-        self, step: Any, read_vector: Callable[[Tensor], Tensor]
-    ) -> Any:
+    def _keep_vectors(self, step: Any, read_vector: Callable[[Tensor], Tensor]) -> Any:
         """Return a step that also carries the vectors of all layers."""
 
         def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:

@@ -1,4 +1,4 @@
-"""Estimates of the TPU compiler are summed, and the compiled batches are those of `fit`.
+"""The TPU compiler's estimates are summed, and compiled batches are those of `fit`.
 
 No TPU compiler is needed: the sum is that of a short program.
 """
