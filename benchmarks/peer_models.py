@@ -73,6 +73,20 @@ def load_keras_hub(
     return task_class.from_preset(str(folder / "keras_hub"), dtype=policy)
 
 
+def keras_hub_backbone(ours: Any, policy: str = "float32") -> Any:
+    """Build KerasHub's backbone of the same sizes, with random weights."""
+    import keras_hub
+
+    config = ours.get_config()
+    names = (
+        *("vocabulary_size", "num_layers", "num_heads", "embedding_dim"),
+        *("hidden_dim", "intermediate_dim", "num_groups", "max_sequence_length"),
+    )
+    return keras_hub.models.AlbertBackbone(
+        **{name: config[name] for name in names}, dtype=policy
+    )
+
+
 def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
     """Compile a Keras model with the AdamW settings of all sides.
 

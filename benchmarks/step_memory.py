@@ -37,19 +37,12 @@ LIBRARIES = ("keras_albert", "keras_albert, remat", "KerasHub")
 def build(library: str, size: str, vocabulary_size: int, dtype: str = "float32") -> Any:
     """Build a side's model of the same sizes and with the same optimizer."""
     import keras_hub
-    from peer_models import compile_alike
+    from peer_models import compile_alike, keras_hub_backbone
 
     is_remat = library.endswith("remat")
     model = build_task(TASK, size, vocabulary_size, remat=is_remat, dtype=dtype)
     if library == "KerasHub":
-        config = model.backbone.get_config()
-        names = (
-            *("vocabulary_size", "num_layers", "num_heads", "embedding_dim"),
-            *("hidden_dim", "intermediate_dim", "num_groups", "max_sequence_length"),
-        )
-        backbone = keras_hub.models.AlbertBackbone(
-            **{name: config[name] for name in names}, dtype=dtype
-        )
+        backbone = keras_hub_backbone(model.backbone, dtype)
         model = keras_hub.models.AlbertMaskedLM(backbone)
     compile_alike(model)
     model.optimizer.build(model.trainable_variables)

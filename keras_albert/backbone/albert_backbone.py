@@ -12,6 +12,7 @@ from keras_albert.layers.activations import serialize_activation
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.masked_pooling import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
+from keras_albert.layers.shared_rows import SharedRows, current_rows
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
@@ -190,11 +191,10 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             for name in ("token_ids", "segment_ids", "padding_mask")
         }
         x = self.embedding(inputs["token_ids"], segment_ids=inputs["segment_ids"])
-        x = self.encoder(x, padding_mask=inputs["padding_mask"])
-        outputs = {
-            "sequence_output": x,
-            "pooled_output": self.pool(x, inputs["padding_mask"]),
-        }
+        mask = inputs["padding_mask"]
+        x, first = self.encoder(x, padding_mask=mask, return_first=True)
+        pooled = first if pooler_input == "cls" else masked_mean(x, mask)
+        outputs = {"sequence_output": x, "pooled_output": self.pooler(pooled)}
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
         # === Config ===
@@ -300,10 +300,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """
         return self.pooler(self._read_pooler_input(sequence, padding_mask))
 
-    def _read_pooler_input(self, sequence: Tensor, padding_mask: Tensor) -> Tensor:
+    def _read_pooler_input(
+        self, x: Tensor, padding_mask: Tensor, rows: SharedRows | None = None
+    ) -> Tensor:
+        """Return the pooler's input of a hidden state, in `rows` if they are shared."""
         if self.pooler_input == "cls":
-            return sequence[:, self.cls_token_index, :]
-        return masked_mean(sequence, padding_mask)
+            return x[:, self.cls_token_index, :] if rows is None else rows.first(x)
+        return masked_mean(x if rows is None else rows.split(x), padding_mask)
 
     def all_outputs(self, inputs: ModelInputs) -> dict[str, Tensor | list[Tensor]]:
         """Run the model and also return hidden states and attention scores.
@@ -346,12 +349,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         x = self.embedding(
             inputs["token_ids"], segment_ids=inputs["segment_ids"], training=training
         )
-        mask = inputs["padding_mask"]
+        mask, rows = inputs["padding_mask"], current_rows()
         _, vectors = self.encoder(
             x,
             padding_mask=mask,
             training=training,
-            read_vector=lambda x: self._read_pooler_input(x, mask),
+            read_vector=lambda x: self._read_pooler_input(x, mask, rows),
         )
         pooled: Tensor = self.pooler(vectors)
         return pooled

@@ -42,6 +42,8 @@ class SharedRows:
         [[0, 1, 2, 0, 1]]
         >>> keras.ops.convert_to_numpy(rows.split(joined[..., None])[1, :2, 0]).tolist()
         [2, 3]
+        >>> keras.ops.convert_to_numpy(rows.first(joined[..., None])).tolist()
+        [[2], [2]]
     """
 
     row_tokens: Tensor
@@ -54,8 +56,15 @@ class SharedRows:
 
     def split(self, x: Tensor) -> Tensor:
         """Return vectors of rows `(rows, width, dim)` as `(texts, length, dim)`."""
-        vectors = ops.reshape(x, (-1, x.shape[-1]))
-        return ops.take(vectors, self.token_places, axis=0)
+        return _take_places(x, self.token_places)
+
+    def first(self, x: Tensor) -> Tensor:
+        """Return vectors of the texts' first tokens, `(texts, dim)`.
+
+        This is `split(x)[:, 0]` without the vectors of all other tokens, which no
+        compiler leaves out.
+        """
+        return _take_places(x, self.token_places[:, 0])
 
     def positions(self) -> Tensor:
         """Return the position of each token in its text, `(rows, width)`."""
@@ -68,6 +77,10 @@ class SharedRows:
 
     def _length(self) -> Any:
         return ops.shape(self.token_places)[1]
+
+
+def _take_places(x: Tensor, places: Tensor) -> Tensor:
+    return ops.take(ops.reshape(x, (-1, x.shape[-1])), places, axis=0)
 
 
 _current: ContextVar[SharedRows | None] = ContextVar("shared_rows", default=None)

@@ -181,6 +181,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return_hidden_states: bool = False,
         return_attention_scores: bool = False,
         read_vector: Callable[[Tensor], Tensor] | None = None,
+        return_first: bool = False,
     ) -> Any:
         """Run all virtual layers.
 
@@ -196,18 +197,20 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 virtual layer's output. Defaults to `False`.
             return_attention_scores: bool. Also return the list of each block's
                 attention probabilities. Defaults to `False`.
-            read_vector: Callable or `None`. Maps a hidden state to a vector
-                `(batch, width)`; also return this vector of each virtual layer's
-                output, `(batch, num_layers, width)`. Defaults to `None`.
+            read_vector: Callable or `None`. Maps a hidden state, in the rows of
+                `inputs`, to a vector `(batch, width)`; also return this vector of each
+                virtual layer's output, `(batch, num_layers, width)`. Defaults to
+                `None`.
+            return_first: bool. Also return the last hidden state of each text's first
+                token, `(batch, width)`; not with the lists. Defaults to `False`.
 
         Returns:
             The last hidden state `(batch, length, width)`, followed by each
-            requested list, or by the vectors.
+            requested list, or by what else is requested.
 
         Raises:
             ValueError: If texts share rows, and an argument needs a row for each text.
         """
-        split: Callable[[Tensor], Tensor] = _unchanged
         if (rows := current_rows()) is not None:
             _refuse_shared_rows(
                 attention_mask=attention_mask,
@@ -215,7 +218,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 return_attention_scores=return_attention_scores,
             )
             padding_mask, attention_mask = None, rows.attention_mask()
-            split = rows.split
         mask = merge_masks(padding_mask, attention_mask)
         seed = None
         if training and self.seed_generator is not None:
@@ -233,15 +235,21 @@ class SharedTransformerEncoder(keras.layers.Layer):
         x, first = inputs, 0
         if read_vector is not None:
             vectors = ops.ones((self.num_layers, 1), inputs.dtype)
-            x = (inputs, ops.zeros_like(split(inputs)[:, :1]) * vectors)
+            x = (inputs, ops.zeros_like(read_vector(inputs))[:, None, :] * vectors)
         for group in range(self.num_groups):
             layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
             step = self._group_step(group, mask, seed, training)
             if read_vector is not None:
-                step = self._keep_vectors(step, read_vector, split)
+                step = self._keep_vectors(step, read_vector)
             x = repeat(step, x, first, len(layers), unroll=unroll, remat=self.remat)
             first += len(layers)
-        return split(x) if read_vector is None else (split(x[0]), x[1])
+        also: list[Tensor] = []
+        if read_vector is not None:
+            x, *also = x
+        sequence = x if rows is None else rows.split(x)
+        if return_first:
+            also.append(sequence[:, 0] if rows is None else rows.first(x))
+        return (sequence, *also) if also else sequence
 
     def run_virtual_layer(
         self, inputs: Tensor, padding_mask: Tensor | None = None, layer: int = 0
@@ -260,18 +268,13 @@ class SharedTransformerEncoder(keras.layers.Layer):
         step = self._group_step(self.group_of(layer), mask, None, False)
         return step(layer, inputs)
 
-    def _keep_vectors(
-        self,
-        step: Any,
-        read_vector: Callable[[Tensor], Tensor],
-        split: Callable[[Tensor], Tensor],
-    ) -> Any:
+    def _keep_vectors(self, step: Any, read_vector: Callable[[Tensor], Tensor]) -> Any:
         """Return a step that also carries the vectors of all layers."""
 
         def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
             x = step(layer, carried[0])
             place = ops.one_hot(layer, self.num_layers, dtype=x.dtype)
-            vectors = place[:, None] * read_vector(split(x))[:, None, :]
+            vectors = place[:, None] * read_vector(x)[:, None, :]
             return x, carried[1] + vectors
 
         return step_and_keep
@@ -349,7 +352,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
         """Return the spec of the output without running all layers."""
         if any(kwargs.get(name) not in (None, False) for name in _ALSO_RETURNED):
             return super().compute_output_spec(inputs, *args, **kwargs)
-        return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        sequence = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not kwargs.get("return_first"):
+            return sequence
+        shape = (inputs.shape[0], inputs.shape[-1])
+        return sequence, keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
@@ -365,10 +372,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
             seed=self.seed,
         )
         return config
-
-
-def _unchanged(x: Tensor) -> Tensor:
-    return x
 
 
 def _refuse_shared_rows(**arguments: Any) -> None:

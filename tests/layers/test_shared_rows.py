@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -86,6 +87,26 @@ def test_pooled_outputs_of_all_layers(ids, shared):
         found = to_numpy(backbone.pooled_by_layer(x))
     assert found.shape == (5, 3, 16)
     np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="reads JAX' program")
+@pytest.mark.parametrize("pooler_input", ["cls", "mean"])
+@pytest.mark.parametrize("by_layer", [True, False])
+def test_only_first_tokens_leave_shared_rows(shared, pooler_input, by_layer):
+    import jax
+
+    backbone = make_backbone(pooler_input=pooler_input)
+
+    def pool(batch):
+        with sharing_rows(batch) as x:
+            if by_layer:
+                return backbone.pooled_by_layer(x)
+            return backbone(x)["pooled_output"]
+
+    program = jax.jit(pool).lower(shared).compile().as_text()
+    texts, length = shared["token_ids"].shape
+    # The mean needs all tokens of each text.
+    assert (f"f32[{texts},{length},16]" in program) == (pooler_input == "mean")
 
 
 def test_outputs_that_need_a_row_for_each_text(shared):

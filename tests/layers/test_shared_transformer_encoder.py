@@ -271,6 +271,15 @@ def test_vectors_of_each_layer(unroll):
     np.testing.assert_allclose(to_numpy(output), to_numpy(hidden_states[-1]), atol=1e-5)
 
 
+def test_first_tokens():
+    encoder = _encoder()
+    output, first = encoder(X, padding_mask=PADDING, return_first=True)
+    np.testing.assert_array_equal(to_numpy(first), to_numpy(output)[:, 0])
+    spec = keras.KerasTensor((None, *X.shape[1:]))
+    specs = encoder(spec, return_first=True)
+    assert [each.shape for each in specs] == [spec.shape, (None, X.shape[-1])]
+
+
 def test_one_virtual_layer_at_a_time():
     encoder = _encoder()
     x = ops.convert_to_tensor(X)
