@@ -46,7 +46,7 @@ def compare(name: str, texts: list[str], arguments: Any, **changes: Any) -> Comp
     ]
     notes = []
     with tempfile.TemporaryDirectory() as folder:
-        if name == "classify":
+        if name == "classify" and arguments.keras_hub:
             write_peers(ours, Path(folder))
             side, note = _keras_hub(ours, Path(folder), texts)
             sides.append(side)
@@ -105,6 +105,7 @@ def main() -> None:
     made.set_defaults(size=PRESET)
     made.add_argument("--texts", type=int, default=32)
     made.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    made.add_argument("--no-keras-hub", dest="keras_hub", action="store_false")
     arguments = made.parse_args()
     prepare(arguments)
     import keras
