@@ -1,83 +1,71 @@
-"""Compare the time of one short text, from the string to the label.
+"""Compare the time of one short text, from the string to the answer, for each method.
 
     KERAS_BACKEND=torch python benchmarks/one_text.py --data DIRECTORY --size base
+    KERAS_BACKEND=jax python benchmarks/one_text.py --methods classify tag
 
-Without `--size` the model is the preset of the package. Each side classifies the same
-texts one by one: `AlbertClassifier.classify`, `predict` of KerasHub, and transformers'
-pipeline, which runs on PyTorch whatever the backend. A side that compiles each length
-has seen all texts before. KerasHub pads to the longest text; it classifies fewer texts.
+Without `--size` the model is the preset of the package. Both sides read the same texts
+one by one: the method of keras_albert, and transformers' pipeline or, where it has
+none, its tokenizer and model, which run on PyTorch whatever the backend. Their answers
+to all texts are compared first, so that a side that compiles each length has seen all
+texts. `classify` is also compared with `predict` of KerasHub, which pads to the longest
+text, on fewer texts.
 """
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from settings import SIZES, prepare, read_tasks, read_vocabulary, timing_parser
-from side_by_side import CLOCKS, Comparison, Side, measure
+from settings import prepare, read_tasks, read_vocabulary, timing_parser
+from side_by_side import CLOCKS, Comparison, Side, measure, spread
+
+PRESET = "albert_tiny_en_uncased"
 
 
-def build(arguments) -> Any:
-    """Return the classifier of the chosen size, or the preset with a new head."""
-    if arguments.size in SIZES:
-        from peer_models import build_classifier
+def compare(name: str, texts: list[str], arguments: Any, **changes: Any) -> Comparison:
+    """Compare one method.
 
-        return build_classifier(arguments.size, read_vocabulary(arguments.data))
-    from keras_albert import (
-        AlbertBackbone,
-        AlbertClassifier,
-        AlbertClassifierPreprocessor,
-    )
-
-    # What the others can compute; the built-in preset has another pooler and GELU.
-    backbone = AlbertBackbone.from_preset(
-        arguments.size, pooler_input="cls", activation="gelu_approximate"
-    )
-    preprocessor = AlbertClassifierPreprocessor.from_preset(arguments.size)
-    return AlbertClassifier(backbone, num_classes=2, preprocessor=preprocessor)
-
-
-def compare(texts: list[str], arguments) -> Comparison:
+    Args:
+        name: string. A name of `METHODS`.
+        texts: list of string.
+        arguments: The settings.
+        **changes: Other arguments of the backbone.
+    """
     import keras
-    import transformers
-    from peer_models import (
-        TransformersModel,
-        check_classifiers,
-        load_keras_hub,
-        write_peers,
-    )
-    from text_ways import longest_row, same_ids
+    from one_text_methods import METHODS, build
+    from peer_models import TransformersModel, write_peers
 
-    ours = build(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        write_peers(ours, Path(folder))
-        keras_hub = load_keras_hub(Path(folder))
-        theirs = TransformersModel(Path(folder))
-    notes = [
-        check_classifiers(ours, keras_hub, theirs),
-        same_ids(ours, theirs, texts),
-    ]
-    keras_hub.preprocessor.sequence_length = longest_row(ours, texts)
-    pipeline = transformers.pipeline(
-        "text-classification", model=theirs.model, tokenizer=theirs.tokenizer
+    method = METHODS[name]
+    ours = build(
+        method, arguments.size, lambda: read_vocabulary(arguments.data), **changes
     )
+    inputs = [method.read(text) for text in texts]
+    count = len(texts)
+    sides = [
+        Side("keras_albert", lambda: [method.run(ours, *x) for x in inputs], count)
+    ]
+    notes = []
+    with tempfile.TemporaryDirectory() as folder:
+        if name == "classify" and arguments.keras_hub:
+            write_peers(ours, Path(folder))
+            side, note = _keras_hub(ours, Path(folder), texts)
+            sides.append(side)
+            notes.append(note)
+        else:
+            ours.export_to_transformers(Path(folder) / "transformers")
+        theirs = TransformersModel(Path(folder), method.auto)
+    peer = method.make_peer(theirs)
+    sides.append(Side("transformers", lambda: [peer(*x) for x in inputs], count))
     if keras.config.backend() == "torch":
         from keras_albert.tasks.base.torch_program import EAGER_BATCHES
 
         # The measured texts do not wait for the trace.
         for _ in range(EAGER_BATCHES):
-            ours.classify(texts[0])
-    few = texts[: max(1, len(texts) // 8)]
-    sides = [
-        Side("keras_albert", lambda: list(map(ours.classify, texts)), len(texts)),
-        Side(
-            "KerasHub",
-            lambda: [keras_hub.predict([text], verbose=0) for text in few],
-            len(few),
-        ),
-        Side("transformers", lambda: list(map(pipeline, texts)), len(texts)),
-    ]
+            method.run(ours, *inputs[0])
+    worst = method.check(ours, theirs, inputs)
+    notes.append(f"equal answers to {count} texts, numbers within {worst:.1e}")
     return measure(
-        "one text",
+        f"one text: {name}",
         sides,
         arguments.repeats,
         clock=CLOCKS[arguments.clock],
@@ -86,19 +74,54 @@ def compare(texts: list[str], arguments) -> Comparison:
     )
 
 
+def _keras_hub(ours: Any, folder: Path, texts: list[str]) -> tuple[Side, str]:
+    """Return the side of KerasHub, and a note that its outputs are equal."""
+    from peer_models import check_agreement, load_keras_hub
+    from text_ways import longest_row
+
+    theirs = load_keras_hub(folder)
+    theirs.preprocessor.sequence_length = longest_row(ours, texts)
+    few = texts[: max(1, len(texts) // 8)]
+
+    def predict() -> list[Any]:
+        return [theirs.predict([text], verbose=0) for text in few]
+
+    found = {"keras_albert": ours.predict(few, verbose=0), "KerasHub": predict()}
+    found["KerasHub"] = [row[0] for row in found["KerasHub"]]
+    note = f"KerasHub: {check_agreement(found)}"
+    return Side("KerasHub", predict, len(few)), note
+
+
+def summarize(comparison: Comparison) -> str:
+    """Return the ratio of transformers' time to ours, and its spread."""
+    least, median, most = spread(comparison.ratios("transformers"))
+    return f"{comparison.title}: {median:.2f} ({least:.2f} to {most:.2f})"
+
+
 def main() -> None:
-    preset = "albert_tiny_en_uncased"
+    from one_text_methods import METHODS
+
     made = timing_parser(__doc__)
-    made.set_defaults(size=preset)
+    made.set_defaults(size=PRESET)
     made.add_argument("--texts", type=int, default=32)
+    made.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    made.add_argument("--no-keras-hub", dest="keras_hub", action="store_false")
     arguments = made.parse_args()
     prepare(arguments)
     import keras
     from reports import report
 
     texts, _ = read_tasks(arguments.data, ["sst-2"])[0].examples("dev", arguments.texts)
-    comparison = compare(texts, arguments)
-    report("one_text", [comparison], arguments, keras.config.backend())
+    lines = []
+
+    def comparisons() -> Iterator[Comparison]:
+        for name in arguments.methods:
+            comparison = compare(name, texts, arguments)
+            lines.append(summarize(comparison))
+            yield comparison
+
+    report("one_text", comparisons(), arguments, keras.config.backend())
+    print("transformers, times keras_albert:", *lines, sep="\n")
 
 
 if __name__ == "__main__":

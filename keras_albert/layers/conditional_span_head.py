@@ -173,7 +173,9 @@ def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
     order = ops.cast(ops.argsort(-start_logits, axis=-1), "int32")
     start_positions = ops.cast(start_positions, "int32")
     rank = ops.cumsum(ops.ones_like(start_positions), axis=1) - 1
-    rank = ops.minimum(rank, ops.shape(order)[1] - 1)
+    # Sizes are computed from tensors: PyTorch's trace would keep them as constants.
+    length = ops.sum(ops.ones_like(order), axis=1, keepdims=True)
+    rank = ops.minimum(rank, length - 1)
     likeliest = ops.squeeze(gather_tokens(ops.expand_dims(order, -1), rank), -1)
     return ops.where(start_positions >= 0, start_positions, likeliest)
 
@@ -208,9 +210,12 @@ def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
         >>> ops.convert_to_numpy(mask).astype(int).tolist()
         [[1, 0, 0, 1, 1, 0, 0]]
     """
-    # The last token of a row is its second [SEP], followed by padding or nothing.
-    follows = ops.pad(ops.cast(padding_mask, "int32")[:, 1:], [[0, 0], [0, 1]])
-    in_context = ops.logical_and(ops.equal(segment_ids, 1), ops.equal(follows, 1))
+    # The last token of a row is its second [SEP], followed by padding or nothing. A
+    # mask that is shifted by one has a length for which PyTorch traces no program.
+    tokens = ops.cast(padding_mask, "int32")
+    total = ops.sum(tokens, axis=1, keepdims=True)
+    is_followed = ops.less(ops.cumsum(tokens, axis=1), total)
+    in_context = ops.logical_and(ops.equal(segment_ids, 1), is_followed)
     ones = ops.ones_like(segment_ids)
     is_first = ops.equal(ops.cumsum(ones, axis=1), 1)
     return ops.logical_or(in_context, is_first)

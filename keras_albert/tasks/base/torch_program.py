@@ -99,17 +99,19 @@ def trace(
         return None
     program = exported.module()
     _simplify(program)
+    # Calling the module itself runs hooks first, which check shapes again.
+    compute = program.forward
 
     @torch.inference_mode()
     def run(*tensors: Any) -> Any:
-        return program(*tensors)
+        return compute(*tensors)
 
     traced: Program = run
     return traced
 
 
 def _simplify(program: Any) -> None:
-    """Remove checks of shapes, and conversions to the dtype that a tensor has.
+    """Remove checks of shapes, copies of constants, and conversions without effect.
 
     They are two thirds of the operations.
     """
@@ -125,7 +127,9 @@ def _simplify(program: Any) -> None:
         name = str(node.target)
         if "assert" in name or "guards" in name:
             graph.erase_node(node)
-        elif name.startswith("aten.to.") and kind(node) == kind(node.args[0]):
+        elif name.startswith("aten.lift_fresh_copy") or (
+            name.startswith("aten.to.") and kind(node) == kind(node.args[0])
+        ):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
     graph.eliminate_dead_code()

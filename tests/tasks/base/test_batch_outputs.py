@@ -86,8 +86,7 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
         keras.tree.map_structure(
             lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected
         )
-    # The reader of spans cannot be traced yet, and stays eager.
-    if BACKEND == "torch" and name != "reader":
+    if BACKEND == "torch":
         assert all(programs(task).values())
 
 
