@@ -63,7 +63,7 @@ def compare(name: str, texts: list[str], arguments: Any, **changes: Any) -> Comp
         for _ in range(EAGER_BATCHES):
             method.run(ours, *inputs[0])
     worst = method.check(ours, theirs, inputs)
-    notes.append(f"equal answers to {count} texts, numbers within {worst:.1e}")
+    notes.append(f"equal results for {count} texts, numbers within {worst:.1e}")
     return measure(
         f"one text: {name}",
         sides,

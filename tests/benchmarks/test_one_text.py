@@ -54,7 +54,7 @@ def test_a_method_is_compared(one_text, name, vocabulary, monkeypatch):
     assert list(found.costs) == ["keras_albert", "transformers"]
     assert all(len(costs) == 2 and min(costs) > 0 for costs in found.costs.values())
     assert found.amounts["transformers"] == found.amounts["keras_albert"] == 3
-    assert "equal answers to 3 texts" in found.notes[-1]
+    assert "equal results for 3 texts" in found.notes[-1]
     assert one_text.summarize(found).startswith(f"one text: {name}: ")
 
 
