@@ -7,11 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import keras
+
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.presets.preset_checks import check_preset
-from keras_albert.presets.preset_files import preset_directory
-from keras_albert.utils.reading import reading
+from keras_albert.presets.preset_files import CONFIG_FILE, preset_directory
+from keras_albert.utils.reading import read_json, reading
 
 _REMEDY = "Copy or download it again, or pass the missing arguments."
 
@@ -68,6 +70,11 @@ class PresetMixin:
     @classmethod
     def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
         """Build an instance from a preset of this package."""
+        # As KerasHub does with a preset of floats; with Keras 3.15, it fails to
+        # recognize that mixed precision is one.
+        is_model = issubclass(cls, keras.Model)
+        if is_model and kwargs.get("dtype") is None and _is_mixed(directory):
+            kwargs["dtype"] = keras.config.dtype_policy()
         return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
 
     @classmethod
@@ -96,6 +103,11 @@ class PresetMixin:
         """
         with preset_directory(preset_dir) as directory:
             super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
+
+
+def _is_mixed(directory: Path) -> bool:
+    dtype = read_json(directory / CONFIG_FILE)["config"].get("dtype") or {}
+    return str(dtype.get("config", {}).get("name")).startswith("mixed_")
 
 
 @contextmanager

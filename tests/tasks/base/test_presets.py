@@ -91,6 +91,23 @@ def test_a_task_hands_its_backbone_what_only_that_knows(preset, pretrainer, cls)
     assert_same_weights(task.backbone, pretrainer.backbone)
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_a_preset_of_mixed_precision_has_the_current_policy(
+    make_classifier, tmp_path, policy
+):
+    saved = make_classifier(num_classes=2, dtype=policy)
+    assert saved.backbone.compute_dtype != "float32"
+    saved.save_to_preset(tmp_path / "preset")
+    loaded = AlbertClassifier.from_preset(tmp_path / "preset")
+    assert loaded.backbone.compute_dtype == "float32"
+    assert_same_weights(loaded, saved)
+    deeper = AlbertClassifier.from_preset(tmp_path / "preset", remat=True)
+    assert deeper.backbone.compute_dtype == "float32"
+    assert AlbertBackbone.from_preset(tmp_path / "preset").compute_dtype == "float32"
+    same = AlbertClassifier.from_preset(tmp_path / "preset", dtype=policy)
+    assert same.backbone.compute_dtype == saved.backbone.compute_dtype
+
+
 @pytest.mark.parametrize("name", ["remat", "no_such_argument"])
 def test_what_a_task_does_not_know_is_an_error(preset, pretrainer, name):
     with pytest.raises(TypeError, match=f"AlbertClassifier has no argument `{name}`"):
