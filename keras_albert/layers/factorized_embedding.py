@@ -7,7 +7,7 @@ import keras_hub
 from keras import ops
 
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import run_on_rows
+from keras_albert.layers.run_layers import run_layer
 from keras_albert.layers.shared_rows import current_rows
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
@@ -168,7 +168,7 @@ class FactorizedEmbedding(keras.layers.Layer):
             positions = ops.take(table, rows.positions(), axis=0)
         x = x + positions + self.segment_embedding(segment_ids)
         x = self.dropout_layer(self.layer_norm(x), training=training)
-        return x if self.projection is None else run_on_rows(self.projection, x)
+        return x if self.projection is None else run_layer(self.projection, x)
 
     def _check_length(self, length: int | None) -> None:
         if length is not None and length > self.max_sequence_length:

@@ -8,7 +8,7 @@ from keras import ops
 from keras_albert.layers.activations import get_activation, serialize_activation
 from keras_albert.layers.gather_tokens import gather_tokens
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.layers.run_layers import run_on_rows
+from keras_albert.layers.run_layers import run_layer
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, refuse_unknown
 
@@ -102,8 +102,8 @@ class MaskedLMHead(keras.layers.Layer):
         x = inputs
         if mask_positions is not None:
             x = gather_tokens(x, mask_positions)
-        x = self.layer_norm(run_on_rows(self.transform, x))
-        scores = run_on_rows(self.token_embedding, x, reverse=True)
+        x = self.layer_norm(run_layer(self.transform, x))
+        scores = run_layer(self.token_embedding, x, reverse=True)
         return ops.cast(scores, "float32") + self.output_bias
 
     def compute_output_spec(

@@ -19,54 +19,46 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     On TensorFlow a product is that of two matrices, with its gradient: what Keras makes
     of it, a `tensordot`, computes an order of axes where shapes are unknown, which XLA
     cannot read in the backward pass of a loop, and an `einsum` takes several times as
-    long. On JAX, too; see `run_on_rows`.
+    long. On JAX, too: for the gradient of a kernel, a sum over two axes, XLA on a CPU
+    would first transpose a copy of the vectors, and then use a slower product.
 
     Args:
         layer: A layer. A quantized one is always run by Keras.
-        x: Its input, in its compute dtype.
-        **kwargs: Its other arguments.
+        x: Float tensor `(..., width)`, its input, in its compute dtype.
+        **kwargs: Its other arguments: `reverse=True` of an embedding.
 
     Returns:
         Its output.
     """
-    backend = keras.config.backend()
     if layer.quantization_mode is not None:
         return layer(x, **kwargs)
-    is_product = _is_product_and_bias(layer)
-    if backend == "jax":
-        return run_on_rows(layer, x) if is_product else layer(x, **kwargs)
-    if backend == "tensorflow":
-        if not is_product:
-            return layer(x, **kwargs)
-        return ops.add(_product(x, layer.kernel), layer.bias)
-    if not is_product:
+    backend = keras.config.backend()
+    is_dense, reverse = isinstance(layer, keras.layers.Dense), "reverse" in kwargs
+    if backend == "torch":
+        if is_dense:
+            return layer.activation(_torch_product(x, layer.kernel, layer.bias))
+        if reverse and layer.tie_weights and layer.logit_soft_cap is None:
+            return _torch_product(x, ops.transpose(layer.embeddings))
         return layer.call(x, **kwargs)
-    import torch  # noqa: PLC0415  (it is the backend)
+    if backend == "jax" and (is_dense or reverse):
+        rows = layer(ops.reshape(x, (-1, x.shape[-1])), **kwargs)
+        return ops.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
+    if backend == "tensorflow" and is_dense and layer.use_bias:
+        return layer.activation(ops.add(_product(x, layer.kernel), layer.bias))
+    return layer(x, **kwargs)
 
-    kernel, bias = map(ops.convert_to_tensor, (layer.kernel, layer.bias))
+
+def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:
+    from torch.nn import functional  # noqa: PLC0415  (it is the backend)
+
+    from keras_albert.layers import onednn  # noqa: PLC0415  (it imports PyTorch)
+
+    kernel = ops.convert_to_tensor(kernel)
+    bias = None if bias is None else ops.convert_to_tensor(bias)
+    if onednn.is_faster(x):
+        return onednn.multiply(x, kernel, bias)
     # Adding the bias separately would be one more pass over memory.
-    rows = torch.addmm(bias, x.reshape(-1, x.shape[-1]), kernel)
-    return rows.view(*x.shape[:-1], kernel.shape[-1])
-
-
-def run_on_rows(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
-    """Run a layer that maps each vector; on JAX, on a matrix of all of them.
-
-    For the gradient of a kernel, a sum over two axes, XLA on a CPU would first
-    transpose a copy of the vectors, and then use a slower product.
-
-    Args:
-        layer: A layer.
-        x: Float tensor `(..., width)`.
-        **kwargs: Other arguments of the layer.
-
-    Returns:
-        Its output `(..., units)`.
-    """
-    if keras.config.backend() != "jax":
-        return layer(x, **kwargs)
-    rows = layer(ops.reshape(x, (-1, x.shape[-1])), **kwargs)
-    return ops.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
+    return functional.linear(x, kernel.t(), bias)
 
 
 def _product(x: Tensor, kernel: Any) -> Tensor:
@@ -90,11 +82,6 @@ def _product(x: Tensor, kernel: Any) -> Tensor:
 
     # `custom_gradient` asks for the gradients of variables separately.
     return product(x, tf.convert_to_tensor(kernel))
-
-
-def _is_product_and_bias(layer: keras.layers.Layer) -> bool:
-    is_dense = isinstance(layer, keras.layers.Dense)
-    return is_dense and layer.use_bias and layer.activation is keras.activations.linear
 
 
 Step = Callable[[Any, Any], Any]

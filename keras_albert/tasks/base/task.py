@@ -1,6 +1,7 @@
 """What all tasks share: raw strings in, batches by length, saving and export."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -376,21 +377,20 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Train on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
-        with after(data), sharing_rows(real_rows(data)) as batch:
-            return super().train_step(*state, batch)
+        with after(data):
+            return _step(super().train_step, state, data)
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
-        with after(data), sharing_rows(real_rows(data)) as batch:
-            return super().test_step(*state, batch)
+        with after(data):
+            return _step(super().test_step, state, data)
 
     def predict_step(self, *state_and_data: Any) -> Any:
         """Predict for a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        with sharing_rows(real_rows(data)) as batch:
-            return super().predict_step(*state, batch)
+        return _step(super().predict_step, state, data)
 
     def preprocess_samples(
         self, x: Any, y: Any = None, sample_weight: Any = None
@@ -437,3 +437,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         check_export_options(format, kwargs)
         path: Path = export_writer(format)(self, Path(filepath), **kwargs)
         return path
+
+
+def _step(step: Callable[..., Any], state: list[Any], data: Any) -> Any:
+    # A function of its own, as `torch.compile` reads one context in each.
+    with sharing_rows(real_rows(data)) as batch:
+        return step(*state, batch)

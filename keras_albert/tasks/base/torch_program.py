@@ -111,15 +111,16 @@ def trace(
 
 
 def _simplify(program: Any) -> None:
-    """Remove checks of shapes, copies of constants, and conversions without effect.
+    """Remove checks of shapes, copies of constants, and what has no effect.
 
     They are two thirds of the operations.
     """
 
+    def constant(node: Any) -> Any:
+        return operator.attrgetter(node.target)(program)
+
     def kind(node: Any) -> Any:
-        value = node.meta.get("val")
-        if node.op == "get_attr":
-            value = operator.attrgetter(node.target)(program)
+        value = constant(node) if node.op == "get_attr" else node.meta.get("val")
         return node if value is None else (value.dtype, value.device)
 
     graph = program.graph
@@ -131,6 +132,14 @@ def _simplify(program: Any) -> None:
             name.startswith("aten.to.") and kind(node) == kind(node.args[0])
         ):
             node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+    # A transposed weight is a view of it, and a constant as well.
+    for node in graph.nodes:
+        if str(node.target) == "aten.t.default" and node.args[0].op == "get_attr":
+            name = f"{node.args[0].target}_transposed".replace(".", "_")
+            program.register_buffer(name, constant(node.args[0]).t())
+            with graph.inserting_before(node):
+                node.replace_all_uses_with(graph.get_attr(name))
             graph.erase_node(node)
     graph.eliminate_dead_code()
     program.recompile()

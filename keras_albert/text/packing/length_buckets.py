@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
-from itertools import count, takewhile
 
 import keras
 import numpy as np
@@ -21,8 +20,10 @@ def default_length_buckets(max_length: int) -> tuple[int, ...]:
 
     JAX compiles a program for each shape, so the lengths are powers of two and the
     points halfway between them, starting at 8: a dozen shapes instead of hundreds, with
-    at most a third of padding. On TensorFlow and PyTorch another length costs nothing:
-    every length on a CPU, every multiple of 8 on a GPU, as its matrix units prefer.
+    at most a third of padding. On a GPU, TensorFlow and PyTorch pad to a multiple of 8,
+    as its matrix units prefer. On a CPU, TensorFlow needs no padding, and PyTorch 16
+    lengths from each power of two to the next: oneDNN compiles a kernel of half a
+    megabyte for each number of tokens.
 
     Args:
         max_length: int. The longest row; it is always one of the buckets.
@@ -34,18 +35,25 @@ def default_length_buckets(max_length: int) -> tuple[int, ...]:
         >>> default_length_buckets(100)[-1]
         100
     """
-    if keras.backend.backend() != "jax":
-        step = 1 if _is_on_cpu() else 8
-        return (*range(step, max_length, step), max_length)
-    powers = takewhile(lambda power: power < max_length, (8 << n for n in count()))
-    buckets = (length for power in powers for length in (power, power * 3 // 2))
-    return (*(length for length in buckets if length < max_length), max_length)
+    backend = keras.config.backend()
+    if backend != "jax" and not _is_on_cpu():
+        return (*range(8, max_length, 8), max_length)
+    if backend == "tensorflow":
+        return tuple(range(1, max_length + 1))
+    least, parts = (8, 2) if backend == "jax" else (1, 16)
+
+    def step(length: int) -> int:
+        power = 1 << (length.bit_length() - 1)
+        return max(1, power // parts)
+
+    lengths = (n for n in range(least, max_length) if n % step(n) == 0)
+    return (*lengths, max_length)
 
 
 @cache
 def _is_on_cpu() -> bool:
     """Return whether the backend, TensorFlow or PyTorch, finds no GPU."""
-    if keras.backend.backend() == "tensorflow":
+    if keras.config.backend() == "tensorflow":
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         return not tf.config.list_physical_devices("GPU")

@@ -1,0 +1,86 @@
+"""Products with matrices by oneDNN, which PyTorch has beside MKL."""
+
+import functools
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+@functools.cache
+def has_slow_blas() -> bool:
+    """Return whether oneDNN multiplies float32 faster than PyTorch's BLAS, MKL.
+
+    On AMD's processors MKL leaves out instructions that oneDNN uses, and takes twice as
+    long. On Intel's they are equal, and other processors have no MKL.
+    """
+    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    return has_both and _linear is not None and "AuthenticAMD" in _processor()
+
+
+def _processor() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor()
+
+
+def is_faster(x: torch.Tensor) -> bool:
+    """Return whether `multiply` is faster than PyTorch's own product.
+
+    PyTorch chooses oneDNN by itself in half precision.
+    """
+    if torch.compiler.is_dynamo_compiling():
+        # `torch.compile` has no lowering for it.
+        return False
+    is_float32 = x.dtype == torch.float32 and x.device.type == "cpu"
+    return is_float32 and has_slow_blas()
+
+
+def multiply(
+    x: torch.Tensor, kernel: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return `x @ kernel + bias`.
+
+    Args:
+        x: float32 tensor `(..., width)` on a CPU.
+        kernel: float32 tensor `(width, units)`.
+        bias: float32 tensor `(units,)`. Defaults to `None`.
+
+    Returns:
+        float32 tensor `(..., units)`.
+    """
+    if torch.is_grad_enabled():
+        product: torch.Tensor = _Product.apply(x, kernel, bias)
+        return product
+    return _multiply(x, kernel, bias)
+
+
+def _multiply(x: Any, kernel: Any, bias: Any = None) -> Any:
+    if x.shape[-1] == 0:  # the gradient of an empty batch
+        return x @ kernel
+    return _linear(x, kernel.t(), bias, "none", [], "")
+
+
+class _Product(torch.autograd.Function):
+    """The product with its gradients, which are such products as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, kernel: Any, bias: Any) -> Any:
+        ctx.save_for_backward(x, kernel)
+        return _multiply(x, kernel, bias)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Any) -> tuple[Any, Any, Any]:
+        x, kernel = ctx.saved_tensors
+        for_x, for_kernel, for_bias = ctx.needs_input_grad
+        rows = upstream.reshape(-1, upstream.shape[-1])
+        columns = x.reshape(-1, x.shape[-1]).t()
+        return (
+            multiply(upstream, kernel.t()) if for_x else None,
+            multiply(columns, rows) if for_kernel else None,
+            rows.sum(0) if for_bias else None,
+        )

@@ -1,0 +1,108 @@
+import keras
+import numpy as np
+import pytest
+
+if keras.config.backend() != "torch":
+    pytest.skip("PyTorch chooses between two libraries", allow_module_level=True)
+
+import torch
+
+from keras_albert.layers import onednn
+from keras_albert.layers.run_layers import run_layer
+
+if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops, "mkldnn")):
+    pytest.skip("this PyTorch has no oneDNN", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def _on_amd(monkeypatch):
+    monkeypatch.setattr(onednn, "has_slow_blas", lambda: True)
+
+
+def random(*shape, grad=True, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_(grad)
+
+
+@pytest.mark.parametrize("shape", [(7, 6), (2, 5, 6), (1, 1, 6), (0, 5, 6)])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_product_and_gradients_are_those_of_pytorch(shape, has_bias):
+    inputs = [random(*shape), random(6, 4)] + [random(4)] * has_bias
+    upstream = random(*shape[:-1], 4, grad=False)
+    found = onednn.multiply(*inputs)
+    expected = inputs[0] @ inputs[1] + (inputs[2] if has_bias else 0)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, inputs, upstream),
+        torch.autograd.grad(expected, inputs, upstream),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_a_gradient_of_a_gradient():
+    x, kernel = random(3, 6), random(6, 4)
+
+    def penalty(product):
+        (gradient,) = torch.autograd.grad(
+            torch.sin(product).sum(), x, create_graph=True
+        )
+        return torch.autograd.grad((gradient**2).sum(), (x, kernel))
+
+    for ours, theirs in zip(
+        penalty(onednn.multiply(x, kernel)), penalty(x @ kernel), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_a_frozen_kernel_has_no_gradient():
+    x, kernel = random(3, 6), random(6, 4, grad=False)
+    onednn.multiply(x, kernel).sum().backward()
+    assert x.grad is not None
+    assert kernel.grad is None
+
+
+def test_only_float32_on_a_cpu():
+    assert onednn.is_faster(random(2, 3))
+    assert not onednn.is_faster(random(2, 3, dtype=torch.bfloat16))
+    assert not onednn.is_faster(random(2, 3).to("meta"))
+
+
+def test_not_where_torch_compile_would_fail():
+    seen = []
+
+    def ask(x):
+        seen.append(onednn.is_faster(x))
+        return x + 1
+
+    torch.compile(ask, backend="eager")(random(2, 3))
+    assert seen == [False]
+
+
+@pytest.mark.parametrize("is_faster", [True, False])
+def test_layers(is_faster, monkeypatch):
+    monkeypatch.setattr(onednn, "has_slow_blas", lambda: is_faster)
+    calls = []
+    multiply = onednn.multiply
+    monkeypatch.setattr(onednn, "multiply", lambda *x: calls.append(1) or multiply(*x))
+    x = keras.ops.convert_to_tensor(random(2, 5, 6).detach())
+    dense = keras.layers.Dense(4, activation="tanh", bias_initializer="normal")
+    dense.build((2, 5, 6))
+    embedding = keras.layers.ReversibleEmbedding(9, 6)
+    embedding.build()
+    for layer, arguments in ((dense, {}), (embedding, {"reverse": True})):
+        found, expected = run_layer(layer, x, **arguments), layer(x, **arguments)
+        np.testing.assert_allclose(
+            found.detach().numpy(), expected.detach().numpy(), atol=1e-6
+        )
+    assert len(calls) == 2 * is_faster
+
+
+def test_the_processor_decides(monkeypatch):
+    monkeypatch.undo()
+    has_both = torch.backends.mkl.is_available()
+    for processor, expected in (("AuthenticAMD", has_both), ("GenuineIntel", False)):
+        monkeypatch.setattr(onednn, "_processor", lambda text=processor: text)
+        onednn.has_slow_blas.cache_clear()
+        assert onednn.has_slow_blas() == expected
+    onednn.has_slow_blas.cache_clear()
