@@ -17,7 +17,9 @@ def has_slow_blas() -> bool:
     On AMD's processors MKL leaves out instructions that oneDNN uses, and takes twice as
     long. On Intel's they are equal, and other processors have no MKL.
     """
-    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    has_both = (
+        torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    )
     return has_both and _linear is not None and "AuthenticAMD" in _processor()
 
 

@@ -33,19 +33,23 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     if layer.quantization_mode is not None:
         return layer(x, **kwargs)
     backend = keras.config.backend()
-    is_dense, reverse = isinstance(layer, keras.layers.Dense), "reverse" in kwargs
     if backend == "torch":
-        if is_dense:
-            return layer.activation(_torch_product(x, layer.kernel, layer.bias))
-        if reverse and layer.tie_weights and layer.logit_soft_cap is None:
-            return _torch_product(x, ops.transpose(layer.embeddings))
-        return layer.call(x, **kwargs)
-    if backend == "jax" and (is_dense or reverse):
+        return _run_on_torch(layer, x, **kwargs)
+    is_dense = isinstance(layer, keras.layers.Dense)
+    if backend == "jax" and (is_dense or "reverse" in kwargs):
         rows = layer(ops.reshape(x, (-1, x.shape[-1])), **kwargs)
         return ops.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
     if backend == "tensorflow" and is_dense and layer.use_bias:
         return layer.activation(ops.add(_product(x, layer.kernel), layer.bias))
     return layer(x, **kwargs)
+
+
+def _run_on_torch(layer: Any, x: Tensor, **kwargs: Any) -> Any:
+    if isinstance(layer, keras.layers.Dense):
+        return layer.activation(_torch_product(x, layer.kernel, layer.bias))
+    if "reverse" in kwargs and layer.tie_weights and layer.logit_soft_cap is None:
+        return _torch_product(x, ops.transpose(layer.embeddings))
+    return layer.call(x, **kwargs)
 
 
 def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:

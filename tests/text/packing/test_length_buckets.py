@@ -39,7 +39,11 @@ def test_default_buckets_up_to_512(monkeypatch):
         "tensorflow": tuple(range(1, 513)),
         "torch": (
             *range(1, 32),
-            *(n for power in (32, 64, 128, 256) for n in range(power, 2 * power, power // 16)),
+            *(
+                n
+                for power in (32, 64, 128, 256)
+                for n in range(power, 2 * power, power // 16)
+            ),
             512,
         ),
     }
