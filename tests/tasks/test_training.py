@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -186,6 +188,24 @@ def test_the_progress_bar_is_keras_own(make_classifier, x, y, capsys):
     printed = capsys.readouterr().out
     assert "3/3" in printed
     assert "accuracy" in printed
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_torch_compile_reads_a_training_step(make_classifier, x, y, monkeypatch):
+    if keras.config.backend() != "torch":
+        pytest.skip("`torch.compile` is PyTorch's")
+    import torch
+
+    # The C++ of its default compiler would take a minute.
+    compiler = functools.partial(torch.compile, backend="eager")
+    monkeypatch.setattr(torch, "compile", compiler)
+    losses = []
+    for jit_compile in (False, True):
+        classifier = make_classifier()
+        classifier.compile(learning_rate=1e-3, jit_compile=jit_compile)
+        history = classifier.fit(x, y, batch_size=len(x), verbose=0).history
+        losses.append(history["loss"][0])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
 def test_mixed_precision(make_classifier, toy):

@@ -1,5 +1,6 @@
 """One batch: no data set, no retracing, several threads, the weights of the moment."""
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
@@ -88,6 +89,20 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
         )
     if BACKEND == "torch":
         assert all(programs(task).values())
+
+
+@pytest.mark.usefixtures("traced_early")
+def test_constants_are_not_computed_again(make_classifier):
+    if BACKEND != "torch":
+        pytest.skip("TensorFlow and JAX compile")
+    classifier = make_classifier()
+    for _ in range(3):
+        classifier.classify("rain")
+    (program,) = programs(classifier).values()
+    compute = inspect.getclosurevars(inspect.unwrap(program)).nonlocals["compute"]
+    for node in compute.__self__.graph.nodes:
+        inputs = node.all_input_nodes
+        assert not inputs or any(each.op != "get_attr" for each in inputs), node
 
 
 @pytest.mark.usefixtures("traced_early")
