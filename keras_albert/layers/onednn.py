@@ -5,9 +5,21 @@ import platform
 from pathlib import Path
 from typing import Any
 
-import torch
+from keras_albert.types import Tensor
 
-_linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+def is_faster(x: Tensor) -> bool:
+    """Return whether `multiply` is faster than PyTorch's own product.
+
+    In half precision PyTorch chooses oneDNN by itself, and `torch.compile` has no
+    lowering for its product in float32.
+    """
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    if torch.compiler.is_dynamo_compiling():
+        return False
+    is_float32 = x.dtype == torch.float32 and x.device.type == "cpu"
+    return is_float32 and has_slow_blas()
 
 
 @functools.cache
@@ -15,12 +27,15 @@ def has_slow_blas() -> bool:
     """Return whether oneDNN multiplies float32 faster than PyTorch's BLAS, MKL.
 
     On AMD's processors MKL leaves out instructions that oneDNN uses, and takes twice as
-    long. On Intel's they are equal, and other processors have no MKL.
+    long. On Intel's it does not, and other processors have no MKL.
     """
+    import torch  # noqa: PLC0415  (it is the backend)
+
     has_both = (
         torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
     )
-    return has_both and _linear is not None and "AuthenticAMD" in _processor()
+    has_product = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return has_both and has_product and "AuthenticAMD" in _processor()
 
 
 def _processor() -> str:
@@ -30,21 +45,7 @@ def _processor() -> str:
         return platform.processor()
 
 
-def is_faster(x: torch.Tensor) -> bool:
-    """Return whether `multiply` is faster than PyTorch's own product.
-
-    PyTorch chooses oneDNN by itself in half precision.
-    """
-    if torch.compiler.is_dynamo_compiling():
-        # `torch.compile` has no lowering for it.
-        return False
-    is_float32 = x.dtype == torch.float32 and x.device.type == "cpu"
-    return is_float32 and has_slow_blas()
-
-
-def multiply(
-    x: torch.Tensor, kernel: torch.Tensor, bias: torch.Tensor | None = None
-) -> torch.Tensor:
+def multiply(x: Tensor, kernel: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return `x @ kernel + bias`.
 
     Args:
@@ -55,34 +56,44 @@ def multiply(
     Returns:
         float32 tensor `(..., units)`.
     """
+    import torch  # noqa: PLC0415  (it is the backend)
+
     if torch.is_grad_enabled():
-        product: torch.Tensor = _Product.apply(x, kernel, bias)
-        return product
+        return _product().apply(x, kernel, bias)
     return _multiply(x, kernel, bias)
 
 
 def _multiply(x: Any, kernel: Any, bias: Any = None) -> Any:
+    import torch  # noqa: PLC0415  (it is the backend)
+
     if x.shape[-1] == 0:  # the gradient of an empty batch
         return x @ kernel
-    return _linear(x, kernel.t(), bias, "none", [], "")
+    linear = torch.ops.mkldnn._linear_pointwise
+    return linear(x, kernel.t(), bias, "none", [], "")
 
 
-class _Product(torch.autograd.Function):
-    """The product with its gradients, which are such products as well."""
+@functools.cache
+def _product() -> Any:
+    import torch  # noqa: PLC0415  (it is the backend)
 
-    @staticmethod
-    def forward(ctx: Any, x: Any, kernel: Any, bias: Any) -> Any:
-        ctx.save_for_backward(x, kernel)
-        return _multiply(x, kernel, bias)
+    class Product(torch.autograd.Function):
+        """The product with its gradients, which are such products as well."""
 
-    @staticmethod
-    def backward(ctx: Any, upstream: Any) -> tuple[Any, Any, Any]:
-        x, kernel = ctx.saved_tensors
-        for_x, for_kernel, for_bias = ctx.needs_input_grad
-        rows = upstream.reshape(-1, upstream.shape[-1])
-        columns = x.reshape(-1, x.shape[-1]).t()
-        return (
-            multiply(upstream, kernel.t()) if for_x else None,
-            multiply(columns, rows) if for_kernel else None,
-            rows.sum(0) if for_bias else None,
-        )
+        @staticmethod
+        def forward(ctx: Any, x: Any, kernel: Any, bias: Any) -> Any:
+            ctx.save_for_backward(x, kernel)
+            return _multiply(x, kernel, bias)
+
+        @staticmethod
+        def backward(ctx: Any, upstream: Any) -> Any:
+            x, kernel = ctx.saved_tensors
+            for_x, for_kernel, for_bias = ctx.needs_input_grad
+            rows = upstream.reshape(-1, upstream.shape[-1])
+            columns = x.reshape(-1, x.shape[-1]).t()
+            return (
+                multiply(upstream, kernel.t()) if for_x else None,
+                multiply(columns, rows) if for_kernel else None,
+                rows.sum(0) if for_bias else None,
+            )
+
+    return Product

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers import onednn
 from keras_albert.types import Tensor
 
 
@@ -54,8 +55,6 @@ def _run_on_torch(layer: Any, x: Tensor, **kwargs: Any) -> Any:
 
 def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:
     from torch.nn import functional  # noqa: PLC0415  (it is the backend)
-
-    from keras_albert.layers import onednn  # noqa: PLC0415  (it imports PyTorch)
 
     kernel = ops.convert_to_tensor(kernel)
     bias = None if bias is None else ops.convert_to_tensor(bias)
