@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_albert.types import Tensor
+from keras_albert.utils.keras_internals import onednn_linear
 
 
 def is_faster(x: Tensor) -> bool:
@@ -34,7 +35,7 @@ def has_slow_blas() -> bool:
     has_both = (
         torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
     )
-    has_product = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    has_product = onednn_linear() is not None
     return has_both and has_product and "AuthenticAMD" in _processor()
 
 
@@ -64,12 +65,9 @@ def multiply(x: Tensor, kernel: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _multiply(x: Any, kernel: Any, bias: Any = None) -> Any:
-    import torch  # noqa: PLC0415  (it is the backend)
-
     if x.shape[-1] == 0:  # the gradient of an empty batch
         return x @ kernel
-    linear = torch.ops.mkldnn._linear_pointwise
-    return linear(x, kernel.t(), bias, "none", [], "")
+    return onednn_linear()(x, kernel.t(), bias, "none", [], "")
 
 
 @functools.cache

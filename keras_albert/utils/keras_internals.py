@@ -1,4 +1,4 @@
-"""The private names of Keras and KerasHub that the package uses.
+"""The private names of Keras, KerasHub and PyTorch that the package uses.
 
 No other module uses one. Each has a test in `tests/utils/test_keras_internals.py`,
 which fails if a release removes the name or changes its meaning. The versions are those
@@ -55,3 +55,14 @@ def is_evaluation_of_fit(arguments: Mapping[str, Any]) -> bool:
 def add_special_token(tokenizer: Any, token: str, name: str) -> None:
     """Give a tokenizer a token `name` and its `name_id`. KerasHub 0.32 to 0.33."""
     tokenizer._add_special_token(token, name)
+
+
+def onednn_linear() -> Any:
+    """Return oneDNN's `torch.nn.functional.linear` or `None`. PyTorch 2.6 to 2.13.
+
+    Its arguments are the input, the weights, the bias, an activation, the activation's
+    numbers and its algorithm.
+    """
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)

@@ -133,6 +133,17 @@ def test_is_evaluation_of_fit(fit):
     assert calls == [True, False]
 
 
+def test_onednn_linear():
+    if keras.config.backend() != "torch":
+        pytest.skip("PyTorch contains oneDNN")
+    import torch
+
+    x, weights, bias = torch.rand(2, 3, 4), torch.rand(5, 4), torch.rand(5)
+    found = keras_internals.onednn_linear()(x, weights, bias, "none", [], "")
+    expected = torch.nn.functional.linear(x, weights, bias)
+    torch.testing.assert_close(found, expected)
+
+
 def test_add_special_token(tiny_proto):
     class Tokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         def __init__(self, proto):
