@@ -5,7 +5,9 @@
 
 The example trains a model on its messages for one epoch, and two of its servers run on
 127.0.0.1. Clients keep their connections open, and send a text as soon as the previous
-one is answered. Rounds alternate between the servers; their answers are compared.
+one is answered. Rounds alternate between the servers; their answers are compared. With
+`--preset`, what limits a server is printed: how many of the texts the model alone
+predicts per second, if it has all of them at once.
 """
 
 import asyncio
@@ -124,6 +126,15 @@ def compare(
         yield Comparison(f"{title}: {name}", costs, dict.fromkeys(costs, 1), "ms")
 
 
+def predict_at_once(preset: str, texts: list[str], repeats: int) -> Comparison:
+    """Measure the model of the servers, with a head of two classes."""
+    from keras_albert import AlbertClassifier
+
+    model = AlbertClassifier.from_preset(preset, num_classes=2)
+    side = Side("predict", lambda: model.predict(texts, verbose=0), len(texts))
+    return measure("all texts at once", [side], repeats, work="texts")
+
+
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--preset", help="a preset for the server's model")
@@ -154,6 +165,9 @@ def main() -> None:
             )
         )
         report("server_load", comparisons, arguments)
+    if arguments.preset is not None:
+        comparison = predict_at_once(arguments.preset, texts, arguments.repeats)
+        report("server_load_model", [comparison], arguments)
 
 
 if __name__ == "__main__":
