@@ -5,7 +5,8 @@
 Timing begins with a built model with loaded weights, and ends with the first loss.
 Depth counts virtual layers, which share their weights, so that one file of weights fits
 any depth. `XLA_FLAGS`, caches and similar settings keep their defaults. On JAX, "again"
-is a program that ran before, with JAX' compilation cache.
+is a program that ran before, with JAX' compilation cache. The wall-clock time of the
+phases of the step's program is printed as well: trace, lower, compile or read.
 """
 
 import tempfile
@@ -19,6 +20,12 @@ from side_by_side import CLOCKS, Comparison, Side, measure
 
 TASK = "AlbertClassifier"
 AGAIN = ", again"
+# The events by which JAX tells the phases of a program.
+PHASES = {
+    "jaxpr_trace_duration": "trace",
+    "jaxpr_to_mlir_module_duration": "lower",
+    "backend_compile_duration": "compile or read",
+}
 
 
 def cache_settings(folder: Path) -> dict[str, str]:
@@ -49,6 +56,24 @@ def build(library: str, folder: str) -> Any:
     return model
 
 
+def longest_phases() -> dict[str, float]:
+    """Return a dict that fills with the longest seconds of each phase.
+
+    The step's program is the longest; programs within it have events of their own.
+    """
+    import jax.monitoring
+
+    found: dict[str, float] = {}
+
+    def listen(event: str, seconds: float, **_: Any) -> None:
+        phase = PHASES.get(event.rsplit("/", 1)[-1])
+        if phase is not None:
+            found[phase] = max(seconds, found.get(phase, 0))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return found
+
+
 def work(
     library: str,
     folder: str,
@@ -56,9 +81,12 @@ def work(
     length: int,
     vocabulary_size: int,
     clock: str,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Run the first step and return its seconds."""
+    import keras
+
     model = build(library, folder)
+    phases = longest_phases() if keras.config.backend() == "jax" else {}
     ids, y = inputs_of(TASK, vocabulary_size, rows, length)
     if library.startswith("transformers"):
         inputs = model.tensors(ids)
@@ -67,7 +95,7 @@ def work(
     else:
         start = CLOCKS[clock]()
         model.train_on_batch(ids, y)
-    return {"seconds": CLOCKS[clock]() - start}
+    return {"seconds": CLOCKS[clock]() - start, "phases": phases}
 
 
 def check(folder: str, vocabulary_size: int) -> str:
@@ -95,7 +123,7 @@ def compare(arguments: Any, vocabulary_size: int = VOCABULARY_SIZE) -> Compariso
         libraries += ["keras_albert" + AGAIN, "KerasHub" + AGAIN]
     if arguments.torch_compile:
         libraries.append("transformers, compiled")
-    sides, notes = [], []
+    sides, notes, phases = [], [], {}
     with tempfile.TemporaryDirectory() as name:
         for depth in arguments.depths:
             folder = Path(name) / str(depth)
@@ -118,17 +146,26 @@ def compare(arguments: Any, vocabulary_size: int = VOCABULARY_SIZE) -> Compariso
                     environment = cache_settings(folder / "programs")
                     ask(__file__, question, **environment)
 
-                def run(question=question, environment=environment) -> float:
-                    return ask(__file__, question, **environment)["seconds"]
+                side = f"{library}, {depth} layers"
 
-                sides.append(Side(f"{library}, {depth} layers", run, gives_cost=True))
-        return measure(
+                def run(side=side, question=question, environment=environment) -> float:
+                    answer = ask(__file__, question, **environment)
+                    phases[side] = answer["phases"]
+                    return answer["seconds"]
+
+                sides.append(Side(side, run, gives_cost=True))
+        measured = measure(
             f"first step: {arguments.rows} x {arguments.length}",
             sides,
             arguments.repeats,
             notes=notes,
             warm_up=False,
         )
+    for side, found in phases.items():
+        if found:
+            words = (f"{phase} {seconds:.2f} s" for phase, seconds in found.items())
+            measured.notes.append(f"{side}: {', '.join(words)}")
+    return measured
 
 
 def main() -> None:
