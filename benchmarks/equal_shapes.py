@@ -135,8 +135,8 @@ def compare(
         peer = TransformersModel(Path(folder), auto, policy)
     models["KerasHub"].preprocessor = None
     if task == "AlbertMaskedLM":
-        # KerasHub's class has no argument for it, and 1e-5 is much beside the variance
-        # of a random head.
+        # KerasHub's class has no argument for it, and its 1e-5 is not small compared
+        # with the variance of a random head.
         head = models["KerasHub"].masked_lm_head
         epsilon = ours.masked_lm_head.layer_norm_epsilon
         head._intermediate_layer_norm.epsilon = epsilon

@@ -20,7 +20,7 @@ from side_by_side import CLOCKS, Comparison, Side, measure
 
 TASK = "AlbertClassifier"
 AGAIN = ", again"
-# The events by which JAX tells the phases of a program.
+# JAX's events for the phases of a program.
 PHASES = {
     "jaxpr_trace_duration": "trace",
     "jaxpr_to_mlir_module_duration": "lower",

@@ -1,11 +1,10 @@
 """Products with matrices by oneDNN, which PyTorch has beside MKL."""
 
 import functools
-import platform
-from pathlib import Path
 from typing import Any
 
 from keras_albert.types import Tensor
+from keras_albert.utils.hardware import cpu_vendor
 from keras_albert.utils.keras_internals import onednn_linear
 
 
@@ -36,14 +35,7 @@ def has_slow_blas() -> bool:
         torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
     )
     has_product = onednn_linear() is not None
-    return has_both and has_product and "AuthenticAMD" in _processor()
-
-
-def _processor() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor()
+    return has_both and has_product and "AuthenticAMD" in cpu_vendor()
 
 
 def multiply(x: Tensor, kernel: Tensor, bias: Tensor | None = None) -> Tensor:

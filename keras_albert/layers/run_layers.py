@@ -41,7 +41,9 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
         rows = layer(ops.reshape(x, (-1, x.shape[-1])), **kwargs)
         return ops.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
     if backend == "tensorflow" and is_dense and layer.use_bias:
-        return layer.activation(ops.add(_product(x, layer.kernel), layer.bias))
+        return layer.activation(
+            ops.add(_tensorflow_product(x, layer.kernel), layer.bias)
+        )
     return layer(x, **kwargs)
 
 
@@ -64,7 +66,7 @@ def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:
     return functional.linear(x, kernel.t(), bias)
 
 
-def _product(x: Tensor, kernel: Any) -> Tensor:
+def _tensorflow_product(x: Tensor, kernel: Any) -> Tensor:
     """Multiply each vector of a TensorFlow tensor with a matrix, a variable or not."""
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 

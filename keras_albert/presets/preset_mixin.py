@@ -70,8 +70,8 @@ class PresetMixin:
     @classmethod
     def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
         """Build an instance from a preset of this package."""
-        # As KerasHub does with a preset of floats; with Keras 3.15, it fails to
-        # recognize that mixed precision is one.
+        # KerasHub loads a preset of floats in the current policy; with Keras 3.15 it
+        # fails for one of mixed precision.
         is_model = issubclass(cls, keras.Model)
         if is_model and kwargs.get("dtype") is None and _is_mixed(directory):
             kwargs["dtype"] = keras.config.dtype_policy()

@@ -32,12 +32,20 @@ def cpu_cores() -> int:
 
 def cpu_name() -> str:
     """Return the model of the CPU, or its architecture where the model is unknown."""
+    return _on_linux("model name") or platform.processor() or platform.machine()
+
+
+def cpu_vendor() -> str:
+    """Return a string that contains the vendor of the CPU, such as "AuthenticAMD"."""
+    return _on_linux("vendor_id") or platform.processor()
+
+
+def _on_linux(entry: str) -> str | None:
     information = Path("/proc/cpuinfo")
-    if information.exists():
-        models = re.findall(r"model name\s*: (.+)", information.read_text())
-        if models:
-            return str(models[0])
-    return platform.processor() or platform.machine()
+    if not information.exists():
+        return None
+    values = re.findall(rf"{entry}\s*: (.+)", information.read_text())
+    return str(values[0]) if values else None
 
 
 def _accelerators() -> list[str]:

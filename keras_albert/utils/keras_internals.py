@@ -58,7 +58,7 @@ def add_special_token(tokenizer: Any, token: str, name: str) -> None:
 
 
 def onednn_linear() -> Any:
-    """Return oneDNN's `torch.nn.functional.linear` or `None`. PyTorch 2.6 to 2.13.
+    """Return `torch.nn.functional.linear` by oneDNN, or `None`. PyTorch 2.6 to 2.13.
 
     Its arguments are the input, the weights, the bias, an activation, the activation's
     numbers and its algorithm.

@@ -440,6 +440,6 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
 
 def _step(step: Callable[..., Any], state: list[Any], data: Any) -> Any:
-    # A function of its own: `torch.compile` fails at two contexts in one.
+    # `torch.compile` fails on a function with two contexts.
     with sharing_rows(real_rows(data)) as batch:
         return step(*state, batch)
