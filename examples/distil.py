@@ -3,8 +3,10 @@
 The student predicts masked tokens, the teacher's vector of the word of each token, and
 its vector of the text: from the mean of the tokens, and from the pooler, which is not
 trained otherwise. The cosines of two texts are those of the teacher, so that the mean
-of the tokens is a vector of a text as it is. Few tokens of these texts are masked.
-Since they are short, batches of longer rows, without a teacher, are between them.
+of the tokens is a vector of a text as it is. In half of the batches a row is a pair of
+texts, and the pooler predicts the teacher's cosine of the two. Few tokens of these
+texts are masked. Since they are short, batches of longer rows, without a teacher, are
+between them.
 
 The teacher's vectors are targets like others, so that a plain Keras model and its `fit`
 are all that is needed; see `teacher_vectors.py`.
@@ -42,6 +44,11 @@ NEAR = 16 * BATCH
 LONG_ROWS = ((16, 128), (4, 512))
 # How many of these batches there are for each one of texts.
 LONG_SHARE = 3 / 8
+# The share of the batches of texts in which a row is a pair.
+PAIR_SHARE = 1 / 2
+# How often the second text is the most similar of the chunk, one of the batch, and the
+# first again, with other masks.
+PARTNERS = (0.6, 0.3, 0.1)
 EVALUATE_EVERY = 5
 MASKED = 0.1
 LOSS_WEIGHTS = {
@@ -50,6 +57,7 @@ LOSS_WEIGHTS = {
     "text": 6.0,
     "pooled": 4.0,
     "cosines": 120.0,
+    "pair": 30.0,
 }
 # The outputs that learn the vector of a text.
 OF_TEXTS = ("text", "pooled", "cosines")
@@ -72,12 +80,14 @@ class Student(keras.Model):
             name: keras.layers.Dense(width, dtype=backbone.dtype_policy, name=name)
             for name in ("words", "text", "pooled")
         }
+        pooled = backbone.pooler(mean)
         outputs = {
             "masked_lm": masked_lm.masked_lm_head(x, inputs["mask_positions"]),
             "words": project["words"](x),
             "text": project["text"](mean),
-            "pooled": project["pooled"](backbone.pooler(mean)),
+            "pooled": project["pooled"](pooled),
             "cosines": mean,
+            "pair": keras.layers.Dense(1, dtype="float32", name="pair")(pooled),
         }
         super().__init__(inputs=inputs, outputs=outputs)
 
@@ -112,11 +122,29 @@ def similar_texts(
     """
     left, batches = texts, []
     while len(left):
-        near = vectors[left].astype("float32") @ vectors[generator.choice(left)]
+        near = vectors[left] @ vectors[generator.choice(left)]
         order = np.argsort(-near, kind="stable")
         batches.append(left[order[:BATCH]])
         left = left[order[BATCH:]]
     return batches
+
+
+def most_similar(vectors: np.ndarray) -> np.ndarray:
+    """Return the number of the other vector with the highest cosine, for each vector.
+
+    Args:
+        vectors: float32 array `(texts, width)`. Vectors of length 1.
+
+    Returns:
+        int64 array `(texts,)`.
+    """
+    found = np.empty(len(vectors), np.int64)
+    for begin in range(0, len(vectors), 1024):
+        rows = np.arange(begin, min(begin + 1024, len(vectors)))
+        cosines = vectors[rows] @ vectors.T
+        cosines[np.arange(len(rows)), rows] = -1.0
+        found[rows] = cosines.argmax(axis=1)
+    return found
 
 
 class Batches(keras.utils.PyDataset):
@@ -163,17 +191,17 @@ class Batches(keras.utils.PyDataset):
         order = np.random.default_rng([self.seed, turn]).permutation(len(self.chunks))
         self.generator = np.random.default_rng([self.seed, self.epoch, 1])
         self.chunk: Chunk = read_chunk(self.chunks[order[place]])
-        self.rows = EncodedTexts(
-            (TokenRows(self.chunk.ids, self.chunk.lengths),), self.special, 64
-        )
+        self.rows = TokenRows(self.chunk.ids, self.chunk.lengths)
         words = np.cumsum(self.begins[self.chunk.ids])
-        self.first_word = words[self.rows.columns[0].starts] - 1
+        self.first_word = words[self.rows.starts] - 1
+        self.texts = self.chunk.texts.astype("float32")
+        self.nearest = most_similar(self.texts)
         by_length = np.argsort(self.chunk.lengths, kind="stable")[: self.num_texts]
         texts = [
             batch
             for begin in range(0, len(by_length), NEAR)
             for batch in similar_texts(
-                by_length[begin : begin + NEAR], self.chunk.texts, self.generator
+                by_length[begin : begin + NEAR], self.texts, self.generator
             )
         ]
         self.order = [*texts, *[None] * (len(self) - len(texts))]
@@ -181,49 +209,77 @@ class Batches(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> Any:
         rows = self.order[index]
-        batch = self._long_batch(index) if rows is None else self._text_batch(rows)
+        if rows is None:
+            batch = self._long_batch(index)
+        else:
+            vectors = self.texts[rows]
+            if self.generator.random() < PAIR_SHARE:
+                others = self._partners(rows)
+                batch = self._text_batch(rows, others)
+                cosines = np.sum(vectors * self.texts[others], axis=1, keepdims=True)
+                set_targets(batch, "pair", cosines)
+            else:
+                batch = self._text_batch(rows)
+                for name in OF_TEXTS:
+                    set_targets(batch, name, vectors)
         self.tokens_read += int(batch[0]["padding_mask"].sum())
         return batch
 
-    def _text_batch(self, rows: np.ndarray) -> Any:
-        length = -(-int(self.rows.lengths[rows].max()) // 8) * 8
-        x = self.rows.pack(rows, length)
-        word = np.cumsum(self.begins[x["token_ids"]], axis=1) - 1
-        within = x["padding_mask"] * (x["token_ids"] != self.special.cls)
-        within[np.arange(len(rows)), self.rows.lengths[rows] - 1] = 0
-        word = np.where(within, word + self.first_word[rows][:, None], 0)
+    def _partners(self, rows: np.ndarray) -> np.ndarray:
+        """Return another text for each text of a batch."""
+        shuffled = np.roll(rows, self.generator.integers(1, len(rows)))
+        kinds = self.generator.choice(len(PARTNERS), size=len(rows), p=PARTNERS)
+        return np.choose(kinds, [self.nearest[rows], shuffled, rows])
+
+    def _text_batch(self, *columns: np.ndarray) -> Any:
+        """Pack texts, or pairs, with the vectors of their words."""
+        texts = tuple(self.rows.take(column) for column in columns)
+        rows = EncodedTexts(texts, self.special, max_length=128)
+        length = -(-int(rows.lengths.max()) // 8) * 8
+        x = rows.pack(np.arange(len(rows)), length)
+        special = np.isin(x["token_ids"], [self.special.cls, self.special.sep])
+        within = x["padding_mask"] * ~special
+        # The words of a row follow each other in the chunk only within a text.
+        begins = self.begins[x["token_ids"]] * within
+        word = np.cumsum(begins, axis=1) - 1 + self.first_word[columns[0]][:, None]
+        if len(columns) == 2:
+            in_first = np.sum(begins * (x["segment_ids"] == 0), axis=1)
+            shift = self.first_word[columns[1]] - self.first_word[columns[0]] - in_first
+            word += x["segment_ids"] * shift[:, None]
+        word *= within
         masked = self.masking(x["token_ids"], self.generator)
         x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
-        texts = self.chunk.texts[rows].astype("float32")
-        y = {
-            "masked_lm": masked.labels,
-            "words": self.chunk.words[word].astype("float32"),
-            **dict.fromkeys(OF_TEXTS, texts),
-        }
+        words = self.chunk.words[word].astype("float32")
+        y = {"masked_lm": masked.labels, "words": words}
         weights = {
             "masked_lm": _mean_one(masked.weights),
             "words": _mean_one(within.astype("float32")),
-            **dict.fromkeys(OF_TEXTS, np.ones(len(rows), "float32")),
         }
-        return x, y, weights
+        return self._without_teacher(x, y, weights)
 
     def _long_batch(self, index: int) -> Any:
         # Numbered over all epochs, so that each is read once.
         batches = self.long[index % len(self.long)]
         x, labels, weight = batches.batch(self.epoch * len(self) + index)
+        return self._without_teacher(x, {"masked_lm": labels}, {"masked_lm": weight})
+
+    def _without_teacher(self, x: Any, y: Any, weights: Any) -> Any:
+        """Add targets of weight 0 for the outputs that have none."""
         rows, length = x["token_ids"].shape
         width = self.chunk.texts.shape[1]
-        y = {
-            "masked_lm": labels,
-            "words": np.zeros((rows, length, width), "float32"),
-            **dict.fromkeys(OF_TEXTS, np.zeros((rows, width), "float32")),
-        }
-        weights = {
-            "masked_lm": weight,
-            "words": np.zeros((rows, length), "float32"),
-            **dict.fromkeys(OF_TEXTS, np.zeros(rows, "float32")),
-        }
+        shapes = {"words": (rows, length, width), "pair": (rows, 1)}
+        shapes |= dict.fromkeys(OF_TEXTS, (rows, width))
+        for name, shape in shapes.items():
+            if name not in y:
+                y[name] = np.zeros(shape, "float32")
+                weights[name] = np.zeros(shape[:-1], "float32")
         return x, y, weights
+
+
+def set_targets(batch: Any, name: str, targets: np.ndarray) -> None:
+    """Set the targets of an output that has one for each row of a batch."""
+    _, y, weights = batch
+    y[name], weights[name] = targets, np.ones(len(targets), "float32")
 
 
 def _mean_one(weights: np.ndarray) -> np.ndarray:
@@ -264,6 +320,7 @@ def distil(
         "text": one_minus_cosine,
         "pooled": one_minus_cosine,
         "cosines": error_of_cosines,
+        "pair": squared_error,
     }
     student.compile(
         build_optimizer(config),

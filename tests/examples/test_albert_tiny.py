@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import AlbertClassifier, AlbertMaskedLM
+from keras_albert import AlbertClassifier, AlbertMaskedLM, AlbertTokenizer
 from tests.examples.test_examples import EXAMPLES, run
 
 SETTINGS = """
@@ -163,6 +163,64 @@ def test_batches_are_of_similar_texts(monkeypatch):
     batches = distil.similar_texts(texts, vectors.astype("float16"), generator)
     assert sorted(np.concatenate(batches)) == list(range(len(subject)))
     assert [len(set(subject[batch])) for batch in batches] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_targets_of_a_row_are_those_of_its_texts(columns, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    distil = importlib.import_module("distil")
+    tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+    rows = tokenizer(["a cat sat down", "unbelievable nonsense", "two words"])
+    rows = [np.asarray(row, "int32") for row in rows]
+    pieces = [[tokenizer.id_to_token(int(i)) for i in row] for row in rows]
+    # A word's vector is its number in the chunk.
+    batches = object.__new__(distil.Batches)
+    batches.generator = np.random.default_rng(0)
+    batches.special = distil.SpecialIds(
+        tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    )
+    batches.begins = distil.begins_word(tokenizer)
+    rates = distil.MaskingRates(0.1, 1.0, 0.0, max_ngram=1)
+    batches.masking = distil.WholeWordMasking(tokenizer, rates)
+    batches.rows = distil.TokenRows.from_arrays(rows)
+    words = [sum(piece.startswith("▁") for piece in row) for row in pieces]
+    batches.first_word = np.cumsum([0, *words[:-1]])
+    count = sum(words)
+    batches.chunk = distil.Chunk(
+        batches.rows.values,
+        batches.rows.lengths,
+        np.arange(count, dtype="float16")[:, None],
+        np.zeros((3, 1), "float16"),
+    )
+
+    picked = (np.array([1, 2]), np.array([0, 2]))[:columns]
+    x, y, weights = batches._text_batch(*picked)
+
+    for number in range(2):
+        expected = []
+        for column in picked:
+            text = column[number]
+            word = batches.first_word[text] - 1
+            expected.append(None)
+            for piece in pieces[text]:
+                word += piece.startswith("▁")
+                expected.append(word)
+        expected.append(None)
+        assert x["padding_mask"][number].sum() == len(expected)
+        for place, word in enumerate(expected):
+            assert (weights["words"][number, place] > 0) == (word is not None)
+            if word is not None:
+                assert y["words"][number, place, 0] == word
+    assert not weights["pair"].any()
+    assert not weights["text"].any()
+
+
+def test_the_most_similar_is_another_text(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    distil = importlib.import_module("distil")
+    angles = np.array([0.0, 1.0, 0.1, 2.0, 0.9])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert distil.most_similar(vectors).tolist() == [2, 4, 0, 1, 1]
 
 
 def test_vectors_of_words_are_those_of_their_tokens(teacher, monkeypatch):
