@@ -10,8 +10,8 @@ and a rise is due to attention; in the second, every batch has the same shape.
 from pathlib import Path
 from typing import Any
 
-from equal_shapes import VOCABULARY_SIZE, compare
-from settings import prepare, timing_parser
+from equal_shapes import VOCABULARY_SIZE, compare, shapes_parser
+from settings import prepare
 from side_by_side import Comparison, spread
 
 TASK = "AlbertClassifier"
@@ -68,10 +68,9 @@ def draw(found: dict[str, dict[int, list[Comparison]]], path: Path) -> None:
 
 
 def main() -> None:
-    made = timing_parser(__doc__)
+    made = shapes_parser(__doc__)
     made.add_argument("--lengths", type=int, nargs="+", default=[128, 512, 2048])
     made.add_argument("--depths", type=int, nargs="+", default=[12, 24, 48, 96])
-    made.add_argument("--torch-compile", action="store_true")
     arguments = made.parse_args()
     prepare(arguments)
     import keras

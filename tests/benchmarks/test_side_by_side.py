@@ -128,21 +128,26 @@ def test_what_differs_is_not_compared():
         peers.check_agreement({"ours": peers.np.zeros(1), "KerasHub": [float("nan")]})
 
 
-@WITH_PYTORCH
-# KerasHub does not close the vocabulary file.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_comparison_runs_from_end_to_end(tmp_path, monkeypatch, capsys):
-    """Run three libraries with the same weights on texts of this repository."""
+@pytest.fixture
+def small(monkeypatch):
+    """Make the smallest size so small that a benchmark takes seconds."""
     from keras_albert.backbone.architectures import MODEL_SIZES
 
-    small = {
+    sizes = {
         "num_layers": 1,
         "num_heads": 1,
         "embedding_dim": 8,
         "hidden_dim": 8,
         "intermediate_dim": 8,
     }
-    monkeypatch.setitem(MODEL_SIZES, "tiny", small)
+    monkeypatch.setitem(MODEL_SIZES, "tiny", sizes)
+
+
+@WITH_PYTORCH
+# KerasHub does not close the vocabulary file.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_comparison_runs_from_end_to_end(tmp_path, small, monkeypatch, capsys):
+    """Run three libraries with the same weights on texts of this repository."""
     words = ["prediction.py", "--size", "tiny", "--examples", "6", "--repeats", "1"]
     words += ["--no-torch-compile", "--output", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", words)
@@ -159,3 +164,24 @@ def test_a_comparison_runs_from_end_to_end(tmp_path, monkeypatch, capsys):
     assert "same weights, outputs within" in comparison["notes"][0]
     assert "returns equal ids for 6 of 6 rows" in comparison["notes"][-1]
     assert "the better peer" in capsys.readouterr().out
+
+
+@WITH_PYTORCH
+def test_curves_over_length_and_depth(tmp_path, small, monkeypatch):
+    words = ["long_inputs.py", "--size", "tiny", "--repeats", "1"]
+    words += ["--lengths", "8", "16", "--depths", "1", "2"]
+    words += ["--no-torch-compile", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    load("long_inputs").main()
+    written = json.loads((tmp_path / "long_inputs_torch.json").read_text())
+    assert [comparison["title"] for comparison in written["comparisons"]] == [
+        "Classifier: prediction of 2 x 8",
+        "Classifier: training step of 2 x 8",
+        "Classifier: prediction of 1 x 16",
+        "Classifier: training step of 1 x 16",
+        "Classifier: prediction of 4 x 8, 1 layers",
+        "Classifier: training step of 4 x 8, 1 layers",
+        "Classifier: prediction of 4 x 8, 2 layers",
+        "Classifier: training step of 4 x 8, 2 layers",
+    ]
+    assert (tmp_path / "long_inputs_torch_curves.png").stat().st_size > 0
