@@ -203,7 +203,7 @@ def _add_finetune(parser: Parser) -> None:
         "--exits",
         action="store_true",
         default=None,
-        help="classification, regression: train a head behind each layer, so that "
+        help="classification, regression: train a head after each layer, so that "
         "texts can leave early",
     )
     data = parser.add_argument_group("data")
@@ -387,7 +387,7 @@ interrupted run can be resumed: the same command continues after the last comple
 PRESET is the result of `keras-albert finetune classification --exits` or `regression
 --exits`, and FILE a validation file of the same task. The table has a row for each
 number of layers, patience and threshold: the accuracy (of a regression, the root of the
-squared error), the mean number of layers, the time, and how many texts leave behind
+squared error), the mean number of layers, the time, and how many texts leave after
 each layer. The settings take turns, and the time is the median of the rounds, also in
 per cent of the time of all layers. It depends on the machine, the backend and the batch
 size. OUTPUT receives exits.json and exits.png, for which matplotlib is required.

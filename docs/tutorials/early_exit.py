@@ -3,7 +3,7 @@ Title: Early exits, fewer layers for easy texts
 Author: keras_albert authors
 Date created: 2026/11/24
 Last modified: 2026/11/25
-Description: Train a classifier with a head behind each layer, and choose when texts exit.
+Description: Train a classifier with a head after each layer, and choose when texts exit.
 Accelerator: GPU
 """
 
@@ -14,7 +14,7 @@ ALBERT applies one block of weights again and again, so its depth is not a prope
 the weights. A model can run the block four times or eight, and it need not run it as
 often for an easy text as for a hard one.
 
-For that, there has to be a head, a layer that predicts the classes, behind each layer,
+For that, there has to be a head, a layer that predicts the classes, after each layer,
 and a rule by which a text leaves. Three simple rules:
 
 - **a fixed depth**, the same for all texts;
@@ -96,7 +96,7 @@ print(f"one class: {largest_class / len(labels[test]):.1%}")
 print(f"TF-IDF: {bag_of_words.score(texts[test], labels[test]):.1%}")
 
 """
-## A head behind each layer
+## A head after each layer
 
 `exits=True` adds the heads. Each is one matrix, so eight of them are hardly more
 weights than one. The loss in training is the mean of the losses of all heads, and those
@@ -149,7 +149,7 @@ print(describe_exits(measured))
 
 """
 The first rows are fixed depths: what a model that ends there has learned. Below them
-are the rules. In the last column is the number of texts that left behind each layer.
+are the rules. In the last column is the number of texts that left after each layer.
 """
 
 figure = plot_exits(measured)
@@ -193,7 +193,7 @@ outputs, depths = classifier.predict(
 is_right = outputs.argmax(axis=-1) == [classifier.labels.index(x) for x in labels[test]]
 for depth in np.unique(depths):
     here = depths == depth
-    print(f"left behind layer {depth}: {here.sum()} texts, {is_right[here].mean():.0%}")
+    print(f"left after layer {depth}: {here.sum()} texts, {is_right[here].mean():.0%}")
 
 """
 ## Serving

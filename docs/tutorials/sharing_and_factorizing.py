@@ -297,7 +297,7 @@ pretrained models of width 1024:
 ## A depth for each text
 
 So far all texts run through the same number of layers. With `exits=True` a
-classifier has a head behind each layer, and all heads are trained together. A text may
+classifier has a head after each layer, and all heads are trained together. A text may
 then leave before the last layer: with `patience=1` as soon as two heads in a row have
 the same answer, with `threshold=0.9` as soon as a head assigns its answer this
 probability ([Zhou et al., 2020](https://arxiv.org/abs/2006.04152)). Texts that have
@@ -315,7 +315,7 @@ print(describe_exits(rows))
 """
 The first rows are fixed depths, the others are rules. The column `time` is the median
 of three rounds, relative to all layers, and the last columns count the texts that left
-behind each layer. The table shows whether a rule is useful for this model on this
+after each layer. The table shows whether a rule is useful for this model on this
 machine: it is if no fixed depth is both as accurate and as fast. Fewer layers do not
 always take less time, since removing texts from a batch takes time, too.
 

@@ -96,7 +96,7 @@ def _check_early(task: Any, early: str) -> None:
         raise ValueError(msg)
     if not getattr(task, "exits", 0):
         msg = (
-            f"`early` needs a head behind each layer, and this {type(task).__name__} "
+            f"`early` needs a head after each layer, and this {type(task).__name__} "
             "has none. Train an AlbertClassifier that is built with `exits=True`, or "
             "leave out `early`."
         )

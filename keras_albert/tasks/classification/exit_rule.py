@@ -103,7 +103,7 @@ def read_exit_rule(
         return None
     if not classifier.exits:
         msg = (
-            f"`{names[0]}` needs a head behind each layer, and this classifier has "
+            f"`{names[0]}` needs a head after each layer, and this classifier has "
             "only the last one. Train one that is built with `exits=True`, or run "
             "fewer layers with `num_layers`."
         )
@@ -122,7 +122,7 @@ def _check_exit(num_layers: Any, exits: int) -> None:
     check_positive(num_layers=num_layers)
     if num_layers > exits:
         msg = (
-            f"The model has heads behind {exits} layers. Received: "
+            f"The model has heads after {exits} layers. Received: "
             f"num_layers={num_layers}. Run fewer, or train a deeper model."
         )
         raise ValueError(msg)

@@ -47,7 +47,7 @@ def measure_exits(
         For each setting a dict of its `arguments` of `predict`, the first default
         metric by its name, the mean `depth`, the `seconds` of `predict` (the median of
         the rounds), the `relative_time` (the same divided by that of all layers), and
-        `texts`, how many left behind each layer.
+        `texts`, how many left after each layer.
 
     Raises:
         ValueError: If a rule is invalid, or the model has no exits.
@@ -158,7 +158,7 @@ def plot_exits(
     """Plot the result of `measure_exits`.
 
     The metric against the mean depth and against the time, and for each rule the share
-    of texts that left behind each layer.
+    of texts that left after each layer.
 
     Args:
         rows: The result.

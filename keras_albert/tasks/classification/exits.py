@@ -1,4 +1,4 @@
-"""What a classifier does with a head behind each layer, where texts may leave."""
+"""What a classifier does with a head after each layer, where texts may leave."""
 
 from itertools import islice
 from typing import Any

@@ -55,7 +55,7 @@ class AlbertClassifier(
             classes labels of which a text has any number, each with a probability of
             its own. Defaults to `None`, which returns logits.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
-        exits: bool or int. `True` trains a head behind each layer of the encoder, so
+        exits: bool or int. `True` trains a head after each layer of the encoder, so
             that texts can leave at any of them; see `predict`. The loss in training is
             the mean of the heads' losses, weighted by their depth ([Zhou et al.,
             2020](https://arxiv.org/abs/2006.04152)); metrics, and the loss of
@@ -289,7 +289,7 @@ class AlbertClassifier(
         return super().evaluate(x, y, batch_size, **kwargs)
 
     def without_exits(self, num_layers: int | None = None) -> Any:
-        """Return a classifier of a fixed depth, with the head behind its last layer.
+        """Return a classifier of a fixed depth, with the head after its last layer.
 
         It can be converted to formats that know one head. LoRA's update is merged.
 

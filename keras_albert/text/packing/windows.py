@@ -87,7 +87,7 @@ def window_stride(stride: int | None, size: int) -> int:
         return max(1, size // 2)
     if not 1 <= stride <= size:
         msg = (
-            "`stride` is how many tokens a window begins behind the one before, from 1 "
+            "`stride` is how many tokens a window begins after the previous one, from 1 "
             f"to {size}, which a window holds. Received: stride={stride}"
         )
         raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""Exits behind each layer: training, and texts that leave early."""
+"""Exits after each layer: training, and texts that leave early."""
 
 import keras
 import numpy as np
@@ -288,7 +288,7 @@ def test_preset_without_exits(make, toy, tmp_path):
         ({"patience": 1, "tolerance": 0.1}, "`tolerance`"),
         ({"tolerance": 0.1}, "`tolerance`"),
         ({"num_layers": 0}, "`num_layers` must be a whole number"),
-        ({"num_layers": 7}, "heads behind 6 layers"),
+        ({"num_layers": 7}, "heads after 6 layers"),
     ],
 )
 def test_bad_arguments(trained, toy, arguments, message):
