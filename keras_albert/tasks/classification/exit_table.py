@@ -31,8 +31,8 @@ def measure_exits(
 
     Args:
         classifier: An `AlbertClassifier` with exits.
-        texts: Texts or pairs.
-        y: Their targets.
+        texts: Texts or pairs; see `AlbertClassifier.fit`.
+        y: Their targets; see `AlbertClassifier.fit`.
         batch_size: int. Defaults to `None`, 32.
         patiences: Sequence of int. Those to try. Defaults to `None`, all with which a
             text can leave before the last layer.
@@ -130,7 +130,7 @@ def describe_exits(rows: Sequence[dict[str, Any]]) -> str:
     """Return the result of `measure_exits` as a table.
 
     Args:
-        rows: The result.
+        rows: Sequence of dict. The result of `measure_exits`.
 
     Returns:
         A line for each row, after a header. The column `time` is relative to that of
@@ -161,7 +161,7 @@ def plot_exits(
     of texts that left after each layer.
 
     Args:
-        rows: The result.
+        rows: Sequence of dict. The result of `measure_exits`.
         path: string or path. The file to write, whose suffix is its format. Defaults to
             `None`, no file.
 

@@ -168,8 +168,8 @@ def spans_to_tags(
         if not before.end <= start < end <= length:
             msg = (
                 f"The entity {label!r} from {start} to {end} does not fit: it must "
-                f"stand behind {before.end}, where the one before it ends, and end by "
-                f"{length}. Entities are neither empty nor do they overlap."
+                f"begin at {before.end} or later, where the previous one ends, and end "
+                f"at {length} or earlier. Entities are not empty and do not overlap."
             )
             raise ValueError(msg)
         tags[start:end] = [f"I-{label}"] * (end - start)
