@@ -22,11 +22,11 @@ KerasHub. All hold the same matrices, with other names and sometimes transposed.
 | KerasHub | `from_preset()` | `export_to_keras_hub()` |
 | google-research/albert | `from_preset()` | `export_to_google()` |
 
-A conversion without an error message may still be wrong: a model with one random
-matrix also returns answers, and worse ones. So a missing tensor, an unexpected one or
-one of another shape is an error, and this guide compares the outputs of each pair of
-libraries on the same texts. The baseline is the difference between two models that
-have nothing in common but the architecture.
+A conversion without an error message may still be wrong: a model with one random matrix
+also returns answers, but worse ones. A missing tensor, an unexpected one or one of
+another shape therefore raises an error, and this guide compares the outputs of each
+pair of libraries on the same texts. The baseline is the difference between two models
+that have nothing in common but the architecture.
 """
 
 """
@@ -76,8 +76,8 @@ for name, entry in keras_albert.AlbertBackbone.presets.items():
 """
 ## A model to convert
 
-A classifier of support messages, trained for four epochs on four fifths of them. It
-has weights that differ from the preset's, a head, and names of classes: each
+The model is a classifier of support messages, trained for four epochs on four fifths of
+them. It has weights that differ from the preset's, a head, and names of classes: each
 conversion must keep all of them. A file of your own with the columns `label` and
 `text` can take the place of the messages: set `TUTORIAL_MESSAGES` to its path. Its
 rows are shuffled first.

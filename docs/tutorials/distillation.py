@@ -11,10 +11,10 @@ Accelerator: GPU
 ## Introduction
 
 In knowledge distillation ([Hinton et al., 2015](https://arxiv.org/abs/1503.02531)) a
-small model, the student, learns from the outputs of a large one, the teacher, beside
-the labels. A label states that a message is about billing. The teacher's probabilities
-also state that it might be about returns and is certainly no praise, which is more
-information for each example.
+small model, the student, learns from the outputs of a large one, the teacher, and not
+only from labels. A label states that a message is about billing. The teacher's
+probabilities also state that it might be about returns and is certainly no praise,
+which is more information for each example.
 
 ALBERT has a special kind of student. All of its layers share one block of weights, so
 a student can be the same model with a shorter loop. It starts from the same
@@ -31,7 +31,7 @@ several seeds, since the differences between students are small.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -61,10 +61,10 @@ seeds = (0, 1)
 ## The data
 
 1,200 support messages in six classes, written for this project. The teacher is trained
-on 480 messages with labels. The students have the labels of the first 160 of them only,
-as if the others could not be kept. They also read the texts of the others, without
-labels: the teacher predicts probabilities for any text. The last 240 messages are the
-validation set.
+on 480 messages with labels. The students have only the labels of the first 160, as if
+the other labels were no longer available. They also read the texts of the others,
+without labels: the teacher predicts probabilities for any text. The last 240 messages
+are the validation set.
 
 A file of your own with the columns `label` and `text` can take its place: set
 `TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the three parts have the
@@ -104,8 +104,8 @@ for name, part in ((few_labels, few), (many_labels, many)):
 """
 ## The teacher
 
-The preset at the depth of its pretraining, fine-tuned on strings. A message with more
-than 24 tokens loses its end.
+The teacher is the preset at the depth of its pretraining, fine-tuned on strings. A
+message with more than 24 tokens is truncated.
 """
 
 preprocessor = keras_albert.AlbertClassifierPreprocessor.from_preset(
@@ -130,7 +130,7 @@ history = teacher.fit(
 )
 
 """
-These are its probabilities of the three likeliest classes:
+These are its probabilities of the three most likely classes:
 """
 
 for text in texts[validation][:3]:
@@ -286,7 +286,7 @@ print(student.classify("the courier left my parcel in the rain"))
 
 A student of ALBERT has the weights of its teacher in a shorter loop, and distilling
 it takes one class of Keras. The teacher's probabilities replace labels, so that
-unlabelled texts become useful. Where all labels are at hand, there is less to gain.
+unlabelled texts become useful. Where all labels are available, there is less to gain.
 On a task as simple as this, compare all of them with the bag of words: the teacher is
 a very small model.
 

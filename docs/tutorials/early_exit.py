@@ -14,14 +14,14 @@ ALBERT applies one block of weights again and again, so its depth is not a prope
 the weights. A model can run the block four times or eight, and it need not run it as
 often for an easy text as for a hard one.
 
-For that, there has to be a head, a layer that predicts the classes, after each layer,
-and a rule by which a text leaves. Three simple rules:
+This requires a head, a layer that predicts the classes, after each layer, and a rule
+that decides when a text leaves. There are three simple rules:
 
 - **a fixed depth**, the same for all texts;
 - **confidence**: a text leaves as soon as an answer has a high probability;
 - **patience** ([Zhou et al., 2020](https://arxiv.org/abs/2006.04152)): a text leaves as
   soon as several heads in a row agree. The authors found it to be more reliable, since
-  networks are often certain and wrong.
+  networks are often confident and wrong.
 
 With ALBERT base they measured 1.57 times the speed, with equal or better accuracy on
 all tasks of GLUE. This tutorial trains such a classifier, measures all rules, and
@@ -32,7 +32,7 @@ chooses one from a picture.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -155,9 +155,9 @@ are the rules. In the last column is the number of texts that left after each la
 figure = plot_exits(measured)
 
 """
-Up and to the left is better: more accurate in less time. A rule is worth it if it is
-above the line of the fixed depths. To remove texts from a batch takes time as well, so
-half of the layers need not be half of the time.
+Up and to the left is better: more accurate in less time. A rule is useful if it is
+above the line of the fixed depths. Removing texts from a batch takes time as well, so
+half of the layers may take more than half of the time.
 
 Look at the fixed depths first. Whole messages of one subject are easy, and the preset
 has only four layers, so the first layers may be nearly as good as the last. Then a
@@ -198,11 +198,11 @@ for depth in np.unique(depths):
 """
 ## Serving
 
-A rule is an input of what is served. `classifier.export("served")` writes a SavedModel
+A rule is an input of the export. `classifier.export("served")` writes a SavedModel
 with the signatures `serve_early`, which takes a patience, and `serve_confident`, which
 takes a threshold. `export("model.onnx", format="onnx", early="patience")` writes a loop
-over the layers that ends when all texts have left. Formats of one depth need a model of
-one head:
+over the layers that ends when all texts have left. Formats with a fixed depth need a
+classifier with one head:
 """
 
 shallow = classifier.without_exits(num_layers=4)

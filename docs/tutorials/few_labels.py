@@ -10,7 +10,7 @@ Accelerator: None
 """
 ## Introduction
 
-Texts are easy to collect, and labels are not: a person has to read each text. So the
+Texts are easy to collect, and labels are not, since each text has to be read. So the
 first question of a project is how many labels are enough, and the second is which
 model makes the best use of them. This tutorial answers both for one data set. It
 trains five models on 96, on 300 and on 960 labelled messages:
@@ -35,7 +35,7 @@ weights, so that there are also few weights to adapt.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -286,9 +286,9 @@ preset = "albert_base_v2_en_uncased"
 ## Which message to label next
 
 The texts whose labels are most useful are those of which a model is least certain:
-its best class has a low probability. This is the idea of active learning. Here it
-is with a bag of words and the fewest messages, which is quick enough to
-be trained after each new label:
+its best class has a low probability. This is the idea of active learning. The example
+uses a bag of words and the fewest messages, which is quick enough to be trained after
+each new label:
 """
 
 seen, unseen = texts[: counts[0]], texts[counts[0] :]

@@ -39,7 +39,7 @@ words.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or
-with `tensorflow` or `jax` in place of `torch`. The environment variable
+with `tensorflow` or `jax` instead of `torch`. The environment variable
 `KERAS_BACKEND` selects the backend. This guide needs no network: its preset,
 `albert_tiny_en_uncased`, is part of the package.
 """
@@ -115,7 +115,7 @@ for text, label in zip(train_texts[:6], train_labels[:6]):
 """
 ## Baselines
 
-A model is only worth its cost if something simpler is worse. The first baseline
+A model is only worth its cost if simpler ones are worse. The first baseline
 returns one class for all messages. The second is a bag of words: the counts of
 words and pairs of words, in which frequent ones have less weight (TF-IDF), and
 logistic regression on these numbers. It is trained in a second.
@@ -205,7 +205,7 @@ for token_id, start, end in zip(ids, starts, ends):
 The preprocessor packs ids into rows: `[CLS]`, the text, `[SEP]`, then padding.
 `[CLS]` and `[SEP]` are special tokens that mark the beginning and the end of a text.
 Here `sequence_length` fixes the length of all rows, as TPUs require; a longer text
-loses its end. The result is a dict of arrays, so that it can be computed once, stored,
+is truncated. The result is a dict of arrays, so that it can be computed once, stored,
 or put into a `tf.data.Dataset`.
 """
 
@@ -255,7 +255,7 @@ results["AlbertClassifier, own settings"] = scores["accuracy"]
 vector per token, and `pooled_output`, a vector per text. The latter is the output
 of a dense layer, the pooler, on the vector of `[CLS]` or, in this preset, on the
 mean of the tokens. The backbone can be a part of any Functional model. This one
-takes the mean itself in place of `pooled_output`. The mask leaves padding out of
+takes the mean itself instead of `pooled_output`. The mask leaves padding out of
 the mean.
 """
 
@@ -315,8 +315,8 @@ for name, accuracy in results.items():
     print(f"{name:<32} {accuracy:6.1%}")
 
 """
-With 240 messages a difference of less than about three points may be chance. The bag
-of words is hard to beat here: the messages are short, and single words such as
+With 240 messages, a difference of less than about three points may be due to chance.
+The bag of words is hard to beat here: the messages are short, and single words such as
 "parcel" or "password" determine the subject. The preset is far smaller than the
 released models, and was pretrained on far less text.
 

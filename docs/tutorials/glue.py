@@ -38,7 +38,7 @@ benchmark:
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -163,8 +163,8 @@ for name, (scores,) in results.items():
 A pair is a tuple of two lists of texts. A score is a classifier with one class:
 with `num_classes=1` the loss is the squared error.
 
-Fine-tuning starts from a head with random weights and takes the examples in a
-random order, so each seed ends elsewhere; on small data the difference is large.
+Fine-tuning starts from a head with random weights and reads the examples in a
+random order, so each seed has another result; on small data the difference is large.
 ALBERT's paper reports the median of five runs for GLUE. Here there are three, and
 all are shown. The result of a run is that of its last epoch. To keep the best
 epoch on the dev set, as the benchmark allows, makes the result look better than it
@@ -299,7 +299,7 @@ classifier.fit(
 ```
 
 MRPC, STS-B and RTE start from a model that was fine-tuned on MNLI first
-(`starts_from`): pass the directory of its preset in place of the name.
+(`starts_from`): pass the directory of its preset instead of the name.
 
 ## Conclusion
 

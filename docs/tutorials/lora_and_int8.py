@@ -17,9 +17,9 @@ the memory of the server. This tutorial shows two remedies:
 - **LoRA** ([Hu et al., 2021](https://arxiv.org/abs/2106.09685)) leaves the
   pretrained weights unchanged, and trains a small addition to some of the
   matrices. A matrix `W` of 256 x 256 numbers becomes `W + A @ B`, where `A` is
-  256 x 8 and `B` is 8 x 256: 4,096 numbers in place of 65,536. `B` starts with
+  256 x 8 and `B` is 8 x 256: 4,096 numbers instead of 65,536. `B` starts with
   zeros, so that training starts from the pretrained model.
-- **int8** stores each weight in one byte in place of four, with a scale per
+- **int8** stores each weight in one byte instead of four, with a scale per
   column.
 
 In ALBERT, LoRA is smaller than in other encoders. All layers apply the same
@@ -34,7 +34,7 @@ head alone, and compares accuracy, trained weights and stored bytes.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -247,7 +247,7 @@ print(f"largest difference: {difference:.1e}")
 print(loaded.classify("Where is my parcel? It was due on Monday."))
 
 """
-A `save_to_preset()` of the classifier, and every export, work with LoRA as well:
+`save_to_preset()` of the classifier and all exports work with LoRA as well:
 an export contains the sum `W + A @ B`, so a server computes nothing extra.
 
 ## int8
@@ -298,8 +298,8 @@ classifier.export("model.onnx", format="onnx", inputs="text", quantize="int8")
 
 ## Conclusion
 
-LoRA trains and stores a small part of a model's weights; the table shows its
-accuracy beside that of all weights and of the head alone. The preset here is very
+LoRA trains and stores a small part of a model's weights; the table compares its
+accuracy with that of all weights and of the head alone. The preset here is very
 small, so that there is little to save. At full size the share is smaller: with ALBERT
 xlarge, of 59 million parameters and a width of 2,048, the same LoRA of rank 8 has 328
 thousand, or 0.6%. Fine-tuning it needs a GPU.

@@ -234,7 +234,7 @@ model.save_pretrained("mine")
 
 After, on any backend. The task tokenizes, pads each batch to its longest text,
 and has a default optimizer with warm-up and decay. Labels may be names. The
-preset of the package, written in transformers' format, stands for the
+preset of the package, written in transformers' format, replaces the
 downloaded checkpoint:
 """
 
@@ -258,8 +258,8 @@ for text, answer in zip(texts, classifier.classify(texts)):
 classifier.save_to_preset(folder / "mine")
 
 """
-These are only the same three sentences again, to show that the loaded model
-trains. [Few labels](few_labels.py) has real data and baselines.
+The model is trained on three sentences only, to show that a loaded model can be
+trained. [Few labels](few_labels.py) has real data and baselines.
 
 | transformers 4 | keras_albert |
 |---|---|
@@ -303,8 +303,7 @@ print(f"largest difference, from texts, with both tokenizers: {difference:.1e}")
 - **Padding and truncation.** Without `sequence_length`, a batch is padded to
   its longest text. transformers' examples often pad all texts to one length,
   which takes many times as long.
-- **Masks.** The scores of the question answerer are masked outside of the
-  context.
+- **Masks.** The scores of the question answerer are masked outside the context.
 - **Added tokens.** A vocabulary cannot be extended, and embeddings cannot be
   resized.
 - **Attention weights** and the outputs of each layer are not among the outputs of
@@ -331,6 +330,6 @@ What to try next:
 - A checkpoint from a hub: `AlbertClassifier.from_preset("hf://user/name")`.
 - `keras-albert convert SOURCE TARGET --to transformers` on the command line.
 - [Checkpoints](checkpoints.py) of google-research and KerasHub.
-- [Serving strings](serving_strings.py), in place of `TFAutoModel` in a
+- [Serving strings](serving_strings.py), instead of `TFAutoModel` in a
   SavedModel.
 """

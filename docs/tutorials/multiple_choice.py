@@ -15,8 +15,8 @@ of which one is right. An example is RACE, exams for school children, on which A
 paper reports its largest gain over BERT. Another is the choice of the sentence that
 continues a text.
 
-A classifier with four classes does not fit, since the choices are others for each
-question. Instead, each choice is packed into a row of its own:
+A classifier with four classes does not fit, since the choices differ between questions.
+Instead, each choice is packed into its own row:
 
     [CLS] text [SEP] question and choice [SEP]
 
@@ -33,7 +33,7 @@ and a simpler one, made from plain text without any labels.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -181,8 +181,8 @@ show_baselines(validation_x, validation_y)
 ## Training
 
 `fit()` takes a list of dicts, or a tuple of lists `(contexts, questions, choices)`,
-and the numbers or letters of the answers. `max_sequence_length` limits the rows; a
-longer text loses its end, and never the question and the choice.
+and the numbers or letters of the answers. `max_sequence_length` limits the rows: a
+longer text is truncated, and the question and the choice are not.
 """
 
 preprocessor = keras_albert.AlbertMultipleChoicePreprocessor.from_preset(
@@ -209,8 +209,8 @@ show("ALBERT", predicted == validation_y)
 """
 To find an answer, a model has to compare the tokens of the choice with those of the
 text, and to find those that the question is about. A few hundred questions are hardly
-enough for a small preset to learn this; with more epochs it learns the training
-questions by heart instead. Counting common parts of words is a strong baseline, since
+enough for a small preset to learn this; with more epochs it memorizes the training
+questions instead. Counting common parts of words is a strong baseline, since
 the text often contains the words of the answer. It fails where an answer has to be
 inferred.
 
@@ -293,8 +293,8 @@ plt.show()
 """
 ## Predictions
 
-`choose()` takes a context (or `None`), a question and its choices, and returns the
-likeliest with the probabilities of all.
+`choose()` takes a context (or `None`), a question and its choices. It returns the most
+likely choice and the probabilities of all.
 """
 
 first, *choices = (
@@ -308,10 +308,10 @@ print(answer["choice"], np.round(answer["scores"], 2))
 """
 ## Conclusion
 
-`AlbertMultipleChoice` scores each choice in a row of its own, for any number of
-choices. The two tables compare a small preset with the baselines, on questions about
-texts, which are hard for it, and on the next sentence, which is easier. Such baselines
-should be part of every report.
+`AlbertMultipleChoice` scores each choice in its own row, for any number of choices. The
+two tables compare a small preset with the baselines, on questions about texts, which
+are hard for it, and on the next sentence, which is easier. Such baselines should be
+part of every report.
 
 At full size, the paper's recipe for RACE is
 `keras_albert.tasks.recipes.recipe("race")`: 12,000 steps of 32 questions, rows of 512
@@ -326,5 +326,6 @@ What to try next:
   `train_rand_split.jsonl` and `dev_rand_split.jsonl`, with a full-size preset;
 - train on the stories first, and then the same model on the questions;
 - [question answering](question_answering.py), where the answer is a part of the text;
-- [several devices](several_devices.py): each question is several rows of work.
+- [several devices](several_devices.py): each question is several rows, so memory and
+  time add up.
 """

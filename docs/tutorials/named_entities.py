@@ -13,7 +13,7 @@ Accelerator: GPU
 Named entity recognition finds the names of people, places and organizations in
 a text, and other spans of interest, such as dates. The usual way is to classify
 each word. In the scheme BIO, a word is tagged `B-person` if it begins the name
-of a person, `I-person` if it is inside of one, and `O` if it is outside of all
+of a person, `I-person` if it is inside one, and `O` if it is outside all
 entities:
 
     Maria     Lindqvist  joined  Northgate       Foods           in  Leeds
@@ -37,7 +37,7 @@ aligns both. This tutorial
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or
-with `tensorflow` or `jax` in place of `torch`. The environment variable
+with `tensorflow` or `jax` instead of `torch`. The environment variable
 `KERAS_BACKEND` selects the backend. No network is needed: the preset
 `albert_tiny_en_uncased` is part of the package.
 """

@@ -41,7 +41,7 @@ gigabytes of text.
 
 The package is installed with
 `pip install "keras-albert[torch,pretraining,examples]"`, or with `tensorflow`
-or `jax` in place of `torch`. The environment variable `KERAS_BACKEND` selects
+or `jax` instead of `torch`. The environment variable `KERAS_BACKEND` selects
 the backend. No network is needed.
 """
 
@@ -170,7 +170,7 @@ This ALBERT is tiny: its embeddings have 64 numbers per piece, which are
 projected to a width of 128, and all layers apply the same block. The number of
 layers changes the computation, but not the number of parameters. Dropout is off,
 as in version 2 of ALBERT: the masks differ in each epoch, so that a model of this
-size does not learn the texts by heart, and with dropout it learns much more slowly.
+size does not memorize the texts, and with dropout it learns much more slowly.
 """
 
 architecture = {
@@ -204,7 +204,7 @@ shorten this phase:
 - **Few layers first.** The first stage applies the block once, and the second twice,
   with the same weights.
 - **More masks.** Only masked tokens are predicted. 30%, and then 20%, of the tokens
-  are masked in place of 15%.
+  are masked instead of 15%.
 - **Single words.** With `max_ngram=1`, the neighbours of a masked word are more often
   visible than in runs of up to three.
 """
@@ -375,14 +375,14 @@ sentences, the words of the labelled examples are not enough.
 ## At full size
 
 ALBERT base was pretrained for 125,000 steps of 4,096 pairs on 16 GB of text, in
-rows of up to 512 tokens, with a vocabulary of 30,000 pieces. Few people have to
-repeat this: continue from a released preset with
+rows of up to 512 tokens, with a vocabulary of 30,000 pieces. This rarely has to be
+repeated: continue from a released preset with
 `PretrainingConfig(preset="albert_base_v2_en_uncased", ...)`, and prepare the
 texts with the same name as `vocabulary`.
 
 A small model needs less: the preset of this package, `albert_tiny_en_uncased`, was
 trained on a CPU in hours. Its model card has the texts, the steps and the accuracy.
-These settings matter for a small model and little time, in decreasing order of effect;
+For a small model and little time these settings matter, in decreasing order of effect;
 [the experiments](../pretraining_experiments.md) have the figures:
 
 - short rows first, then long ones,

@@ -39,7 +39,7 @@ the threshold, and then answers the same questions about long documents.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or
-with `tensorflow` or `jax` in place of `torch`. The environment variable
+with `tensorflow` or `jax` instead of `torch`. The environment variable
 `KERAS_BACKEND` selects the backend. No network is needed: the preset
 `albert_tiny_en_uncased` is part of the package.
 """
@@ -219,8 +219,8 @@ f1 = squad_scores(results["ALBERT, whole notices"], validation.answers)["f1"]
 print(f"F1 of whole notices: {f1:.1f}")
 
 """
-If the training loss falls and the validation loss rises, the model learns the
-training notices by heart. It has to learn two things at once, to find the
+If the training loss falls and the validation loss rises, the model memorizes the
+training notices. It has to learn two things at once, to find the
 sentence that a question is about and to find the answer in it. For the first, it
 has to relate the words of two texts, and a few hundred examples are too few.
 

@@ -35,7 +35,7 @@ trained to have the similarities of a sentence encoder. Three remedies are shown
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -235,7 +235,7 @@ def spearman(first, second):
     return stats.spearmanr(cosines, validation_scores).statistic
 
 
-# TF-IDF counts the words of these sentences; the common direction is that of above.
+# TF-IDF counts the words of these sentences; the common direction is the one above.
 tfidf.fit([*train_pairs[0], *train_pairs[1]])
 first, second = (embed_all(sentences) for sentences in validation_pairs)
 results = {name: spearman(first[name], second[name]) for name in spaces}

@@ -32,7 +32,7 @@ words, and shows the effect of the order of the two sentences.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -172,14 +172,14 @@ history = classifier.fit(
 
 """
 Compare `rmse` and `val_rmse`, the roots of the mean squared error: with a few hundred
-examples, a model soon learns its pairs by heart, and the error of the training set
+examples, a model soon memorizes its pairs, and the error of the training set
 becomes far smaller than that of the validation set. This is a reason to train for a
 few epochs only.
 
 ## Evaluation
 
 The model scores the validation set in both orders. The mean of the two is symmetric,
-and a mean of two predictions is usually better than each of them.
+and a mean of two predictions is usually better than either of them.
 """
 
 first, second = validation_pairs

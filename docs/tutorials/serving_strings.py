@@ -11,8 +11,8 @@ Accelerator: None
 ## Introduction
 
 A model that is trained on tokens has to be served with its tokenizer. With
-another version of it, or without lowercasing, the ids are different and the
-predictions worse, without any error. The usual solution is to rewrite the
+another version of the tokenizer, or without lowercasing, the ids differ and the
+predictions are worse, without any error. The usual solution is to rewrite the
 preprocessing for each server.
 
 An exported ALBERT takes strings. ALBERT's text rules (lower case, accents,
@@ -25,7 +25,7 @@ This tutorial exports a classifier as
 | ONNX | ONNX Runtime, without TensorFlow | strings, or ids |
 | LiteRT | phones and small devices | ids |
 
-and runs each of them outside of Keras: the SavedModel behind an HTTP server
+and runs each of them outside Keras: the SavedModel in an HTTP server
 with TensorFlow Serving's interface, the ONNX model in a program that imports
 neither Keras nor `keras_albert`, and the LiteRT file in its interpreter. All
 answers are compared with those of Keras.
@@ -37,7 +37,7 @@ answers are compared with those of Keras.
 The package is installed with
 `pip install "keras-albert[tensorflow,onnx,litert,serve,examples]"`. The model
 may be trained on any backend. SavedModels and LiteRT files are written by
-TensorFlow, in a process of its own. No network is needed: the preset
+TensorFlow, in a separate process. No network is needed: the preset
 `albert_tiny_en_uncased` is part of the package.
 """
 
@@ -116,7 +116,7 @@ print(f"TF-IDF: {accuracy:.1%}, ALBERT: {history.history['val_accuracy'][-1]:.1%
 """
 Compare both before you serve the larger one. On these messages a bag of words is
 accurate, since each subject has its own words. The rest of this tutorial does not
-depend on it.
+depend on the result.
 
 These messages test the exports. They have capitals, accents, an emoji, several
 spaces, and one is empty. The answers to the first two are equal: the text rules
@@ -223,7 +223,7 @@ for name, settings in (
     classifier.export(folder / name, format="onnx", inputs="text", **settings)
 
 """
-This is a complete client. It runs in a process of its own, because the
+This is a complete client. It runs in a separate process, because the
 tokenizers of onnxruntime-extensions and of TensorFlow must not be loaded into
 the same one.
 """
@@ -288,7 +288,7 @@ for name, found in probabilities.items():
 ## Size
 
 Each weight is stored once, at any depth: the layers of ALBERT share their
-weights, and the graphs have a loop in place of copies.
+weights, and the graphs have a loop instead of copies.
 """
 
 

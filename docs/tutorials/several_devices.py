@@ -20,8 +20,8 @@ Two errors are easy to make and hard to see, because training continues with bot
   counts too much;
 - gradients are clipped before they are averaged, which is not the clipped average.
 
-So the test of a distributed setup is not that it runs, but that it has the losses of
-one device. ALBERT fits data parallelism well: all of its layers share their weights,
+So it is not enough that a distributed setup runs: it must have the losses of one
+device. ALBERT fits data parallelism well: all of its layers share their weights,
 so the gradients that the devices exchange are those of one layer, whatever the depth.
 
 This tutorial trains the same classifier on one device and on four, and compares the
@@ -34,7 +34,7 @@ share the cores. The baseline is therefore the run on one device.
 ## Setup
 
 The package is installed with `pip install "keras-albert[jax,examples]"`, or with
-`tensorflow` in place of `jax`. No network is needed: the preset
+`tensorflow` instead of `jax`. No network is needed: the preset
 `albert_tiny_en_uncased` is part of the package.
 
 The number of devices is fixed when the backend starts, so it is set first. JAX reads
@@ -299,7 +299,8 @@ classifier.fit(texts, labels, batch_size=256, epochs=3)
 - `sequence_length`, because every new length is compiled, which takes a minute or
   more;
 - `dtype="mixed_bfloat16"`, the precision that a TPU computes fastest;
-- large batches: the text is tokenized on the host, and a TPU waits for small ones.
+- large batches: texts are tokenized on the host, and with small batches a TPU has to
+  wait.
 
 On JAX, `DataParallel()` uses the cores of a TPU like GPUs. These steps were compiled
 by the TPU compiler; they were not run on a TPU by the authors.
@@ -321,7 +322,7 @@ loaded with PyTorch afterwards.
 
 ## Conclusion
 
-Two lines distribute `fit()`, from raw strings, and the losses are those of one
+A few lines distribute `fit()`, from raw strings, and the losses are those of one
 device. Compare them before a long run: this takes minutes, and shows errors that a
 training curve does not show.
 

@@ -32,7 +32,7 @@ attention of the layers, which differs although their weights are the same.
 ## Setup
 
 The package is installed with `pip install "keras-albert[torch,examples]"`, or with
-`tensorflow` or `jax` in place of `torch`. The environment variable `KERAS_BACKEND`
+`tensorflow` or `jax` instead of `torch`. The environment variable `KERAS_BACKEND`
 selects the backend. No network is needed: the preset `albert_tiny_en_uncased` is part
 of the package.
 """
@@ -61,9 +61,9 @@ data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 """
 ## The parameters
 
-`AlbertBackbone` has both ideas as arguments. `num_groups` is the number of blocks
-with weights of their own: 1 shares all layers, and as many as `num_layers` share
-none. With `embedding_dim` equal to `hidden_dim` the embeddings are not factorized.
+`AlbertBackbone` has arguments for both. `num_groups` is the number of blocks
+with separate weights: with 1 all layers share their weights, and with `num_layers`
+none do. With `embedding_dim` equal to `hidden_dim` the embeddings are not factorized.
 
 The number of parameters follows from the sizes. The function below counts them:
 matrices, biases and the scales of LayerNorm.
@@ -203,7 +203,7 @@ print(f"{'guessing':<43}accuracy {1 / 8:.1%}")
 """
 The parameters differ by a multiple, and the number of operations is about the same:
 each model runs four layers of the same width. The task is easy, since each sentence
-of these stories has words of its own, which TF-IDF counts. The accuracies are those
+of these stories has its own words, which TF-IDF counts. The accuracies are those
 of one seed, and their order may change with another one. The paper's table above is
 the reliable comparison.
 
@@ -296,7 +296,7 @@ pretrained models of width 1024:
 
 ## A depth for each text
 
-So far all texts run through the same number of layers. With `exits=True` a
+So far, all texts run through the same number of layers. With `exits=True` a
 classifier has a head after each layer, and all heads are trained together. A text may
 then leave before the last layer: with `patience=1` as soon as two heads in a row have
 the same answer, with `threshold=0.9` as soon as a head assigns its answer this

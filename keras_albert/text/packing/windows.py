@@ -87,8 +87,8 @@ def window_stride(stride: int | None, size: int) -> int:
         return max(1, size // 2)
     if not 1 <= stride <= size:
         msg = (
-            "`stride` is how many tokens a window begins after the previous one, from 1 "
-            f"to {size}, which a window holds. Received: stride={stride}"
+            "`stride` is the distance in tokens from window to window, from 1 to "
+            f"{size}, the length of a window. Received: stride={stride}"
         )
         raise ValueError(msg)
     return stride
