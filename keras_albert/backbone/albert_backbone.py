@@ -44,7 +44,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     Args:
         vocabulary_size: int. Number of tokens.
-        num_layers: int. Number of virtual layers, which share their blocks.
+        num_layers: int. Number of layers, which share their weights.
         num_heads: int. Attention heads; must divide `hidden_dim`.
         embedding_dim: int. Width of the embeddings.
         hidden_dim: int. Width of the encoder and of the outputs.
@@ -52,7 +52,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         num_groups: int. Groups of layers that share weights. Defaults to `1`.
         num_inner_repetitions: int. Blocks in a group. Defaults to `1`.
         dropout: float. Rate after embeddings, attention and feed-forward nets.
-            Defaults to `0.0`, as the v2 models were trained.
+            Defaults to `0.0`, as in the training of version 2.
         attention_dropout: float. Rate on attention probabilities. Defaults to `0.0`.
         max_sequence_length: int. The longest sequence. Defaults to `512`.
         num_segments: int. Number of segments. Defaults to `2`.
@@ -60,18 +60,20 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             form of the reference; `"gelu"` is the erf form of transformers' v1 files,
             `"relu"` the activation of the Chinese models.
         layer_norm_epsilon: float. Defaults to `1e-12`.
-        use_embedding_projection: bool or `None`. See `FactorizedEmbedding`.
+        use_embedding_projection: bool or `None`. The `use_projection` of
+            `FactorizedEmbedding`. Defaults to `None`.
         pooler_input: string. The vector that the pooler maps to `pooled_output`:
-            `"cls"`, that of `[CLS]`, as published checkpoints are trained; or
+            `"cls"`, that of `[CLS]`, as in published checkpoints; or
             `"mean"`, that of all tokens, which is better after pretraining on masked
             tokens alone. Defaults to `"cls"`.
-        remat: bool. Recompute each virtual layer in the backward pass: less memory,
+        remat: bool. Whether to recompute each layer in the backward pass: less memory,
             about a third more work. Defaults to `False`.
-        unroll: bool or `None`. See `SharedTransformerEncoder`.
+        unroll: bool or `None`. See `SharedTransformerEncoder`. Defaults to `None`.
         seed: int or `None`. Makes the initial weights and the dropout masks
             reproducible. Defaults to `None`.
         dtype: string or `keras.DTypePolicy`. For instance `"mixed_bfloat16"`;
-            LayerNorm and softmax stay in float32.
+            LayerNorm and softmax stay in float32. Defaults to `None`, the global
+            policy.
         **kwargs: `name` and `trainable`, as on any Keras model.
 
     Raises:

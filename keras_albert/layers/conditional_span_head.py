@@ -16,8 +16,8 @@ class ConditionalSpanHead(keras.layers.Layer):
     """Logits of starts, of ends given starts, and of having no answer.
 
     In training, the end is predicted from the true start. In prediction it is
-    unknown, and the likeliest starts are used instead: -1 in column k of
-    `start_positions` is the k-th likeliest start of the row, counted from 0.
+    unknown, and the most likely starts are used instead: -1 in column k of
+    `start_positions` is the k-th most likely start of the row, counted from 0.
 
     Source: the head of google-research/albert for SQuAD v2, which is that of
     [Yang et al., 2019](https://arxiv.org/abs/1906.08237).
@@ -97,7 +97,7 @@ class ConditionalSpanHead(keras.layers.Layer):
             segment_ids: Integer tensor `(batch, length)`, 1 in the context.
             padding_mask: Integer tensor `(batch, length)`, 0 at padding.
             start_positions: Integer tensor `(batch, starts)`. The starts to predict
-                ends for; -1 for the likeliest ones of the row.
+                ends for; -1 for the most likely ones of the row.
             training: bool. Whether dropout is on.
 
         Returns:
@@ -160,7 +160,7 @@ class ConditionalSpanHead(keras.layers.Layer):
 
 
 def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
-    """Replace -1 by the likeliest starts.
+    """Replace -1 by the most likely starts.
 
     Args:
         start_positions: Integer tensor `(batch, starts)`; -1 to be filled.

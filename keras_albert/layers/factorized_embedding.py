@@ -33,7 +33,7 @@ class FactorizedEmbedding(keras.layers.Layer):
             always projects.
         seed: int or `None`. Seed of the initial weights and of the dropout masks.
             Defaults to `None`.
-        dtype: string or `keras.DTypePolicy`.
+        dtype: string or `keras.DTypePolicy`. Defaults to `None`, the global policy.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Raises:

@@ -26,7 +26,8 @@ class MaskedLMHead(keras.layers.Layer):
         token_embedding: `keras.layers.ReversibleEmbedding`. The backbone's.
         activation: string or callable. Defaults to `"gelu_approximate"`.
         layer_norm_epsilon: float. Defaults to `1e-12`.
-        dtype: string or `keras.DTypePolicy`. The scores are always float32.
+        dtype: string or `keras.DTypePolicy`. The scores are always float32. Defaults
+            to `None`, the global policy.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Example:

@@ -50,8 +50,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
         attention_dropout: float. Rate on attention probabilities. Defaults to `0.0`.
         activation: string or callable. Defaults to `"gelu_approximate"`.
         layer_norm_epsilon: float. Defaults to `1e-12`.
-        remat: bool. Recompute a virtual layer in the backward pass instead of
-            keeping its activations: less memory, about a third more work. Defaults
+        remat: bool. Whether to recompute a virtual layer in the backward pass instead
+            of keeping its activations: less memory, about a third more work. Defaults
             to `False`.
         unroll: bool or `None`. `True` unrolls the virtual layers in the program,
             `False` runs one as a compiled loop, so that tracing, compilation and a
@@ -59,7 +59,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             faster on the backend; PyTorch runs eagerly and is always unrolled.
         seed: int or `None`. Seed of the initial weights and of the dropout masks.
             Defaults to `None`.
-        dtype: string or `keras.DTypePolicy`.
+        dtype: string or `keras.DTypePolicy`. Defaults to `None`, the global policy.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Raises:

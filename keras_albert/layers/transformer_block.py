@@ -37,7 +37,7 @@ class TransformerBlock(keras.layers.Layer):
         layer_norm_epsilon: float. Defaults to `1e-12`.
         seed: int or `None`. Seed of the initial weights. Defaults to `None`.
         dtype: string or `keras.DTypePolicy`. LayerNorm and softmax always compute
-            in float32.
+            in float32. Defaults to `None`, the global policy.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Raises:

@@ -69,6 +69,11 @@ def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, floa
         KeyboardInterrupt: After Ctrl-C or SIGTERM.
         ValueError: If `config.output` has a finished run or one with other settings,
             if another process writes to it, or if the data do not fit the settings.
+
+    Example:
+        >>> from keras_albert.pretraining import PretrainingConfig, pretrain
+        >>> config = PretrainingConfig(data="prepared", output="run", size="tiny")
+        >>> scores = pretrain(config)  # doctest: +SKIP
     """
     folder = RunFolder(Path(config.output))
     folder.check_unfinished()

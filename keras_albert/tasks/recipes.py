@@ -130,8 +130,11 @@ def recipe(name: str, version: Literal["v1", "v2"] = "v2") -> Recipe:
         version: string. The release of the weights, `"v1"` or `"v2"`. With the settings
             of v1, RACE diverges on v2. Defaults to `"v2"`.
 
+    Returns:
+        A `Recipe`.
+
     Raises:
-        ValueError: If there is none.
+        ValueError: If the name or the version is unknown.
     """
     found = _BY_NAME.get(name.lower())
     if found is None:

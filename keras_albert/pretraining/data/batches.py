@@ -23,7 +23,7 @@ class PretrainingBatches:
     """Batches by number, counted from 0; see `PretrainingData.batches`.
 
     With a second task, longer pairs are truncated, and keep the beginnings of both
-    segments. Without, each epoch takes another part of them.
+    segments. Without a second task, each epoch reads another part of them.
 
     `batch(step)` depends only on the data, its seed and the arguments, so that a
     resumed run continues with the next number. Masks are drawn for a whole optimizer
@@ -40,10 +40,10 @@ class PretrainingBatches:
 
     Args:
         data: `PretrainingData`.
-        batch_size: int.
-        sequence_length: int.
-        accumulation_steps: int. Defaults to `1`.
-        shuffle: bool. Defaults to `True`.
+        batch_size: int. Examples in a batch.
+        sequence_length: int. The length of rows.
+        accumulation_steps: int. Batches per optimizer step. Defaults to `1`.
+        shuffle: bool. See `PretrainingData.batches`. Defaults to `True`.
 
     Raises:
         ValueError: If a number is out of range.

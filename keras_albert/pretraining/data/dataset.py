@@ -35,7 +35,7 @@ class PretrainingData:
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
     Args:
-        directory: string or path.
+        directory: string or path. The `output` of `prepare_examples`.
         split: string. `"train"` or `"held_out"`. Defaults to `"train"`.
         second_task: string or `None`. `"sentence_order"`: half of the pairs are
             swapped. `"next_sentence"`: half get another document's second segment.

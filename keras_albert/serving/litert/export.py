@@ -42,7 +42,7 @@ def export_litert(
     Args:
         task: A task. A classifier with exits is written with the depth of the model,
             as loaded with `num_layers`.
-        path: Path. The file.
+        path: Path. The file to write.
         sequence_length: int. Tokens in a row, for devices that need fixed shapes;
             shorter rows are padded. Defaults to `None`, rows of any length. The number
             of rows is variable in any case.
@@ -64,6 +64,13 @@ def export_litert(
             quantized to a type other than int8.
         RuntimeError: If the other process failed; the message contains the end of its
             error output.
+
+    Example:
+        >>> from keras_albert import AlbertClassifier
+        >>> classifier = AlbertClassifier.from_preset(
+        ...     "albert_tiny_en_uncased", labels=["bad", "good"])
+        >>> classifier.export("films.tflite", format="litert")  # doctest: +SKIP
+        PosixPath('films.tflite')
     """
     _check_arguments(task, sequence_length, quantize)
     check_is_served(task)

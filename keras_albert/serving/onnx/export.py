@@ -42,14 +42,14 @@ def export_onnx(
 
     Args:
         task: A task.
-        path: Path. The file.
+        path: Path. The file to write.
         inputs: string. `"tokens"`: int32 ids from the preprocessor, with numeric
             outputs, for any runtime. `"text"`: strings, tokenized in the graph; the
             serving program needs onnxruntime-extensions, and must not load TensorFlow,
             which contains another SentencePiece. Long documents are split into rows
             that run in batches. Defaults to `"tokens"`.
-        pairs: bool. Whether the model takes a second text, `text_pair`, beside `text`:
-            for a classifier, a masked language model, or an embedder, which then
+        pairs: bool. Whether the model also takes a second text, `text_pair`: for a
+            classifier, a masked language model, or an embedder, which then
             returns the similarity. Defaults to `False`.
         quantize: `"int8"` stores matrices in int8 and multiplies in int8: a quarter of
             the size, faster on CPUs. Activations are rounded by the range of the whole
@@ -72,6 +72,14 @@ def export_onnx(
         OSError: If the file cannot be written.
         ValueError: If an argument is invalid, or the task cannot be exported, has an
             activation that ONNX lacks, or has no preprocessor for texts.
+
+    Example:
+        >>> from keras_albert import AlbertClassifier
+        >>> classifier = AlbertClassifier.from_preset(
+        ...     "albert_tiny_en_uncased", labels=["bad", "good"])
+        >>> classifier.export(  # doctest: +SKIP
+        ...     "films.onnx", format="onnx", inputs="text", quantize="int8")
+        PosixPath('films.onnx')
     """
     _check_arguments(task, inputs, pairs, quantize)
     check_is_served(task)

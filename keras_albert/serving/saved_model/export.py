@@ -65,6 +65,13 @@ def export_saved_model(
             does not fit it, or the version is not valid for a server.
         RuntimeError: If the other process failed; the message contains the end of its
             error output.
+
+    Example:
+        >>> from keras_albert import AlbertClassifier
+        >>> classifier = AlbertClassifier.from_preset(
+        ...     "albert_tiny_en_uncased", labels=["bad", "good"])
+        >>> classifier.export("served/films")  # doctest: +SKIP
+        PosixPath('served/films/1')
     """
     check_is_served(task)
     if task.preprocessor is None:

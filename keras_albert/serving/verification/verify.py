@@ -87,6 +87,12 @@ def verify(
         ImportError: If TensorFlow or tensorflow-text is not installed.
         ValueError: If the directory is not an export, or is damaged or cannot be
             served.
+
+    Example:
+        >>> from keras_albert.serving import verify
+        >>> verified = verify("served/films")  # doctest: +SKIP
+        >>> sorted(verified.signatures)  # doctest: +SKIP
+        ['serve_document', 'serve_pair', 'serve_tokens', 'serving_default']
     """
     version = _find_version(Path(directory))
     model = SavedModelFile(version)

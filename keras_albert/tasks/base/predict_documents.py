@@ -17,8 +17,8 @@ class DocumentOutputs:
     ) -> FloatArray:
         """Compute the model's outputs for texts of any length.
 
-        `predict` cuts a text that is longer than a row; here it is split into
-        overlapping windows. Its outputs are the means over the windows, weighted by the
+        `predict` truncates a text that is longer than a row; this method splits it into
+        overlapping windows. The outputs are the means over the windows, weighted by the
         number of tokens for which a window has the most context, so that each token
         counts once. A text that fits in a row has the same outputs as in `predict`.
 
@@ -47,7 +47,7 @@ class DocumentOutputs:
         if len(columns) > 1:
             msg = (
                 "A document is one text, and these are pairs. Pass a list of texts, or "
-                "pairs to the methods that cut them to a row."
+                "pairs to the methods that truncate them."
             )
             raise ValueError(msg)
         windows = TextWindows(

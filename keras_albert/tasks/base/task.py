@@ -186,12 +186,13 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             x: Texts or pairs (see `keras_albert.text.inputs.read_text_columns`); a dict
                 of `token_ids`, `segment_ids` and `padding_mask`; or a data set of
                 batches `(x, y)` or `(x, y, sample_weight)`.
-            y: Targets, unless `x` is a data set.
+            y: Targets, unless `x` is a data set. Defaults to `None`.
             batch_size: int. Defaults to `None`, 32.
             epochs: int. Defaults to `1`.
             validation_split: float. The share of the data, from its end, to validate
                 on. Defaults to `0.0`.
-            validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set.
+            validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set. Defaults
+                to `None`.
             validation_batch_size: int. Defaults to `None`, `batch_size`.
             class_weight: A dict of class names or numbers and their weights; the weight
                 of a missing class is 1. Defaults to `None`.
@@ -266,7 +267,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             y: See `fit`.
             batch_size: int. Defaults to `None`, 32.
             sample_weight: One weight per example. Defaults to `None`.
-            num_layers: int. See `predict`.
+            num_layers: int. See `predict`. Defaults to `None`.
             **kwargs: Other arguments of `keras.Model.evaluate`, such as
                 `return_dict=True`.
 
@@ -352,13 +353,13 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def test_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
-        """Evaluate on one batch of raw texts, or of ids; see `keras.Model`."""
+        """Evaluate on one batch; arguments and result as in `train_on_batch`."""
         batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
         batch = even_batch(self, batch)
         return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Predict for one batch of raw texts, or of ids; see `keras.Model`."""
+        """Predict for one batch `x` (see `fit`); the result is as in `predict`."""
         (x,) = preprocess_batch(self, "prediction", x)
         return outputs_of(self, x)
 
@@ -419,16 +420,20 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         format: str = "tf_saved_model",  # noqa: A002  (Keras' own name)
         **kwargs: Any,
     ) -> Path:
-        """Write the model for a server, with strings as inputs.
+        """Write the model for a server or a device, which runs it without Keras.
+
+        SavedModels take strings, ONNX models ids or strings, and LiteRT files ids.
 
         Args:
-            filepath: string or path. Where to write it.
+            filepath: string or path. The file to write; for a SavedModel the directory
+                of its versions.
             format: string. `"tf_saved_model"`, `"onnx"` or `"litert"`. Defaults to
                 `"tf_saved_model"`.
-            **kwargs: Options of the format.
+            **kwargs: Options of the format, as in `export_saved_model`, `export_onnx`
+                or `export_litert`.
 
         Returns:
-            The path.
+            The path that was written.
 
         Raises:
             ValueError: If the format is unknown or lacks an option, or the task has no

@@ -45,7 +45,7 @@ def describe_outputs(
 def rank_classes(
     scores: FloatArray, names: Sequence[str], top_k: int
 ) -> list[list[dict[str, Any]]]:
-    """Name the likeliest classes of each text.
+    """Name the most likely classes of each text.
 
     Args:
         scores: Array `(texts, classes)` of probabilities.

@@ -49,11 +49,11 @@ class AlbertClassifier(
         preprocessor: An `AlbertClassifierPreprocessor`, or `None` if inputs are
             preprocessed already. Defaults to `None`.
         labels: Sequence of string or `None`. The names of the classes, in the order
-            of their numbers. Defaults to `None`: taken, sorted, from the first `fit`
+            of their numbers. Defaults to `None`: the sorted names of the first `fit`
             whose targets are names; "0", "1", ... until then.
-        activation: string or callable. Applied to the outputs. `"sigmoid"` makes the
-            classes labels of which a text has any number, each with a probability of
-            its own. Defaults to `None`, which returns logits.
+        activation: string or callable. Applied to the outputs. With `"sigmoid"`, a text
+            may have any number of the classes, and each class has a separate
+            probability. Defaults to `None`, which returns logits.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
         exits: bool or int. `True` trains a head after each layer of the encoder, so
             that texts can leave at any of them; see `predict`. The loss in training is
@@ -219,8 +219,8 @@ class AlbertClassifier(
         Args:
             x: See `fit`.
             batch_size: int. Defaults to `None`, 32.
-            patience: int. A text leaves after the exit that is the `patience`-th in a
-                row to agree with the one before it. Defaults to `None`.
+            patience: int. A text leaves after this many exits in a row that agree with
+                the exit before them. Defaults to `None`.
             threshold: float. A text leaves after the first exit where the probability
                 of its answer (with several labels, that of the least certain one) is
                 at least this. Defaults to `None`.
@@ -267,10 +267,10 @@ class AlbertClassifier(
             y: See `fit`.
             batch_size: int. Defaults to `None`, 32.
             sample_weight: One weight per example. Defaults to `None`.
-            patience: int. See `predict`.
-            threshold: float. See `predict`.
-            tolerance: float. See `predict`.
-            num_layers: int. See `predict`.
+            patience: int. See `predict`. Defaults to `None`.
+            threshold: float. See `predict`. Defaults to `None`.
+            tolerance: float. See `predict`. Defaults to `None`.
+            num_layers: int. See `predict`. Defaults to `None`.
             **kwargs: See `AlbertTask.evaluate`; for exits only `return_dict`, `steps`
                 and `verbose`.
 
@@ -291,7 +291,7 @@ class AlbertClassifier(
     def without_exits(self, num_layers: int | None = None) -> Any:
         """Return a classifier of a fixed depth, with the head after its last layer.
 
-        It can be converted to formats that know one head. LoRA's update is merged.
+        It can be converted to formats that have one head. LoRA's update is merged.
 
         Args:
             num_layers: int. The number of layers. Defaults to `None`, the model's.
@@ -316,8 +316,8 @@ class AlbertClassifier(
         """Classify texts and return labels and scores.
 
         Args:
-            texts: A text or a pair, or many. A text that is longer than a row is cut;
-                see `classify_documents`.
+            texts: A text or a pair, or many. A text that is longer than a row is
+                truncated; see `classify_documents`.
             top_k: int. The number of classes to return per text. Defaults to `None`:
                 one, or all if a text may have several.
             batch_size: int. Defaults to `None`, 32.
@@ -328,7 +328,7 @@ class AlbertClassifier(
         Returns:
             For one text a dict of `label` and `score`, a probability (for a regression
             `score` alone); for many texts a list of dicts. With `top_k` above 1 there
-            is a list of dicts per text, the likeliest class first.
+            is a list of dicts per text, the most likely class first.
 
         Raises:
             ValueError: If the model has no preprocessor, or `top_k` is below 1; see

@@ -56,7 +56,7 @@ def read_ids(
     ):
         if (row := first_outside(ids[name], limit)) is not None:
             msg = (
-                f"Row {row} of `{name}` holds an id outside 0 to "
+                f"Row {row} of `{name}` contains an id outside 0 to "
                 f"{limit - 1}, the model's `{what}` being {limit}. Use the vocabulary "
                 "that the model was made with."
             )

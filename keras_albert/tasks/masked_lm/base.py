@@ -43,7 +43,7 @@ class MaskedLMTask(AlbertTask):
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Raise: targets of texts come from the texts."""
         msg = (
-            f"{type(self).__name__} makes its targets from the texts. Received others: "
+            f"{type(self).__name__} makes its targets from the texts. Received: y="
             f"{str(y)[:80]!r}. Leave them out; a pair of texts is one argument, "
             "`x=(first, second)`."
         )
@@ -69,15 +69,15 @@ class MaskedLMTask(AlbertTask):
         targets = np.asarray(y)
         if targets.ndim != 2 or targets.dtype.kind not in "iu":
             msg = (
-                "Targets are the ids that stood at `mask_positions`, integers "
+                "Targets are the original ids at `mask_positions`, integers "
                 f"(examples, slots). Received: {targets.dtype} {targets.shape}"
             )
             raise ValueError(msg)
         limit = self.backbone.vocabulary_size
         if (row := first_outside(targets, limit)) is not None:
             msg = (
-                f"Row {row} of the targets holds an id outside 0 to "
-                f"{limit - 1}. Use the vocabulary that the model was made with."
+                f"Row {row} of the targets contains an id outside 0 to "
+                f"{limit - 1}. Use the vocabulary of the model."
             )
             raise ValueError(msg)
         return targets
@@ -100,7 +100,7 @@ class MaskedLMTask(AlbertTask):
             batch_size: int. Defaults to `None`, 32.
 
         Returns:
-            For one text a list of dicts, the likeliest first: `score` (a probability
+            For one text a list of dicts, the most likely first: `score` (a probability
             among all tokens), `token` (its id), `token_str`, and `sequence`, the text
             with the token. If a text has several `[MASK]`s, a list of such lists; the
             other `[MASK]`s stay in `sequence`. For many texts a list of these.

@@ -20,7 +20,7 @@ def fill_masks(
     candidates: IntArray,
     batch_size: int | None = None,
 ) -> list[Any]:
-    """Find the likeliest tokens for each mask of each text.
+    """Find the most likely tokens for each mask of each text.
 
     Args:
         task: A `MaskedLMTask` with a preprocessor.

@@ -21,12 +21,11 @@ from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
 class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
     """Predict masked tokens: train on texts alone, or fill in a `[MASK]`.
 
-    `fit(texts)` and `evaluate(texts)` mask words themselves; masks differ from epoch
-    to epoch, and are the same in each evaluation. `predict(texts)` masks nothing: it
+    `fit(texts)` and `evaluate(texts)` mask the words; masks differ from epoch to
+    epoch, and are the same in each evaluation. `predict(texts)` masks nothing: it
     returns logits `(examples, slots, vocabulary_size)` for each `[MASK]` that is
     written in a text; the number of slots is a power of two, and empty ones are 0.
-    Data sets and single batches are preprocessed as lists are, by the method that
-    reads them.
+    Data sets and single batches are preprocessed like lists.
 
     Source: [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3.1;
     masks of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1.
@@ -35,8 +34,8 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
         backbone: An `AlbertBackbone`.
         preprocessor: An `AlbertMaskedLMPreprocessor`, or `None` if inputs are
             preprocessed already. Defaults to `None`.
-        head_layer_norm_epsilon: float or `None`. That of the head alone, which in
-            KerasHub differs (1e-5). Defaults to `None`, the backbone's.
+        head_layer_norm_epsilon: float or `None`. The epsilon of the head's LayerNorm,
+            1e-5 in KerasHub. Defaults to `None`, the backbone's.
         **kwargs: `name`, as on any Keras model.
 
     Raises:

@@ -28,9 +28,10 @@ from keras_albert.types import Texts
 class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
     """Learn from pairs of consecutive segments: masked tokens and their order.
 
-    `fit((first, second))` swaps half of the pairs and masks words, anew each epoch.
-    The outputs are a dict of logits: `masked_lm` as of `AlbertMaskedLM`, and
-    `sentence_order` `(examples, 2)`: in order, or swapped. Both losses count the same.
+    `fit((first, second))` swaps half of the pairs and masks words, differently in each
+    epoch. The outputs are a dict of logits: `masked_lm` as in `AlbertMaskedLM`, and
+    `sentence_order` `(examples, 2)`: in order, or swapped. Both losses have the same
+    weight.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
@@ -147,8 +148,8 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
             batch_size: int. Defaults to `None`, 32.
 
         Returns:
-            float, the probability of the given order against the reverse; for many
-            texts a float32 array `(examples,)`.
+            float, the probability that the texts are in order; for many texts a float32
+            array `(examples,)`.
 
         Raises:
             ValueError: If the model has no preprocessor, or the numbers of texts

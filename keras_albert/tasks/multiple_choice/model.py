@@ -22,10 +22,11 @@ from keras_albert.types import FloatArray, IntArray, Purpose
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
-    """Choose the right one of a question's choices, as many as it has.
+    """Choose the answer to a question among its choices.
 
-    Each choice is read with its question and context and given a score; the softmax
-    over a question's scores is the probability of each.
+    Questions may have different numbers of choices. Each choice is read with its
+    question and context and has a score; the probabilities are the softmax over the
+    scores of a question.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.3.
 
@@ -142,8 +143,8 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
             batch_size: int. Defaults to `None`, 32.
 
         Returns:
-            For one question a dict: `index` and `choice`, the likeliest, and `scores`,
-            the probability of each. For many questions a list of dicts.
+            For one question a dict: `index` and `choice`, the most likely one, and
+            `scores`, the probability of each. For many questions a list of dicts.
 
         Raises:
             ValueError: If the model has no preprocessor, or a row is invalid.

@@ -14,7 +14,7 @@ _SURE = 1e9
 def rank_answers(
     found: SpanCandidates, row: int, context: str, null_threshold: float | None
 ) -> list[dict[str, Any]]:
-    """Return the answers to one question, including "no answer", the likeliest first.
+    """Return the answers to one question, including "no answer", the most likely first.
 
     Returns:
         Dicts of `answer`, `score`, `start` and `end`.

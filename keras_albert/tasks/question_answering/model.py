@@ -49,10 +49,10 @@ _N_BEST = 20
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
-    """Find the answer to a question in a context of any length, or say there is none.
+    """Find the answer to a question in a context of any length, if there is one.
 
-    `predict` returns the logits of each window of each context, `answer` answers with
-    their probabilities.
+    `predict` returns the logits of each window of each context, and `answer` returns
+    answers with their probabilities.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), appendix A.2.
 
@@ -60,23 +60,24 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         backbone: An `AlbertBackbone`.
         preprocessor: An `AlbertQuestionAnswererPreprocessor`, or `None` if inputs are
             preprocessed already. Defaults to `None`.
-        head: string. `"independent"`: one logit each for start and end, as SQuAD v1's
-            models and transformers' have; or `"conditional"`: the end depends on the
-            start, and a classifier predicts whether there is an answer, as in the
-            reference's models of SQuAD v2. Defaults to `"independent"`.
-        start_n_top: int. Starts that the conditional head follows while it predicts.
-            Defaults to `5`.
-        end_n_top: int. Ends to consider for each of them. Defaults to `5`.
+        head: string. `"independent"`: one logit for the start and one for the end, as
+            in transformers and in the reference's models of SQuAD 1.1; or
+            `"conditional"`: the end depends on the start, and a classifier predicts
+            whether there is an answer, as in the reference's models of SQuAD 2.0.
+            Defaults to `"independent"`.
+        start_n_top: int. The number of starts that the conditional head considers in
+            prediction. Defaults to `5`.
+        end_n_top: int. The number of ends for each of them. Defaults to `5`.
         null_threshold: float or `None`. `answer` returns "no answer" if its log-odds
             are above this number (SQuAD 2.0's `null_score_diff_threshold`). Defaults
-            to `None`: there is always an answer, until `fit` is called with a question
-            without one, which sets `0.0`; see `choose_null_threshold`.
+            to `None`, which always returns an answer. `fit` replaces `None` by `0.0`
+            if a question has no answer; see `choose_null_threshold`.
         dropout: float. Rate before the last layer of the conditional head's
             classifier. Defaults to `0.1`.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
-        ValueError: If `head` is neither, a number is below 1, or the preprocessor
+        ValueError: If `head` is unknown, a number is below 1, or the preprocessor
             makes inputs that the backbone cannot read.
 
     Example:
@@ -227,7 +228,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         return head_targets(read_span_targets(y, self._targets()), self._num_starts)
 
     def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
-        """Check that positions are inside of their rows."""
+        """Check that positions are inside their rows."""
         if y is not None:
             for name in ("start_logits", "end_logits"):
                 check_places(name, y[name], ids["token_ids"].shape[1], 0)
@@ -235,9 +236,23 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     def fit(
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> keras.callbacks.History:
-        """Train; see `AlbertTask.fit`. Each question needs its context and answer.
+        """Train on questions with their contexts and answers; see `AlbertTask.fit`.
 
         If `null_threshold` is `None`, a question without an answer in `y` sets it to 0.
+
+        Args:
+            x: Questions and contexts, `(questions, contexts)`; see `AlbertTask.fit`.
+            y: For each question a pair `(start, text)`, a dict of the lists `text` and
+                `answer_start` as in SQuAD, or `None` if there is no answer.
+            *args: See `AlbertTask.fit`.
+            **kwargs: See `AlbertTask.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            TypeError: See `AlbertTask.fit`.
+            ValueError: See `AlbertTask.fit`.
         """
         if y is not None and not holds_ids(self, x):
             y = self.encode_targets(y)
@@ -267,8 +282,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             For one question a dict of `answer`, `score`, a probability, `start` and
             `end`, where `context[start:end]` is the answer; for many questions a list
             of dicts. With `top_k` above 1 there is a list of dicts per question, the
-            likeliest first. "No answer" is an empty `answer` with `start` and `end` 0.
-            It is returned by `null_threshold`, or if a context has no visible token.
+            most likely first. "No answer" is an empty `answer` with `start` and `end`
+            0. It is returned if its log-odds are above `null_threshold`, or if a
+            context has no visible token.
 
         Raises:
             ValueError: If the model has no preprocessor, a number is below 1, or a row
@@ -312,7 +328,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             `save_to_preset`.
 
         Raises:
-            ValueError: If there are no questions with, or none without an answer.
+            ValueError: If all questions have an answer, or none has one.
         """
         answers = read_answers(y)
         columns = self.require_preprocessor("choose_null_threshold").columns(x)

@@ -1,4 +1,4 @@
-"""The likeliest answers of questions, from the logits of windows."""
+"""The most likely answers of questions, from the logits of windows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _IMPOSSIBLE = -1e20
 
 @dataclass(frozen=True)
 class SpanCandidates:
-    """The likeliest answers of each question, and the score of "no answer".
+    """The most likely answers of each question, and the score of "no answer".
 
     Args:
-        starts: For each question an array `(candidates,)`, the likeliest first: the
+        starts: For each question an array `(candidates,)`, the most likely first: the
             first character in the context.
         ends: For each question the characters after the last.
         scores: For each question the log-probabilities.
@@ -39,7 +39,7 @@ class SpanCandidates:
     null_probabilities: npt.NDArray[Any]
 
     def best_texts(self, contexts: Sequence[str]) -> list[str]:
-        """Return the likeliest answer of each question; empty if there is none."""
+        """Return the most likely answer of each question; empty if there is none."""
         rows = zip(contexts, self.starts, self.ends, strict=True)
         return [
             text[starts[0] : ends[0]] if len(starts) else ""

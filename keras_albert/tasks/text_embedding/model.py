@@ -33,7 +33,7 @@ _NEVER = -1e9
 def _check_pairs(rows: Any) -> None:
     if len(rows.shape) != 3 or rows.shape[1] not in (2, None):
         msg = (
-            "The embedder learns from pairs of texts. Pass them as one argument, "
+            "The embedder is trained on pairs of texts. Pass them as one argument, "
             f"`x=(first, second)`. Received an array of shape {rows.shape}"
         )
         raise ValueError(msg)
@@ -46,8 +46,8 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     It is trained on pairs of texts, `x=(first, second)`, in one of two ways:
 
     - `objective="cosine"`: `y` is the similarity of the two, from -1 to 1. The cosine
-      of their vectors learns it, by default with the squared error; any Keras loss of
-      two numbers is possible.
+      of their vectors is trained to equal it, by default with the squared error; any
+      Keras loss of two numbers is possible.
     - `objective="contrastive"`: there is no `y`. The second text of a pair must be
       found among the second texts of the batch, by default with the cross-entropy over
       the cosines (InfoNCE, "multiple negatives ranking"). A larger batch makes this
@@ -72,8 +72,8 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             Defaults to `0.05`.
         inverse_frequency: float or `None`. If set to `a`, the mean is weighted by
             `a / (a + p)`, with `p` the probability of a token in the tokenizer's
-            unigram model (smooth inverse frequency), so that frequent words count
-            little. The paper uses `1e-3`. Requires `pooling_mode="mean"`. The
+            unigram model (smooth inverse frequency), so that frequent words have little
+            weight. The paper uses `1e-3`. Requires `pooling_mode="mean"`. The
             probabilities are saved with the model; without a preprocessor they are
             zeros until they are loaded. Defaults to `None`, equal weights.
         **kwargs: `name`, as on any Keras model.

@@ -15,7 +15,7 @@ def find_entities(
     is_seen: npt.NDArray[np.bool_],
     names: Sequence[str],
 ) -> list[tuple[Span, float]]:
-    """Return the entities of one document by the likeliest tags of its words.
+    """Return the entities of one document by the most likely tags of its words.
 
     Words without pieces are skipped: they neither split nor begin an entity.
 

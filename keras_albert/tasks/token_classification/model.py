@@ -45,10 +45,10 @@ from keras_albert.text.token_classification.tag_schemes import (
 class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
     """Tag words, and find the entities in texts.
 
-    It trains on words with a tag each, or on raw texts with their entities in
-    characters, and reads both. Documents of any length are read in overlapping
-    windows. A piece of a word that carries no tag, `[CLS]`, `[SEP]` and padding have
-    weight 0: no loss, and no part in the accuracy.
+    It is trained on lists of words with a tag for each word, or on raw texts with the
+    character spans of their entities. Documents of any length are read in overlapping
+    windows. Pieces of words without a tag, `[CLS]`, `[SEP]` and padding have weight 0:
+    they do not count in the loss and the accuracy.
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942); the head is that of
     [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3.
@@ -60,11 +60,11 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
         preprocessor: An `AlbertTokenClassifierPreprocessor`, or `None` if inputs are
             preprocessed already. Defaults to `None`.
         labels: Sequence of string or `None`. The names of the tags, in the order of
-            their numbers; `tag_names` makes them. Defaults to `None`: taken, sorted,
-            from the first `fit` whose targets have names.
-        scheme: string. What tags must follow: `"BIO"` (IOB2), `"IOB1"`, `"BIOES"`, or
-            `"IO"`, bare labels, where anything goes. Defaults to `"auto"`: found at
-            the first `fit`.
+            their numbers, as returned by `tag_names`. Defaults to `None`: the sorted
+            names of the first `fit` whose targets have names.
+        scheme: string. The scheme of the tags: `"BIO"` (IOB2), `"IOB1"`, `"BIOES"`, or
+            `"IO"`, bare labels in any order. Defaults to `"auto"`: detected at the
+            first `fit`.
         dropout: float. Rate before the last layer. Defaults to `0.1`.
         **kwargs: `name`, as on any Keras model.
 
@@ -270,7 +270,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
     ) -> dict[str, Any]:
         """Compute precision, recall and F1 of whole entities with seqeval.
 
-        An entity is correct if its bounds and its label are.
+        An entity is correct if its start, its end and its label are correct.
 
         Args:
             x: Words or raw texts.

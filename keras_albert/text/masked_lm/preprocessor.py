@@ -24,9 +24,11 @@ class AlbertMaskedLMPreprocessor(
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
+            `None`.
         max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+            Defaults to `None`.
         truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
             `"round_robin"`.
         mask_selection_rate: float. The fraction of a row's tokens to predict; 0 masks

@@ -38,17 +38,20 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
+            `None`.
         max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+            Defaults to `None`.
         truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
             `"round_robin"`.
         mask_selection_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to
             `0.15`.
-        mask_selection_length: int or `None`. Defaults to `None`.
-        mask_token_rate: float. Defaults to `0.8`.
-        random_token_rate: float. Defaults to `0.1`.
-        max_ngram: int. Defaults to `3`.
+        mask_selection_length: int or `None`. See `AlbertMaskedLMPreprocessor`.
+            Defaults to `None`.
+        mask_token_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to `0.8`.
+        random_token_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to `0.1`.
+        max_ngram: int. See `AlbertMaskedLMPreprocessor`. Defaults to `3`.
         seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
             which uses `keras.utils.set_random_seed`.
         share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.

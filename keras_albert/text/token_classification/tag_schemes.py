@@ -46,8 +46,8 @@ def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
     """Return all tags of a scheme for some kinds of entities, sorted.
 
     Args:
-        labels: The kinds of entities.
-        scheme: string. Defaults to `"BIO"`.
+        labels: Iterable of string. The kinds of entities.
+        scheme: string. `"BIO"`, `"IOB1"`, `"BIOES"` or `"IO"`. Defaults to `"BIO"`.
 
     Returns:
         The names of the tags, for the `labels` argument of a model.

@@ -182,7 +182,7 @@ def test_an_id_without_an_embedding_is_refused(answers, wrong):
     name, number = wrong.split()
     most = {"token_ids": 129, "segment_ids": 1}[name]
     message = " ".join(str(answers[wrong]).split())
-    assert f"`{name}` holds an id outside 0 to {most}." in message
+    assert f"`{name}` contains an id outside 0 to {most}." in message
     assert f"[1] [{number}]" in message
 
 

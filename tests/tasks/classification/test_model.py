@@ -212,9 +212,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("name", "value", "message"),
         [
-            ("token_ids", 40, "Row 1 of `token_ids` holds an id outside 0 to 39"),
-            ("token_ids", -1, "Row 1 of `token_ids` holds an id outside"),
-            ("segment_ids", 2, "Row 1 of `segment_ids` holds an id outside 0 to 1"),
+            ("token_ids", 40, "Row 1 of `token_ids` contains an id outside 0 to 39"),
+            ("token_ids", -1, "Row 1 of `token_ids` contains an id outside"),
+            ("segment_ids", 2, "Row 1 of `segment_ids` contains an id outside 0 to 1"),
         ],
     )
     def test_ids_out_of_range(self, trained, name, value, message):

@@ -280,7 +280,7 @@ class TestContrastive:
         model = self.make(toy_proto)
         with pytest.raises(ValueError, match="takes pairs without similarities"):
             model.fit((["a"], ["b"]), [1.0])
-        with pytest.raises(ValueError, match=r"learns from pairs of texts\. Pass them"):
+        with pytest.raises(ValueError, match=r"trained on pairs of texts\. Pass them"):
             model.fit(["a", "b"], verbose=0)
         ids = model.preprocessor((["a", "b"], ["c", "d"]))
         triples = {

@@ -171,7 +171,7 @@ def check_ids(ids: Any, name: str, limit: int) -> Any:
     """
     outside = (ids < 0) | (ids >= limit)
     place = tf.where(outside)[:1]
-    message = f"`{name}` holds an id outside 0 to {limit - 1}. Its row and the id:"
+    message = f"`{name}` contains an id outside 0 to {limit - 1}. Its row and the id:"
     found = [message, place[:, 0], tf.gather_nd(ids, place)]
     return tf.debugging.Assert(~tf.reduce_any(outside), found)
 

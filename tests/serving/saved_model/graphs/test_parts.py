@@ -143,6 +143,6 @@ def test_ids_without_an_embedding(wrong):
 
     checked = tf.function(lambda ids: [check_ids(ids, "token_ids", 7), ids][1])
     assert checked(tf.constant([[0, 6], [3, 4]])).numpy().tolist() == [[0, 6], [3, 4]]
-    message = r"`token_ids` holds an id outside 0 to 6.*\s\[1\] \[" + str(wrong)
+    message = r"`token_ids` contains an id outside 0 to 6.*\s\[1\] \[" + str(wrong)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         checked(tf.constant([[0, 6], [3, wrong]]))
