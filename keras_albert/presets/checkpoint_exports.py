@@ -23,8 +23,8 @@ class CheckpointExports:
     """Methods of backbones and tasks that export to foreign formats.
 
     Each writes a directory atomically. It replaces an earlier export in the same
-    format; files that belong to no checkpoint stay. A task exports its vocabulary; a
-    backbone has none, and takes a `tokenizer`.
+    format; files that belong to no checkpoint are kept. A task exports its vocabulary;
+    a backbone has none, and takes a `tokenizer`.
     """
 
     def export_to_transformers(

@@ -55,6 +55,13 @@ class PresetMixin:
                 each other.
             ConnectionError: If a hub cannot be reached and its files are not in the
                 cache.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> preset = "albert_tiny_en_uncased"
+            >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2)
+            >>> classifier.num_classes
+            2
         """
         directory = local_directory(preset)
         if directory is None:
@@ -87,12 +94,12 @@ class PresetMixin:
     def save_to_preset(self, preset_dir: str | os.PathLike[str], **kwargs: Any) -> None:
         """Save everything that `from_preset` needs.
 
-        At any time, even if this process dies, the directory has either its old
+        At any time, even if this process is killed, the directory has either its old
         content or the new preset. An earlier preset there is replaced completely;
-        files that belong to no preset, such as a `README.md`, stay.
+        files that belong to no preset, such as a `README.md`, are kept.
 
         Args:
-            preset_dir: string or path. The directory.
+            preset_dir: string or path. The directory to write.
             **kwargs: As in KerasHub, for instance `max_shard_size` in GB.
 
         Raises:
@@ -100,6 +107,12 @@ class PresetMixin:
             ValueError: If files there conflict with the new ones: another library's
                 checkpoint, or a task if only a backbone is saved. Nothing is changed
                 then.
+
+        Example:
+            >>> from keras_albert import AlbertClassifier
+            >>> preset = "albert_tiny_en_uncased"
+            >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2)
+            >>> classifier.save_to_preset("mine")  # doctest: +SKIP
         """
         with preset_directory(preset_dir) as directory:
             super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]

@@ -71,7 +71,7 @@ def predict_all(
     Args:
         task: An `AlbertTask`.
         x: See `AlbertTask.fit`.
-        batch_size: int. Defaults to `None`, 32.
+        batch_size: int. Defaults to `None`, which means 32.
         run_batch: Callable from the inputs of a batch, a dict of arrays, to arrays with
             a value for each row. Defaults to `None`: `outputs_of`.
         **kwargs: Other arguments of `keras.Model.predict`.

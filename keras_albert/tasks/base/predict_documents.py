@@ -24,7 +24,7 @@ class DocumentOutputs:
 
         Args:
             texts: A text, or many.
-            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+            batch_size: int. Windows in a batch. Defaults to `None`, which means 32.
             stride: int or `None`. Distance in tokens between the starts of consecutive
                 windows. Defaults to `None`, half a window.
 

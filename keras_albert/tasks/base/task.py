@@ -187,7 +187,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 of `token_ids`, `segment_ids` and `padding_mask`; or a data set of
                 batches `(x, y)` or `(x, y, sample_weight)`.
             y: Targets, unless `x` is a data set. Defaults to `None`.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
             epochs: int. Defaults to `1`.
             validation_split: float. The share of the data, from its end, to validate
                 on. Defaults to `0.0`.
@@ -265,7 +265,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Args:
             x: See `fit`.
             y: See `fit`.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
             sample_weight: One weight per example. Defaults to `None`.
             num_layers: int. See `predict`. Defaults to `None`.
             **kwargs: Other arguments of `keras.Model.evaluate`, such as
@@ -305,7 +305,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Args:
             x: See `fit`.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
             num_layers: int. How many layers to run. Defaults to `None`, the model's.
             **kwargs: Other arguments of `keras.Model.predict`.
 

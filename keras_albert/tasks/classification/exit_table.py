@@ -33,7 +33,7 @@ def measure_exits(
         classifier: An `AlbertClassifier` with exits.
         texts: Texts or pairs; see `AlbertClassifier.fit`.
         y: Their targets; see `AlbertClassifier.fit`.
-        batch_size: int. Defaults to `None`, 32.
+        batch_size: int. Defaults to `None`, which means 32.
         patiences: Sequence of int. Those to try. Defaults to `None`, all with which a
             text can leave before the last layer.
         thresholds: Sequence of float. Those to try. Defaults to `None`: 0.7, 0.8, 0.9,

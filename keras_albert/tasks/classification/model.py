@@ -218,7 +218,7 @@ class AlbertClassifier(
 
         Args:
             x: See `fit`.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
             patience: int. A text leaves after this many exits in a row that agree with
                 the exit before them. Defaults to `None`.
             threshold: float. A text leaves after the first exit where the probability
@@ -265,7 +265,7 @@ class AlbertClassifier(
         Args:
             x: See `fit`.
             y: See `fit`.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
             sample_weight: One weight per example. Defaults to `None`.
             patience: int. See `predict`. Defaults to `None`.
             threshold: float. See `predict`. Defaults to `None`.
@@ -320,7 +320,7 @@ class AlbertClassifier(
                 truncated; see `classify_documents`.
             top_k: int. The number of classes to return per text. Defaults to `None`:
                 one, or all if a text may have several.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
             return_depths: bool. Whether the dicts also contain `depth`, the number
                 of layers that the text ran through. Defaults to `False`.
             **depth: `patience`, `threshold`, `tolerance` or `num_layers` of `predict`.
@@ -356,7 +356,7 @@ class AlbertClassifier(
         Args:
             texts: A text, or many.
             top_k: int. See `classify`. Defaults to `None`.
-            batch_size: int. See `predict_documents`. Defaults to `None`, 32.
+            batch_size: int. See `predict_documents`. Defaults to `None`.
             stride: int. See `predict_documents`. Defaults to `None`, half a window.
 
         Returns:

@@ -57,7 +57,7 @@ def read_model_input(
         x: Texts, a dict of ids, or a data set.
         y: Targets, unless `x` is a data set.
         sample_weight: One weight per example. Defaults to `None`.
-        batch_size: int. Defaults to `None`, 32.
+        batch_size: int. Defaults to `None`, which means 32.
         shuffle: bool. Whether to change the order in each epoch. Defaults to `False`.
         purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
             Defaults to `"evaluation"`.

@@ -97,7 +97,7 @@ class MaskedLMTask(AlbertTask):
             targets: string or a sequence of strings. The only tokens to choose from,
                 each a word or a piece of the vocabulary. Defaults to `None`, all
                 tokens.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             For one text a list of dicts, the most likely first: `score` (a probability

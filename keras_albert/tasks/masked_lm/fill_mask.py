@@ -27,7 +27,7 @@ def fill_masks(
         examples: The encoded texts.
         top_k: int. The number of tokens to return.
         candidates: int32 array. The ids to choose from.
-        batch_size: int. Defaults to `None`, 32.
+        batch_size: int. Defaults to `None`, which means 32.
 
     Returns:
         One list per text; see `MaskedLMTask.fill_mask`.

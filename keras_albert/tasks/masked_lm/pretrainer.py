@@ -145,7 +145,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         Args:
             first: A text, or many.
             second: A text, or as many: the possible continuations.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             float, the probability that the texts are in order; for many texts a float32

@@ -140,7 +140,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
                 `None`.
             question: string, or a list of strings.
             choices: A list of strings, or for many questions a list of lists.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             For one question a dict: `index` and `choice`, the most likely one, and

@@ -276,7 +276,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             top_k: int. The number of answers per question. Defaults to `1`.
             max_answer_length: int. The maximum number of tokens in an answer. Defaults
                 to `30`.
-            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+            batch_size: int. Windows in a batch. Defaults to `None`, which means 32.
 
         Returns:
             For one question a dict of `answer`, `score`, a probability, `start` and
@@ -321,7 +321,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             y: Their answers.
             max_answer_length: int. The maximum number of tokens in an answer. Defaults
                 to `30`.
-            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+            batch_size: int. Windows in a batch. Defaults to `None`, which means 32.
 
         Returns:
             The threshold, which is also set on the model, and saved by

@@ -330,8 +330,8 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
         Args:
             texts: A text, or many; a tuple of two is a pair. A text that is longer than
-                a row is cut; see `embed_documents`.
-            batch_size: int. Defaults to `None`, 32.
+                a row is truncated; see `embed_documents`.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             float32 array `(width,)` for one text, `(texts, width)` for many, in their
@@ -354,7 +354,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
         Args:
             texts: A text, or many.
-            batch_size: int. Windows in a batch. Defaults to `None`, 32.
+            batch_size: int. Windows in a batch. Defaults to `None`, which means 32.
             stride: int or `None`. Distance in tokens between the starts of consecutive
                 windows. Defaults to `None`, half a window.
 

@@ -204,7 +204,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
         Args:
             x: Words or raw texts.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             For each document an array `(words, num_classes)`; each row sums to 1. The
@@ -220,7 +220,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
         Args:
             x: Words or raw texts.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             For each document a tag per word, valid in the scheme of the model.
@@ -244,7 +244,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
         Args:
             x: A text, a tuple of words, or many: a list of texts, or of lists of words.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             For one text a list of dicts of `label`, `score` (the mean probability of
@@ -275,7 +275,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
         Args:
             x: Words or raw texts.
             y: Their tags, or their entities in characters, as in `fit`.
-            batch_size: int. Defaults to `None`, 32.
+            batch_size: int. Defaults to `None`, which means 32.
 
         Returns:
             A dict of `precision`, `recall`, `f1` and `support` over all entities, and
