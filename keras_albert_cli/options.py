@@ -17,14 +17,14 @@ Parser = argparse.ArgumentParser
 # The tasks of `finetune`, and the files that each reads.
 FINETUNE_TASKS = {
     "classification": "TSV, CSV or JSON lines: text, optionally text_pair, label",
-    "masked-lm": "plain text, a paragraph a line; or TSV, CSV, JSON lines: text",
+    "masked-lm": "plain text, one paragraph per line; or TSV, CSV, JSON lines: text",
     "multiple-choice": "JSON lines: optionally context, question, choices, answer "
     "(number or letter)",
     "question-answering": "SQuAD's JSON, 1.1 or 2.0",
     "regression": "TSV, CSV or JSON lines: text, optionally text_pair, score",
     "similarity": "TSV, CSV or JSON lines: text, text_pair, score",
-    "token-classification": "CoNLL: a word and its tag a line; or JSON lines: words, "
-    "tags",
+    "token-classification": "CoNLL: one word and its tag per line; or JSON lines: "
+    "words, tags",
 }
 # Constants of the package, which is not imported for help; a test compares them.
 RECIPES = (
