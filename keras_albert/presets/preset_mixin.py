@@ -107,12 +107,6 @@ class PresetMixin:
             ValueError: If files there conflict with the new ones: another library's
                 checkpoint, or a task if only a backbone is saved. Nothing is changed
                 then.
-
-        Example:
-            >>> from keras_albert import AlbertClassifier
-            >>> preset = "albert_tiny_en_uncased"
-            >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2)
-            >>> classifier.save_to_preset("mine")  # doctest: +SKIP
         """
         with preset_directory(preset_dir) as directory:
             super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
