@@ -20,7 +20,8 @@ class BatchOutputs:
 
     Several threads may call it at once: it does not change the model, while Keras' step
     on JAX takes the weights out of it. What is compiled is kept until the model has
-    other variables, as after `enable_lora`, or its `predict_function` is reset, as by
+    other variables, as after `enable_lora`, their values are in other memory, as after
+    `parameter.data = ...` on PyTorch, or its `predict_function` is reset, as by
     `quantize`:
 
     - TensorFlow: Keras' graph, which takes batches of any length.
@@ -57,19 +58,29 @@ class BatchOutputs:
         task = self._task
         with self._lock:
             variables = task.variables
+            addresses = _addresses(variables)
             predict = task.predict_function
-            if not _are_same(variables, getattr(predict, "variables_read", ())):
+            is_current = _are_same(variables, getattr(predict, "variables_read", ()))
+            if not is_current or addresses != predict.addresses_read:
                 # TensorFlow's graph would use the old ones.
                 task.predict_function = None
                 task.make_predict_function()
                 predict = task.predict_function
                 predict.run_batch = _MAKERS[keras.config.backend()](task, variables)
                 predict.variables_read = variables
+                predict.addresses_read = addresses
             return predict
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def _addresses(variables: Sequence[Any]) -> tuple[int, ...]:
+    """Return where the values are in memory, which a program of PyTorch reads."""
+    if keras.config.backend() != "torch":
+        return ()
+    return tuple(variable.value.data_ptr() for variable in variables)
 
 
 def _make_for_tensorflow(task: Any, variables: list[Any]) -> Run:

@@ -161,6 +161,27 @@ def test_predictions_follow_the_weights(make_classifier):
 
 
 @pytest.mark.usefixtures("traced_early")
+@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch alone")
+def test_predictions_follow_weights_in_other_memory(make_classifier):
+    classifier = make_classifier(exits=True)
+    for _ in range(3):
+        before = classifier.predict(TEXTS, verbose=0)
+        classifier.predict(TEXTS, threshold=0.999, verbose=0)
+    # As PyTorch's `vector_to_parameters` does, and many programs that average weights.
+    for variable in classifier.trainable_variables:
+        variable.value.data = variable.value.data * 2
+    (ids,) = preprocess_batch(classifier, "prediction", TEXTS)
+    expected = keras.ops.convert_to_numpy(classifier(ids, training=False))
+    assert np.abs(expected - before).max() > 1e-3
+    for rule in ({}, {"threshold": 0.999}):
+        found = classifier.predict(TEXTS, verbose=0, **rule)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    # The new program shares memory with them again.
+    classifier.set_weights([weight / 2 for weight in classifier.get_weights()])
+    np.testing.assert_allclose(classifier.predict(TEXTS, verbose=0), before, atol=1e-5)
+
+
+@pytest.mark.usefixtures("traced_early")
 @pytest.mark.skipif(BACKEND != "torch", reason="only PyTorch runs eagerly")
 def test_a_step_that_cannot_be_traced_stays_eager(make_classifier):
     classifier = make_classifier()
