@@ -37,7 +37,8 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: If a file, a column or an argument is invalid, or another run
             writes to the same output.
     """
-    console = Console()
+    # Names of files and classes are no markup.
+    console = Console(markup=False, emoji=False)
     folder = RunFolder(arguments.output)
     try:
         with folder.locked():

@@ -93,8 +93,10 @@ def _draw_confusion(
         dark = counts[row, column] > counts.max() / 2
         color = "white" if dark else "black"
         axis.text(column, row, counts[row, column], ha="center", va="center", c=color)
-    axis.set_xticks(range(len(names)), names, rotation=45, ha="right")
-    axis.set_yticks(range(len(names)), names)
+    # A name with two "$" is no formula.
+    plain = {"parse_math": False}
+    axis.set_xticks(range(len(names)), names, rotation=45, ha="right", **plain)
+    axis.set_yticks(range(len(names)), names, **plain)
     axis.set(xlabel="answer", ylabel="truth", title=f"{counts.sum()} dev examples")
     figure.savefig(path, dpi=120)
     return path

@@ -100,32 +100,31 @@ def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Da
 
 def _report_classes(task: Any, data: Data) -> Report:
     from sklearn.metrics import (  # noqa: PLC0415  (an extra)
-        classification_report,
         confusion_matrix,
+        precision_recall_fscore_support,
     )
 
     names = task.class_names
     truth = [names.index(label) for label in data.y]
     answers = task.predict(data.x, verbose=0).argmax(axis=-1)
-    table = classification_report(
-        truth,
-        answers,
-        labels=range(len(names)),
-        target_names=names,
-        output_dict=True,
-        zero_division=0.0,
+    numbers = range(len(names))
+    # Not `classification_report`, whose dict has other entries beside the classes: one
+    # may be called "accuracy".
+    columns = precision_recall_fscore_support(
+        truth, answers, labels=numbers, zero_division=0.0
     )
-    average = table["macro avg"]
+    measures = ("precision", "recall", "f1-score", "support")
+    classes = {
+        name: dict(zip(measures, map(float, row), strict=True))
+        for name, *row in zip(names, *columns, strict=True)
+    }
     return Report(
         scores={
             "accuracy": float(np.mean(np.equal(truth, answers))),
-            "macro F1": float(average["f1-score"]),
+            "macro F1": float(np.mean(columns[2])),
         },
-        classes={
-            name: {key: float(value) for key, value in table[name].items()}
-            for name in names
-        },
-        confusion=confusion_matrix(truth, answers, labels=range(len(names))),
+        classes=classes,
+        confusion=confusion_matrix(truth, answers, labels=numbers),
         names=names,
     )
 
@@ -137,8 +136,11 @@ def _report_regression(task: Any, data: Data) -> Report:
 
 
 def _correlations(truth: Any, answers: Any) -> dict[str, float]:
+    """Return the correlations, none if all numbers of a side are equal."""
     from scipy.stats import pearsonr, spearmanr  # noqa: PLC0415  (an extra)
 
+    if np.ptp(truth) == 0 or np.ptp(answers) == 0:
+        return {}
     return {
         "Pearson": float(pearsonr(truth, answers).statistic),
         "Spearman": float(spearmanr(truth, answers).statistic),

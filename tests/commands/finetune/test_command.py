@@ -163,6 +163,40 @@ def test_says_what_is_wrong_with_a_file(run, tmp_path, name, contents, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_any_name_of_a_class_is_reported(run, tmp_path, capsys):
+    names = ["$0_$10", "accuracy", "[/b]", ":cat:"]
+    path, output = tmp_path / "names.tsv", tmp_path / "run"
+    rows = ["text\tlabel", *(f"a film {name}\t{name}" for name in names * 2)]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    run(*arguments(path, output, epochs=1))
+    report = json.loads((output / "report.json").read_text())
+    assert {
+        name: row["support"] for name, row in report["classes"].items()
+    } == dict.fromkeys(names, 2.0)
+    f1 = [row["f1-score"] for row in report["classes"].values()]
+    assert report["scores"]["macro F1"] == pytest.approx(np.mean(f1))
+    assert (output / "confusion.png").is_file()
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in names)
+    loaded = AlbertClassifier.from_preset(output / "preset")
+    assert loaded.class_names == tuple(sorted(names))
+
+
+@pytest.mark.parametrize("kind", ["regression", "similarity"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_equal_scores_have_no_correlation(run, tmp_path, kind, count):
+    train, dev, output = (tmp_path / name for name in ("a.tsv", "b.tsv", "run"))
+    head = ["text\ttext_pair\tscore"]
+    rows = [f"a film\tfilm {n}\t{n / 8}" for n in range(8)]
+    train.write_text("\n".join(head + rows), encoding="utf-8")
+    dev.write_text("\n".join(head + rows[3:4] * count), encoding="utf-8")
+    run(kind, "--train", train, "--dev", dev, "--output", output, "--epochs", 1)
+    text = (output / "report.json").read_text()
+    assert "NaN" not in text
+    assert set(json.loads(text)["scores"]) <= {"RMSE"}
+    assert (output / "preset").is_dir()
+
+
 def test_regression_of_pairs(run, tmp_path):
     path = tmp_path / "pairs.jsonl"
     rows = [
