@@ -3,8 +3,8 @@
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class Data:
         texts: Callable that returns all texts, to train a vocabulary on.
         description: string. The file and the columns that were read.
         head: dict. Arguments of the task's constructor that follow from the targets.
+        highest: float. The number to divide targets by; see `on_one_scale`. Defaults to
+            `1.0`.
     """
 
     x: Any
@@ -48,6 +50,7 @@ class Data:
     texts: Callable[[], Iterable[str]]
     description: str
     head: dict[str, Any] = field(default_factory=dict)
+    highest: float = 1.0
 
     def __len__(self) -> int:
         return len(self.x[0] if isinstance(self.x, tuple) else self.x)
@@ -256,17 +259,35 @@ def _read_similarity(path: Path, arguments: argparse.Namespace) -> Data:
     second = table.require("text_pair", arguments.text_pair_column)
     score = table.require("score", arguments.label_column)
     columns = table.texts(first), table.texts(second)
-    y = np.asarray(table.numbers(score))
-    highest = max(1.0, float(np.abs(y).max()))
-    description = describe(table, [("text", first), ("pair", second), ("score", score)])
-    if highest > 1:
-        description += f"; scores divided by {highest:g}, to be cosines"
+    y = table.numbers(score)
     return Data(
         x=columns,
-        y=(y / highest).tolist(),
+        y=y,
         texts=lambda: (text for column in columns for text in column),
-        description=description,
+        description=describe(
+            table, [("text", first), ("pair", second), ("score", score)]
+        ),
+        highest=max(1.0, float(np.abs(y).max())),
     )
+
+
+def on_one_scale(files: Sequence[Data]) -> list[Data]:
+    """Divide the scores of all files by the highest one, if they are to be cosines.
+
+    The highest score of one file alone may not be that of the scale.
+    """
+    highest = max(data.highest for data in files)
+    if highest == 1:
+        return list(files)
+    note = f"; scores divided by {highest:g}, to be cosines"
+    return [
+        replace(
+            data,
+            y=(np.asarray(data.y) / highest).tolist(),
+            description=data.description + note,
+        )
+        for data in files
+    ]
 
 
 def _report_similarity(task: Any, data: Data) -> Report:

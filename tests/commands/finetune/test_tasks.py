@@ -97,3 +97,22 @@ def test_choices_in_columns_of_a_table(run, tmp_path):
     path.write_text("\n".join(rows))
     flags = ("--train", path, "--dev", path, "--output", tmp_path / "run")
     run("multiple-choice", *flags, "--epochs", 1)
+
+
+@pytest.mark.parametrize("highest", [0.8, 2.0, 10.0])
+def test_similarities_of_both_files_have_one_scale(run, tmp_path, capsys, highest):
+    head, low = "text,text_pair,score\n", "a fox,the sea,0.5\n"
+    train, dev, output = (tmp_path / name for name in ("a.csv", "b.csv", "run"))
+    train.write_text(head + "a fox,the fox,5\n" + low, encoding="utf-8")
+    dev.write_text(head + f"a fox,the dog,{highest}\n" + low, encoding="utf-8")
+    run("similarity", "--train", train, "--dev", dev, "--output", output, "--epochs", 1)
+    scale = max(5.0, highest)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count(f"divided by {scale:g}, to be cosines") == 2
+    embedder = KINDS["similarity"].task.from_preset(output / "preset")
+    pairs = (["a fox", "a fox"], ["the dog", "the sea"])
+    scores = embedder.evaluate(
+        pairs, [highest / scale, 0.5 / scale], verbose=0, return_dict=True
+    )
+    (row,) = json.loads((output / "report.json").read_text())["epochs"]
+    assert row["val_loss"] == pytest.approx(scores["loss"], rel=1e-4)
