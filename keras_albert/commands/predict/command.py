@@ -55,15 +55,31 @@ def _format(arguments: argparse.Namespace) -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that identify the run: options, and size and time of FILE."""
+    """Return what identifies the run: options, and size and time of FILE and MODEL."""
     settings = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
         if name not in ("output", "to", "batch_size")
     }
-    status = arguments.file.stat()
-    settings |= {"bytes": status.st_size, "changed": status.st_mtime_ns}
+    for name in ("file", "model", "preset"):
+        if (path := getattr(arguments, name)) is not None:
+            settings |= _size_and_time(name, Path(path))
     return settings | {"format": _format(arguments)}
+
+
+def _size_and_time(name: str, path: Path) -> dict[str, int]:
+    """Return the size and the latest change of a file, or of all in a directory.
+
+    Nothing if it does not exist: a built-in name or a handle.
+    """
+    files = [p for p in (path, *path.rglob("*")) if p.is_file()]
+    found = [file.stat() for file in files]
+    if not found:
+        return {}
+    return {
+        f"bytes of {name}": sum(each.st_size for each in found),
+        f"change of {name}": max(each.st_mtime_ns for each in found),
+    }
 
 
 def _answers(

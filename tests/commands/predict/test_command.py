@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import shutil
 import zipfile
 from dataclasses import replace
 
@@ -155,6 +156,33 @@ def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, 
     assert_labels(read(output), expected)
     assert run(*command) == 1
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_run_of_another_model_does_not_go_on(
+    preset, file, tmp_path, monkeypatch, capsys
+):
+    model, output = tmp_path / "model", tmp_path / "answers.jsonl"
+    shutil.copytree(preset, model)
+    monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
+    ask = predict._ask
+
+    def dies_later(predictor, columns, rows, first, path):
+        if first:
+            raise KeyboardInterrupt
+        return ask(predictor, columns, rows, first, path)
+
+    monkeypatch.setattr(predict, "_ask", dies_later)
+    command = ["predict", model, file, "--output", output, "--batch-size", 5]
+    assert run(*command) == 130
+    assert len(read(tmp_path / "answers.jsonl.partial")) == 10
+    monkeypatch.undo()
+    # Trained again, into the same directory.
+    shutil.rmtree(model)
+    shutil.copytree(preset, model)
+    (model / "task.weights.h5").touch()
+    assert run(*command) == 1
+    assert "change of model was" in capsys.readouterr().err
+    assert not output.exists()
 
 
 def test_a_bar_shows_how_far_it_is(preset, file, tmp_path, monkeypatch, capsys):
