@@ -60,8 +60,9 @@ def attend_fused(
     import torch  # noqa: PLC0415  (it is the backend)
 
     if mask is not None:
-        # Finite, so that a row of padding only yields no NaN.
-        lowest = torch.finfo(query.dtype).min / 2
+        # Finite, so that a row of padding only yields no NaN, also in float32, in which
+        # `where` reads the number.
+        lowest = max(torch.finfo(query.dtype).min / 2, -1e30)
         mask = torch.where(mask, 0.0, lowest).to(query.dtype)
     # Keras would copy all three first, and check for CUDA, which stops `torch.compile`.
     heads_first = (each.transpose(1, 2) for each in (query, key, value))

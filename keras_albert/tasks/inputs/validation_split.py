@@ -52,6 +52,11 @@ def split_validation(
         columns, _ = columns_of(x)
         count = len(columns[0])
     check_counts(count, y, sample_weight)
+    # Of examples, while the tuple `columns` is one of columns.
+    y, sample_weight = (
+        list(values) if isinstance(values, tuple) else values
+        for values in (y, sample_weight)
+    )
     cut = int(count * (1 - fraction))
     if cut in (0, count):
         msg = (

@@ -24,6 +24,13 @@ def test_splits_pairs_and_ids():
     assert held[0]["token_ids"].tolist() == [[2]]
 
 
+def test_a_tuple_of_targets_or_weights_is_of_examples():
+    ids = {"token_ids": [[1], [2], [3]]}
+    train, held = split_validation(ids, ("p", "q", "r"), (1.0, 2.0, 3.0), 0.4)
+    assert list(train[1:]) == [["p"], [1.0]]
+    assert list(held[1:]) == [["q", "r"], [2.0, 3.0]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
