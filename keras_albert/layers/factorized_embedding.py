@@ -160,13 +160,15 @@ class FactorizedEmbedding(keras.layers.Layer):
         rows = current_rows()
         if rows is not None:
             inputs, segment_ids = rows.join(inputs), rows.join(segment_ids)
-        x = self.token_embedding(inputs)
+        # A quantized embedding has the dtype of its scales.
+        x = ops.cast(self.token_embedding(inputs), self.compute_dtype)
         if rows is None:
             positions = self.position_embedding(x)
         else:
             table = ops.convert_to_tensor(self.position_embedding.position_embeddings)
             positions = ops.take(table, rows.positions(), axis=0)
-        x = x + positions + self.segment_embedding(segment_ids)
+        segments = ops.cast(self.segment_embedding(segment_ids), self.compute_dtype)
+        x = x + positions + segments
         x = self.dropout_layer(self.layer_norm(x), training=training)
         return x if self.projection is None else run_layer(self.projection, x)
 

@@ -68,3 +68,13 @@ def test_every_task(name, toy_proto, tmp_path):
     assert kinds.count("int8") > 6
     task.save(tmp_path / "task.keras")
     assert_same(answer(keras.saving.load_model(tmp_path / "task.keras")), outputs)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_task_in_16_bits(name, toy_proto, tmp_path):
+    saved = MAKERS[name](toy_proto)
+    saved.save_to_preset(tmp_path)
+    task = type(saved).from_preset(tmp_path, dtype="mixed_bfloat16")
+    exact = answer(task)
+    task.quantize("int8")
+    assert_near(answer(task), exact)
