@@ -3,8 +3,8 @@
 The student predicts masked tokens, the teacher's vector of the word of each token, and
 its vector of the text: from the mean of the tokens, and from the pooler, which is not
 trained otherwise. The cosines of two texts are those of the teacher, so that the mean
-of the tokens is a vector of a text as it is. In half of the batches a row is a pair of
-texts, and the pooler predicts the teacher's cosine of the two. Few tokens of these
+of the tokens is a vector of a text as it is. In a quarter of the batches of texts, a row
+is a pair, and the pooler predicts the teacher's cosine of the two. Few tokens of these
 texts are masked. Since they are short, batches of longer rows, without a teacher, are
 between them.
 
@@ -45,7 +45,7 @@ LONG_ROWS = ((16, 128), (4, 512))
 # How many of these batches there are for each one of texts.
 LONG_SHARE = 3 / 8
 # The share of the batches of texts in which a row is a pair.
-PAIR_SHARE = 1 / 2
+PAIR_SHARE = 1 / 4
 # How often the second text is the most similar of the chunk, one of the batch, and the
 # first again, with other masks.
 PARTNERS = (0.6, 0.3, 0.1)
@@ -322,11 +322,16 @@ def distil(
         "cosines": error_of_cosines,
         "pair": squared_error,
     }
+    # Unlike Keras' means of losses, these leave out rows without a target.
+    metrics: dict[str, list[Any]] = {"masked_lm": [TokenAccuracy()]}
+    for name in LOSS_WEIGHTS.keys() - metrics.keys():
+        error = keras.metrics.MeanMetricWrapper(losses[name], name="error")
+        metrics[name] = [error]
     student.compile(
         build_optimizer(config),
         losses,
         loss_weights=LOSS_WEIGHTS,
-        weighted_metrics={"masked_lm": [TokenAccuracy()]},
+        weighted_metrics=metrics,
         auto_scale_loss=False,
     )
     student.optimizer.build(student.trainable_variables)

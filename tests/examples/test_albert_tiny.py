@@ -136,7 +136,7 @@ def test_student_of_a_sentence_encoder(tmp_path, teacher):
     # Whole epochs of four batches of texts and one of long rows.
     first, last = map(json.loads, curve)
     assert (first["step"], last["step"]) == (5, 10)
-    assert {"words_loss", "val_masked_lm_accuracy"} < set(last)
+    assert {"words_error", "val_masked_lm_accuracy"} < set(last)
     card = (output / "albert_tiny_en_uncased" / "README.md").read_text()
     assert f"- tokens read: `{first['tokens'] + last['tokens']}`" in card
     assert "- teacher: `teacher`" in card
