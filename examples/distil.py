@@ -3,10 +3,10 @@
 The student predicts masked tokens, the teacher's vector of the word of each token, and
 its vector of the text: from the mean of the tokens, and from the pooler, which is not
 trained otherwise. The cosines of two texts are those of the teacher, so that the mean
-of the tokens is a vector of a text as it is. In a quarter of the batches of texts, a row
-is a pair, and the pooler predicts the teacher's cosine of the two. Few tokens of these
-texts are masked. Since they are short, batches of longer rows, without a teacher, are
-between them.
+of the tokens is a vector of a text as it is. In a quarter of the batches of texts, a
+row is a pair, and the pooler predicts the teacher's cosine of the two. Few tokens of
+these texts are masked. Since they are short, batches of longer rows, without a teacher,
+are between them.
 
 The teacher's vectors are targets like others, so that a plain Keras model and its `fit`
 are all that is needed; see `teacher_vectors.py`.
