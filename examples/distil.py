@@ -49,6 +49,8 @@ PAIR_SHARE = 1 / 4
 # How often the second text is the most similar of the chunk, one of the batch, and the
 # first again, with other masks.
 PARTNERS = (0.6, 0.3, 0.1)
+# The word of special tokens and padding.
+NO_WORD = SpecialIds(-1, -1, -1)
 EVALUATE_EVERY = 5
 MASKED = 0.1
 LOSS_WEIGHTS = {
@@ -191,9 +193,10 @@ class Batches(keras.utils.PyDataset):
         order = np.random.default_rng([self.seed, turn]).permutation(len(self.chunks))
         self.generator = np.random.default_rng([self.seed, self.epoch, 1])
         self.chunk: Chunk = read_chunk(self.chunks[order[place]])
-        self.rows = TokenRows(self.chunk.ids, self.chunk.lengths)
-        words = np.cumsum(self.begins[self.chunk.ids])
-        self.first_word = words[self.rows.starts] - 1
+        self.ids = TokenRows(self.chunk.ids, self.chunk.lengths)
+        # The number of the word of each token.
+        words = np.cumsum(self.begins[self.chunk.ids], dtype="int32") - 1
+        self.words = TokenRows(words, self.chunk.lengths)
         self.texts = self.chunk.texts.astype("float32")
         self.nearest = most_similar(self.texts)
         by_length = np.argsort(self.chunk.lengths, kind="stable")[: self.num_texts]
@@ -209,21 +212,23 @@ class Batches(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> Any:
         rows = self.order[index]
-        if rows is None:
-            batch = self._long_batch(index)
+        x, targets = self._long_batch(index) if rows is None else self._text_batch(rows)
+        self.tokens_read += int(x["padding_mask"].sum())
+        return x, *self._all_targets(x, targets)
+
+    def _text_batch(self, rows: np.ndarray) -> Any:
+        vectors = self.texts[rows]
+        if self.generator.random() < PAIR_SHARE:
+            others = self._partners(rows)
+            x, targets = self._pack(rows, others)
+            cosines = np.sum(vectors * self.texts[others], axis=1, keepdims=True)
+            of_rows = {"pair": cosines}
         else:
-            vectors = self.texts[rows]
-            if self.generator.random() < PAIR_SHARE:
-                others = self._partners(rows)
-                batch = self._text_batch(rows, others)
-                cosines = np.sum(vectors * self.texts[others], axis=1, keepdims=True)
-                set_targets(batch, "pair", cosines)
-            else:
-                batch = self._text_batch(rows)
-                for name in OF_TEXTS:
-                    set_targets(batch, name, vectors)
-        self.tokens_read += int(batch[0]["padding_mask"].sum())
-        return batch
+            x, targets = self._pack(rows)
+            of_rows = dict.fromkeys(OF_TEXTS, vectors)
+        weight = np.ones(len(rows), "float32")
+        targets |= {name: (target, weight) for name, target in of_rows.items()}
+        return x, targets
 
     def _partners(self, rows: np.ndarray) -> np.ndarray:
         """Return another text for each text of a batch."""
@@ -231,55 +236,46 @@ class Batches(keras.utils.PyDataset):
         kinds = self.generator.choice(len(PARTNERS), size=len(rows), p=PARTNERS)
         return np.choose(kinds, [self.nearest[rows], shuffled, rows])
 
-    def _text_batch(self, *columns: np.ndarray) -> Any:
+    def _pack(self, *columns: np.ndarray) -> Any:
         """Pack texts, or pairs, with the vectors of their words."""
-        texts = tuple(self.rows.take(column) for column in columns)
-        rows = EncodedTexts(texts, self.special, max_length=128)
-        length = -(-int(rows.lengths.max()) // 8) * 8
-        x = rows.pack(np.arange(len(rows)), length)
-        special = np.isin(x["token_ids"], [self.special.cls, self.special.sep])
-        within = x["padding_mask"] * ~special
-        # The words of a row follow each other in the chunk only within a text.
-        begins = self.begins[x["token_ids"]] * within
-        word = np.cumsum(begins, axis=1) - 1 + self.first_word[columns[0]][:, None]
-        if len(columns) == 2:
-            in_first = np.sum(begins * (x["segment_ids"] == 0), axis=1)
-            shift = self.first_word[columns[1]] - self.first_word[columns[0]] - in_first
-            word += x["segment_ids"] * shift[:, None]
-        word *= within
+        x = pack(self.ids, self.special, columns)
+        word = pack(self.words, NO_WORD, columns)["token_ids"]
+        within = word >= 0
+        vectors = self.chunk.words[word * within].astype("float32")
         masked = self.masking(x["token_ids"], self.generator)
         x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
-        words = self.chunk.words[word].astype("float32")
-        y = {"masked_lm": masked.labels, "words": words}
-        weights = {
-            "masked_lm": _mean_one(masked.weights),
-            "words": _mean_one(within.astype("float32")),
+        return x, {
+            "masked_lm": (masked.labels, _mean_one(masked.weights)),
+            "words": (vectors, _mean_one(within.astype("float32"))),
         }
-        return self._without_teacher(x, y, weights)
 
     def _long_batch(self, index: int) -> Any:
         # Numbered over all epochs, so that each is read once.
         batches = self.long[index % len(self.long)]
         x, labels, weight = batches.batch(self.epoch * len(self) + index)
-        return self._without_teacher(x, {"masked_lm": labels}, {"masked_lm": weight})
+        return x, {"masked_lm": (labels, weight)}
 
-    def _without_teacher(self, x: Any, y: Any, weights: Any) -> Any:
-        """Add targets of weight 0 for the outputs that have none."""
+    def _all_targets(self, x: Any, targets: Any) -> tuple[Any, Any]:
+        """Return targets and weights of all outputs; those without a target weigh 0."""
         rows, length = x["token_ids"].shape
         width = self.chunk.texts.shape[1]
         shapes = {"words": (rows, length, width), "pair": (rows, 1)}
         shapes |= dict.fromkeys(OF_TEXTS, (rows, width))
-        for name, shape in shapes.items():
-            if name not in y:
-                y[name] = np.zeros(shape, "float32")
-                weights[name] = np.zeros(shape[:-1], "float32")
-        return x, y, weights
+        for name in shapes.keys() - targets.keys():
+            shape = shapes[name]
+            targets[name] = np.zeros(shape, "float32"), np.zeros(shape[:-1], "float32")
+        y = {name: target for name, (target, _) in targets.items()}
+        return y, {name: weight for name, (_, weight) in targets.items()}
 
 
-def set_targets(batch: Any, name: str, targets: np.ndarray) -> None:
-    """Set the targets of an output that has one for each row of a batch."""
-    _, y, weights = batch
-    y[name], weights[name] = targets, np.ones(len(targets), "float32")
+def pack(
+    tokens: TokenRows, special: SpecialIds, columns: tuple[np.ndarray, ...]
+) -> Any:
+    """Pack numbers of tokens into rows of one or two texts."""
+    texts = tuple(tokens.take(column) for column in columns)
+    rows = EncodedTexts(texts, special, max_length=128)
+    length = -(-int(rows.lengths.max()) // 8) * 8
+    return rows.pack(np.arange(len(rows)), length)
 
 
 def _mean_one(weights: np.ndarray) -> np.ndarray:
@@ -323,10 +319,11 @@ def distil(
         "pair": squared_error,
     }
     # Unlike Keras' means of losses, these leave out rows without a target.
-    metrics: dict[str, list[Any]] = {"masked_lm": [TokenAccuracy()]}
-    for name in LOSS_WEIGHTS.keys() - metrics.keys():
-        error = keras.metrics.MeanMetricWrapper(losses[name], name="error")
-        metrics[name] = [error]
+    metrics = {
+        name: [keras.metrics.MeanMetricWrapper(loss, name="error")]
+        for name, loss in losses.items()
+    }
+    metrics["masked_lm"] = [TokenAccuracy()]
     student.compile(
         build_optimizer(config),
         losses,

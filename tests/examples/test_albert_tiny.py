@@ -179,28 +179,31 @@ def test_targets_of_a_row_are_those_of_its_texts(columns, monkeypatch):
     batches.special = distil.SpecialIds(
         tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     )
-    batches.begins = distil.begins_word(tokenizer)
     rates = distil.MaskingRates(0.1, 1.0, 0.0, max_ngram=1)
     batches.masking = distil.WholeWordMasking(tokenizer, rates)
-    batches.rows = distil.TokenRows.from_arrays(rows)
+    batches.ids = distil.TokenRows.from_arrays(rows)
     words = [sum(piece.startswith("▁") for piece in row) for row in pieces]
-    batches.first_word = np.cumsum([0, *words[:-1]])
+    first_word = np.cumsum([0, *words[:-1]])
     count = sum(words)
+    begins = distil.begins_word(tokenizer)[batches.ids.values]
+    words = np.cumsum(begins, dtype="int32") - 1
+    batches.words = distil.TokenRows(words, batches.ids.lengths)
     batches.chunk = distil.Chunk(
-        batches.rows.values,
-        batches.rows.lengths,
+        batches.ids.values,
+        batches.ids.lengths,
         np.arange(count, dtype="float16")[:, None],
         np.zeros((3, 1), "float16"),
     )
 
     picked = (np.array([1, 2]), np.array([0, 2]))[:columns]
-    x, y, weights = batches._text_batch(*picked)
+    x, targets = batches._pack(*picked)
+    y, weights = batches._all_targets(x, targets)
 
     for number in range(2):
         expected = []
         for column in picked:
             text = column[number]
-            word = batches.first_word[text] - 1
+            word = first_word[text] - 1
             expected.append(None)
             for piece in pieces[text]:
                 word += piece.startswith("▁")
