@@ -2,9 +2,9 @@
 
 import argparse
 
-from rich.console import Console
 from rich.table import Table
 
+from keras_albert.commands.console import plain_console
 from keras_albert.conversion.convert import convert_checkpoint
 
 
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> None:
         task=arguments.task,
         with_vocabulary=not arguments.without_vocabulary,
     )
-    console = Console()
+    console = plain_console()
     table = Table("weight", "source", "target", "shape", title=done.model)
     for path, source, target, shape in done.weights:
         table.add_row(path, source, target or "(left out)", "x".join(map(str, shape)))

@@ -17,6 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from keras_albert.commands.console import plain_console
 from keras_albert.pretraining.data.metadata import PreparedMetadata
 from keras_albert.pretraining.prepare.pipeline import prepare_examples
 from keras_albert.pretraining.prepare.vocabulary import (
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
         ImportError: If Beam is not installed.
         ValueError: If an argument is out of range, or an input does not exist.
     """
-    console = Console()
+    console = plain_console()
     start = time.perf_counter()
     with hidden_messages() as shown, open(shown, "w", closefd=False) as stderr:
         bar = progress_bar(Console(file=stderr), arguments.quiet)

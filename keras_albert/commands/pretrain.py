@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from keras_albert.commands.console import plain_console
 from keras_albert.pretraining.pretrain import pretrain
 from keras_albert.pretraining.settings.config import PretrainingConfig
 
@@ -19,7 +20,7 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: If a setting, a file or the data are invalid.
     """
-    console = Console()
+    console = plain_console()
     known = {each.name for each in fields(PretrainingConfig)}
     given = {name: value for name, value in vars(arguments).items() if name in known}
     if "backbone" in given:

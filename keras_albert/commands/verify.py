@@ -2,9 +2,9 @@
 
 import argparse
 
-from rich.console import Console
 from rich.table import Table
 
+from keras_albert.commands.console import plain_console
 from keras_albert.serving.tensorflow_files.saved_model_file import TensorSpec
 from keras_albert.serving.verification.verify import verify
 
@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: If the export cannot be served.
     """
     model = verify(arguments.directory, arguments.python)
-    console = Console()
+    console = plain_console()
     table = Table("signature", "", "name", "dtype", "shape", title=str(model.directory))
     for name, signature in model.signatures.items():
         for kind, specs in (("in", signature.inputs), ("out", signature.outputs)):

@@ -11,6 +11,7 @@ import keras
 from rich.console import Console
 from rich.table import Table
 
+from keras_albert.commands.console import plain_console
 from keras_albert.commands.finetune.build import build_task
 from keras_albert.commands.finetune.report import (
     ON_CARD,
@@ -37,8 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: If a file, a column or an argument is invalid, or another run
             writes to the same output.
     """
-    # Names of files and classes are no markup.
-    console = Console(markup=False, emoji=False)
+    console = plain_console()
     folder = RunFolder(arguments.output)
     try:
         with folder.locked():
