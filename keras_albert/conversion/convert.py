@@ -22,6 +22,7 @@ from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
 from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.local_path import local_path
 
 OWN_FORMAT = "keras-albert"
 
@@ -92,7 +93,7 @@ def convert_checkpoint(
         >>> max(done.differences.values()) < 2e-5
         True
     """
-    path = Path(target)
+    path = local_path(target)
     if path.exists():
         msg = f"{path} already exists. Choose a new directory, or remove this one."
         raise FileExistsError(msg)

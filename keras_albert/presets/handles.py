@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_albert.utils.atomic_directory import former_directory
+from keras_albert.utils.local_path import local_path
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ BUILTIN_PRESETS = {
 }
 
 
+# Of other schemes, KerasHub says that the preset is unknown.
+_HUBS = ("gs://", "hf://", "kaggle://", "modelscope://")
 _CONNECT_SECONDS = 5
 # All files of a checkpoint, except those that need unpickling.
 _CHECKPOINT_FILES = (
@@ -91,18 +94,19 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
         (`gs://`, `modelscope://`).
 
     Raises:
-        ValueError: If the handle is none of these.
+        ValueError: If the handle is none of these, or of another scheme.
         ConnectionError: If the files are not in the cache and the hub cannot be
             reached.
     """
-    name = os.fspath(handle)
-    if Path(handle).is_dir():
-        return Path(handle)
-    # The old directory of a save that died while replacing it.
-    former = former_directory(Path(handle))
-    if former.is_dir():
-        return former
-    origin = name
+    origin = name = os.fspath(handle)
+    if not name.startswith(_HUBS):
+        directory = local_path(handle)
+        if directory.is_dir():
+            return directory
+        # The old directory of a save that died while replacing it.
+        former = former_directory(directory)
+        if former.is_dir():
+            return former
     if name in BUILTIN_PRESETS:
         preset = BUILTIN_PRESETS[name]
         if preset.handle is None:

@@ -10,6 +10,7 @@ from typing import Any
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from keras_albert.training.training_curve import Row, TrainingCurve
 from keras_albert.utils.atomic_file import folders_above
+from keras_albert.utils.local_path import local_path
 from keras_albert.utils.temporary import lock
 
 
@@ -55,10 +56,10 @@ class RunFolder:
         it has no effect.
 
         Raises:
-            ValueError: If another process has the lock.
+            ValueError: If another process has the lock, or it is in a remote storage.
             NotADirectoryError: If it is a file.
         """
-        if self.path.exists() and not self.path.is_dir():
+        if local_path(self.path).exists() and not self.path.is_dir():
             msg = f"{self.path} is a file, and a directory is required. Name another."
             raise NotADirectoryError(msg)
         with folders_above(self.path / "run"), _locked(self.path):

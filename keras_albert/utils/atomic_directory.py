@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from keras_albert.utils.atomic_file import folders_above, umask
+from keras_albert.utils.local_path import local_path
 from keras_albert.utils.temporary import temporary_directory
 
 # The temporary directories of open blocks.
@@ -48,6 +49,7 @@ def atomic_directory(
         the temporary directory of an enclosing block.
 
     Raises:
+        ValueError: If `target` is in a remote storage.
         NotADirectoryError: If `target` is a file, or a directory is written where
             the target has a file.
         IsADirectoryError: If a file is written where the target has a directory.
@@ -63,7 +65,7 @@ def atomic_directory(
         ...     print(Path(parent, "new", "a.txt").read_text())
         whole
     """
-    path = Path(target).resolve()
+    path = local_path(target).resolve()
     if path in _OPEN.get():
         yield path
         return

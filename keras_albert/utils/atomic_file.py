@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from keras_albert.utils.local_path import local_path
 from keras_albert.utils.temporary import temporary_file
 
 
@@ -31,7 +32,7 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
         ...     print(Path(parent, "a.txt").read_text())
         whole
     """
-    path = Path(target).absolute()
+    path = local_path(target).absolute()
     with folders_above(path), temporary_file(path) as temporary:
         yield temporary
         # `mkstemp` restricts access to this user; the result has default permissions.

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from keras_albert.utils.local_path import local_path
+
 _REMEDY = "Copy or download it again."
 
 # The configs of released models are a few kilobytes; parsed JSON takes up to twenty
@@ -109,7 +111,7 @@ def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
         OSError: If the file does not exist or cannot be read.
     """
     # Reading a pipe may block forever, and reading a device may never end.
-    if Path(path).exists() and not Path(path).is_file():
+    if local_path(path).exists() and not Path(path).is_file():
         msg = (
             f"{os.fspath(path)} is not a regular file. Replace it with the file itself."
         )

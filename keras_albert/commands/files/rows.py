@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from keras_albert.utils.local_path import local_path
+
 OBJECTS = (".jsonl", ".ndjson", ".json")
 TABLES = (".tsv", ".csv", *OBJECTS)
 TEXTS = (".txt",)
@@ -43,7 +45,7 @@ class FileRows:
     """
 
     def __init__(self, path: Path, kinds: tuple[str, ...] = TABLES + TEXTS) -> None:
-        suffix = path.suffix.lower()
+        suffix = local_path(path).suffix.lower()
         if suffix not in kinds:
             known = [kind for kind in kinds if kind not in (".ndjson", ".json")]
             msg = (

@@ -1,7 +1,6 @@
 """Reads prepared examples to train on."""
 
 import os
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Int64Array
 from keras_albert.utils.arguments import check_at_least
+from keras_albert.utils.local_path import local_path
 
 SecondTask: TypeAlias = Literal["sentence_order", "next_sentence"]
 
@@ -60,7 +60,7 @@ class PretrainingData:
         seed: int = 0,
     ) -> None:
         _check(split, second_task, seed)
-        self.directory = Path(directory)
+        self.directory = local_path(directory)
         self.split = split
         self.second_task = second_task
         self.seed = seed

@@ -1,9 +1,11 @@
 """Splits input files into parts that are processed independently."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from keras_albert.utils.local_path import local_path
 from keras_albert.utils.packages import import_package
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -81,6 +83,11 @@ def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
             end = min(begin + part_size, whole.size)
             parts.append(InputPart(path, whole.size, whole.changed, begin, end))
     return parts
+
+
+def beam_path(path: str | os.PathLike[str]) -> str:
+    """Return a path for Beam; of remote ones, a `Path` has lost a slash."""
+    return path if isinstance(path, str) else os.fspath(local_path(path))
 
 
 def beam_filesystems() -> Any:

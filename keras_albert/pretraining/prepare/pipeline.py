@@ -17,6 +17,7 @@ from keras_albert.pretraining.data.metadata import (
 from keras_albert.pretraining.prepare.input_parts import (
     InputPart,
     beam_filesystems,
+    beam_path,
     find_parts,
 )
 from keras_albert.pretraining.prepare.part import (
@@ -118,8 +119,8 @@ def prepare_examples(
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     _check(patterns, sequence_length, held_out, short_seq_prob, seed, part_size)
-    make_directory(os.fspath(output))
-    parts = find_parts([os.fspath(pattern) for pattern in patterns], part_size)
+    make_directory(beam_path(output))
+    parts = find_parts([beam_path(pattern) for pattern in patterns], part_size)
     if not parts:
         raise ValueError(
             f"The files are empty: {', '.join(map(str, patterns))}. Pass files with "

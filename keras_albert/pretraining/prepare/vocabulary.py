@@ -7,7 +7,11 @@ from typing import Any
 
 from keras_albert.pretraining.data.metadata import VOCABULARY_FILE
 from keras_albert.pretraining.prepare.documents import read_documents
-from keras_albert.pretraining.prepare.input_parts import beam_filesystems, find_parts
+from keras_albert.pretraining.prepare.input_parts import (
+    beam_filesystems,
+    beam_path,
+    find_parts,
+)
 from keras_albert.pretraining.prepare.part import (
     appearing_files,
     make_directory,
@@ -67,11 +71,11 @@ def train_vocabulary_on(
     """
     patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if output is not None:
-        make_directory(os.fspath(output))
+        make_directory(beam_path(output))
 
     def lines() -> Iterator[str]:
         counters: Counter[str] = Counter()
-        parts = find_parts([os.fspath(p) for p in patterns], _WHOLE_FILES)
+        parts = find_parts([beam_path(p) for p in patterns], _WHOLE_FILES)
         with reported_progress(parts, progress) as file:
             for number, part in enumerate(parts):
                 store = progress_of_part(file, number)
@@ -101,7 +105,7 @@ def stored_vocabulary(output: str | os.PathLike[str]) -> bytes | None:
         The SentencePiece model as bytes, or `None` if there is none.
     """
     filesystems = beam_filesystems()
-    path = path_in(os.fspath(output), VOCABULARY_FILE)
+    path = path_in(beam_path(output), VOCABULARY_FILE)
     if not filesystems.exists(path):
         return None
     with filesystems.open(path) as stream:

@@ -12,6 +12,7 @@ from keras_albert.backbone.architectures import MODEL_SIZES
 from keras_albert.pretraining.settings.starting_preset import backbone_of_preset
 from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
 from keras_albert.utils.arguments import check_types, refuse_unknown
+from keras_albert.utils.local_path import local_path
 
 _CHOICES = {
     "optimizer": ("adamw", "lamb", "muon"),
@@ -179,6 +180,7 @@ class PretrainingConfig:
         for name in ("data", "output"):
             if not getattr(self, name):
                 raise ValueError(f"`{name}` is empty. Pass a directory.")
+            local_path(getattr(self, name))
         for name, choices in ({"size": tuple(MODEL_SIZES)} | _CHOICES).items():
             if getattr(self, name) not in choices:
                 raise self._wrong(name, f"must be one of {', '.join(choices)}")

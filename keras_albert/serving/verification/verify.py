@@ -22,6 +22,7 @@ from keras_albert.serving.tensorflow_files.warm_up_file import (
 )
 from keras_albert.serving.verification.run_saved_model import run_saved_model
 from keras_albert.serving.verification.stock_operations import unknown_operations
+from keras_albert.utils.local_path import local_path
 
 # The names of dtypes and of value fields in the JSON form of protocol buffers.
 _FIELDS = {
@@ -94,7 +95,7 @@ def verify(
         >>> sorted(verified.signatures)  # doctest: +SKIP
         ['serve_document', 'serve_pair', 'serve_tokens', 'serving_default']
     """
-    version = _find_version(Path(directory))
+    version = _find_version(local_path(directory))
     model = SavedModelFile(version)
     requests = _read_requests(version, model)
     asked = [(model.signatures[r.signature], r.inputs) for r in requests]

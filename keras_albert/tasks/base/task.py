@@ -37,6 +37,7 @@ from keras_albert.text.inputs.read_text_columns import text_columns
 from keras_albert.types import Purpose
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import is_evaluation_of_fit
+from keras_albert.utils.local_path import local_path
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task
@@ -440,7 +441,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 preprocessor.
         """
         check_export_options(format, kwargs)
-        path: Path = export_writer(format)(self, Path(filepath), **kwargs)
+        path: Path = export_writer(format)(self, local_path(filepath), **kwargs)
         return path
 
 

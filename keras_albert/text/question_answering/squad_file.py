@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from keras_albert.utils.local_path import local_path
 
 
 class SquadFile(NamedTuple):
@@ -79,7 +80,7 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
         >>> read_squad(path).answers
         [{'text': ['Rome'], 'answer_start': [0]}]
     """
-    path = Path(path)
+    path = local_path(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

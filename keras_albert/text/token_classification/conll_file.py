@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from keras_albert.utils.local_path import local_path
+
 _DOCUMENT = "-DOCSTART-"
 
 
@@ -41,7 +43,7 @@ def read_conll(
     words: list[str] = []
     tags: list[str] = []
     # Not `splitlines`, which also splits at characters that occur within tweets.
-    for number, line in enumerate(_read_text(Path(path)).split("\n"), start=1):
+    for number, line in enumerate(_read_text(local_path(path)).split("\n"), start=1):
         if not line.strip() or line.startswith(_DOCUMENT):
             if words:
                 texts.append(words)

@@ -22,6 +22,7 @@ from keras_albert.text.tokenizer.vocabulary_file import (
     parse_vocabulary,
     write_vocabulary,
 )
+from keras_albert.utils.local_path import local_path
 
 # The user-defined symbols of the released vocabularies (albert#127).
 _USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # noqa: RUF001
@@ -105,6 +106,8 @@ def train_vocabulary(
             "`input_sentence_size` must be 0, for all lines, or more than 100, as "
             f"SentencePiece will have it. Received: {input_sentence_size}."
         )
+    if output_path is not None:
+        local_path(output_path)
     rules = text_rules or TextRules()
     source = _Lines(texts if texts is not None else _read_lines(files or ()))
     model = io.BytesIO()
@@ -181,7 +184,7 @@ def _parts(line: str) -> Iterable[str]:
 def _read_lines(files: Sequence[str | os.PathLike[str]]) -> Iterator[str]:
     """Read text files, plain or compressed, line by line."""
     for path in files:
-        name = os.fspath(path)
+        name = os.fspath(local_path(path))
         opener: Any = gzip.open if name.endswith(".gz") else open
         try:
             with opener(name, "rt", encoding="utf-8-sig") as file:
