@@ -2,23 +2,23 @@
 
 import argparse
 
-from keras_albert_cli.number_types import fraction, positive_number, whole_number
+from keras_albert_cli.number_types import LAYERS, positive_number, probability
 
 
 def add_depth_options(parser: argparse.ArgumentParser) -> None:
     """Add the options to the parser of a command."""
     depth = parser.add_argument_group("depth of a preset, or an export with exits")
     depth.add_argument(
-        "--num-layers", type=whole_number(), help="layers to run; by default all"
+        "--num-layers", type=LAYERS, help="layers to run; by default all"
     )
     depth.add_argument(
         "--patience",
-        type=whole_number(),
+        type=LAYERS,
         help="with exits: a text leaves after this many exits in a row that agree",
     )
     depth.add_argument(
         "--threshold",
-        type=fraction,
+        type=probability,
         help="with exits: a text leaves once its answer is this probable",
     )
     depth.add_argument(

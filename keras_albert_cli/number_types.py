@@ -4,9 +4,16 @@ import argparse
 import math
 from collections.abc import Callable
 
+# Far above what fits into memory, and small enough for the arrays of every library.
+_MOST = 10**9
 
-def whole_number(least: int = 1, most: int | None = None) -> Callable[[str], int]:
+
+def whole_number(least: int = 1, most: int = _MOST) -> Callable[[str], int]:
     """Return an `argparse` type for integers within bounds.
+
+    Args:
+        least: int. The least number. Defaults to `1`.
+        most: int. The largest number. Defaults to `10**9`.
 
     Returns:
         Callable of a string, which raises `argparse.ArgumentTypeError`.
@@ -14,20 +21,20 @@ def whole_number(least: int = 1, most: int | None = None) -> Callable[[str], int
     Example:
         >>> whole_number()("32")
         32
-        >>> whole_number()("-1")
+        >>> whole_number(most=9)("-1")
         Traceback (most recent call last):
             ...
-        argparse.ArgumentTypeError: must be a whole number, at least 1. Received: -1
+        argparse.ArgumentTypeError: must be a whole number, from 1 to 9. Received: -1
     """
-    bounds = f"at least {least}" if most is None else f"from {least} to {most:,}"
 
     def read(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
             number = least - 1
-        if number < least or (most is not None and number > most):
-            msg = f"must be a whole number, {bounds}. Received: {text}"
+        if not least <= number <= most:
+            bounds = f"from {least} to {most:,}"
+            msg = f"must be a whole number, {bounds}. Received: {_cut(text)}"
             raise argparse.ArgumentTypeError(msg)
         return number
 
@@ -45,6 +52,19 @@ def fraction(text: str) -> float:
         0.1
     """
     return _real(text, "from 0 to below 1", lambda number: 0 <= number < 1)
+
+
+def probability(text: str) -> float:
+    """Read a number in (0, 1), as an `argparse` type.
+
+    Raises:
+        argparse.ArgumentTypeError: If it is not such a number.
+
+    Example:
+        >>> probability("0.9")
+        0.9
+    """
+    return _real(text, "above 0 and below 1", lambda number: 0 < number < 1)
 
 
 def positive_number(text: str) -> float:
@@ -66,10 +86,20 @@ def _real(text: str, bounds: str, fits: Callable[[float], bool]) -> float:
     except ValueError:
         number = math.nan
     if not fits(number):
-        msg = f"must be a number {bounds}. Received: {text}"
+        msg = f"must be a number {bounds}. Received: {_cut(text)}"
         raise argparse.ArgumentTypeError(msg)
     return number
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:50]}... ({len(text):,} characters)"
+
+
 # The range that NumPy and Keras accept.
 SEED = whole_number(0, 2**32 - 1)
+
+# Layers share their weights, so that only time limits their number.
+LAYERS = whole_number(most=1000)
+# The position embeddings of a small model then take 16 MB.
+TOKENS = whole_number(most=2**16)
+BATCH_SIZE = whole_number(most=2**20)

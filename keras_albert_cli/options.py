@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from keras_albert_cli.depth_options import add_depth_options
-from keras_albert_cli.number_types import SEED, fraction, positive_number, whole_number
+from keras_albert_cli.number_types import (
+    BATCH_SIZE,
+    LAYERS,
+    SEED,
+    TOKENS,
+    positive_number,
+    probability,
+    whole_number,
+)
 from keras_albert_cli.prepare_options import add_prepare_options
 from keras_albert_cli.settings_options import add_settings
 from keras_albert_cli.versions import describe_versions
@@ -31,8 +39,6 @@ RECIPES = (
     *("cola", "mnli", "mrpc", "qnli", "qqp", "race", "rte", "squad-1.1", "squad-2.0"),
     *("sst-2", "sts-b", "wnli"),
 )
-# The position embeddings of a small model then take 16 MB.
-_MOST_TOKENS = 2**16
 
 
 @dataclass(frozen=True)
@@ -133,19 +139,21 @@ def _add_convert(parser: Parser) -> None:
 def _add_export(parser: Parser) -> None:
     parser.add_argument("preset", help="a fine-tuned model: a directory or a handle")
     parser.add_argument("path", type=Path, help="the file or directory to write")
-    formats = ("tf_saved_model", "onnx", "litert")
     parser.add_argument(
-        "--format", choices=formats, default=formats[0], help="by default %(default)s"
+        "--format",
+        choices=("tf_saved_model", "onnx", "litert"),
+        help="by default onnx for a path that ends in .onnx, litert for .tflite, and "
+        "tf_saved_model for any other",
     )
     parser.add_argument(
         "--task", metavar="NAME", help="the class to load it as; by default its own"
     )
     saved_model = parser.add_argument_group("options of tf_saved_model")
     saved_model.add_argument(
-        "--version", type=whole_number(0), help="by default the next one"
+        "--version", type=whole_number(0, 2**63 - 1), help="by default the next one"
     )
     saved_model.add_argument(
-        "--max-length", type=whole_number(), help="the maximum length of rows in tokens"
+        "--max-length", type=TOKENS, help="the maximum length of rows in tokens"
     )
     saved_model.add_argument(
         "--top-k", type=whole_number(), help="number of predictions"
@@ -163,7 +171,7 @@ def _add_export(parser: Parser) -> None:
     )
     files.add_argument(
         "--sequence-length",
-        type=whole_number(),
+        type=TOKENS,
         help="litert: fixed length of rows in tokens; by default any",
     )
     files.add_argument("--overwrite", action="store_true", help="replace the file")
@@ -193,7 +201,7 @@ def _add_finetune(parser: Parser) -> None:
         "--epochs", type=whole_number(), help="by default 3 or the recipe's"
     )
     training.add_argument(
-        "--batch-size", type=whole_number(), help="by default 32 or the recipe's"
+        "--batch-size", type=BATCH_SIZE, help="by default 32 or the recipe's"
     )
     training.add_argument(
         "--learning-rate", type=positive_number, help="peak rate; by default automatic"
@@ -209,7 +217,7 @@ def _add_finetune(parser: Parser) -> None:
     data = parser.add_argument_group("data")
     data.add_argument(
         "--max-length",
-        type=whole_number(most=_MOST_TOKENS),
+        type=TOKENS,
         help="tokens per row; by default 128",
     )
     data.add_argument(
@@ -233,13 +241,13 @@ def _add_exits(parser: Parser) -> None:
     rules = parser.add_argument_group("rules, each with one or more values")
     rules.add_argument(
         "--patience",
-        type=whole_number(),
+        type=LAYERS,
         nargs="+",
         help="exits in a row that agree; by default each number that is possible",
     )
     rules.add_argument(
         "--threshold",
-        type=fraction,
+        type=probability,
         nargs="+",
         help="probabilities; by default 0.7 0.8 0.9 0.95 0.99",
     )
@@ -250,9 +258,7 @@ def _add_exits(parser: Parser) -> None:
         help="regression: differences of scores that agree; by default 0.05 0.1 0.2",
     )
     time = parser.add_argument_group("time")
-    time.add_argument(
-        "--batch-size", type=whole_number(), default=32, help="by default 32"
-    )
+    time.add_argument("--batch-size", type=BATCH_SIZE, default=32, help="by default 32")
     time.add_argument(
         "--rounds",
         type=whole_number(),
@@ -283,7 +289,7 @@ def _add_predict(parser: Parser) -> None:
         help="JSON lines or TSV; by default the suffix of --output, or jsonl",
     )
     parser.add_argument(
-        "--batch-size", type=whole_number(), default=32, help="by default 32"
+        "--batch-size", type=BATCH_SIZE, default=32, help="by default 32"
     )
     model = parser.add_argument_group("model")
     model.add_argument(
@@ -405,7 +411,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
   onnx            a file for ONNX Runtime or OpenVINO; takes token ids or texts
   litert          a file for LiteRT (TensorFlow Lite); takes token ids
 """,
-        "keras-albert export runs/mine/preset mine.onnx --format onnx --inputs text",
+        "keras-albert export runs/mine/preset mine.onnx --inputs text",
         _add_export,
     ),
     "verify": Command(

@@ -20,7 +20,7 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     )
     one.add_argument(
         "--vocabulary-size",
-        type=whole_number(),
+        type=whole_number(most=10**7),
         help="train a vocabulary of this many pieces on the texts",
     )
     vocabulary.add_argument(
@@ -32,7 +32,10 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     )
     examples = parser.add_argument_group("examples")
     examples.add_argument(
-        "--sequence-length", type=whole_number(8), default=512, help="by default 512"
+        "--sequence-length",
+        type=whole_number(8, 2**16),
+        default=512,
+        help="by default 512",
     )
     examples.add_argument(
         "--held-out",
@@ -56,13 +59,13 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("work")
     work.add_argument(
         "--part-size",
-        type=whole_number(),
+        type=whole_number(most=2**62),
         default=PART_SIZE,
         help=f"size of a plain file's parts in bytes; by default {PART_SIZE:,}",
     )
     work.add_argument(
         "--workers",
-        type=whole_number(),
+        type=whole_number(most=1000),
         default=1,
         help="processes on this machine; by default 1",
     )

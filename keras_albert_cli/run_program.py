@@ -1,11 +1,13 @@
 """Runs a program with one-line errors and an orderly end after signals."""
 
 import errno
+import math
 import os
 import re
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +22,9 @@ _EXPECTED: tuple[type[Exception], ...] = (
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _NO_ROOM = tuple(map(os.strerror, _FULL))
 _LONGEST_LINE = 1500
+# Another SIGTERM within this time does not interrupt the cleanup after the first.
+_CLEANUP_SECONDS = 5.0
+_SECONDS_UNTIL_REPEATED = 0.05
 
 
 def run_program(
@@ -31,8 +36,9 @@ def run_program(
     """Run a program, report errors in one line, and return an exit status.
 
     Ctrl-C and SIGTERM raise `KeyboardInterrupt`, so that everything is cleaned up; the
-    notes of the exception are printed. An error becomes one line on stderr, in which
-    arguments of functions are replaced by the options that set them.
+    notes of the exception are printed. A signal whose exception Python discards, as in
+    callbacks of the garbage collector, is sent again. An error becomes one line on
+    stderr, in which arguments of functions are replaced by the options that set them.
 
     Args:
         name: string. The name of the program, at the beginning of the line.
@@ -55,7 +61,7 @@ def run_program(
         1
     """
     try:
-        with _interrupted_by_sigterm(), _written():
+        with _interruptible(), _written():
             return run() or 0
     except KeyboardInterrupt as stop:
         line = "; ".join(["stopped", *getattr(stop, "__notes__", ())])
@@ -151,19 +157,41 @@ def _one_line(text: str) -> str:
 
 
 @contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C; further ones are ignored, as cleanup takes time."""
+def _interruptible() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, and send a signal again whose exception was lost.
+
+    Python discards exceptions in callbacks of the garbage collector and in `__del__`.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    heeded = -math.inf
+    timers = []
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt(number)
+        nonlocal heeded
+        if time.monotonic() - heeded >= _CLEANUP_SECONDS:
+            heeded = time.monotonic()
+            raise KeyboardInterrupt(number)
+
+    def send_again(lost: "sys.UnraisableHookArgs") -> None:
+        nonlocal heeded
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            shown(lost)
+            return
+        heeded = -math.inf
+        number = next(iter(lost.exc_value.args), signal.SIGINT)
+        timer = threading.Timer(_SECONDS_UNTIL_REPEATED, os.kill, (os.getpid(), number))
+        timers.append(timer)
+        timer.start()
 
     before = signal.signal(signal.SIGTERM, interrupt)
+    shown, sys.unraisablehook = sys.unraisablehook, send_again
     try:
         yield
     finally:
+        sys.unraisablehook = shown
+        for timer in timers:
+            timer.cancel()
         # `None` means a handler that was not installed from Python.
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)

@@ -1,6 +1,5 @@
 """The directory of a run."""
 
-import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from keras_albert.training.training_curve import Row, TrainingCurve
 from keras_albert.utils.atomic_file import folders_above
 from keras_albert.utils.local_path import local_path
-from keras_albert.utils.temporary import lock
+from keras_albert.utils.temporary import locked
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class RunFolder:
         if local_path(self.path).exists() and not self.path.is_dir():
             msg = f"{self.path} is a file, and a directory is required. Name another."
             raise NotADirectoryError(msg)
-        with folders_above(self.path / "run"), _locked(self.path):
+        with folders_above(self.path / "run"), locked(self.path):
             yield
 
     def check_unfinished(self) -> None:
@@ -131,24 +130,3 @@ class RunFolder:
                     "another output."
                 )
                 raise ValueError(msg)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    handle = None
-    try:
-        handle = lock(directory.resolve())
-    except BlockingIOError:
-        msg = (
-            f"{directory} is in use: another process writes to it. Wait until it has "
-            "ended, or choose another output."
-        )
-        raise ValueError(msg) from None
-    except OSError:
-        # The file system has no locks.
-        pass
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)

@@ -244,6 +244,9 @@ class TrainingRecorder(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         """Write a row, and then, if one is due, a checkpoint that includes it."""
         row = self.make_row(epoch, logs)
+        for name, value in row.items():
+            if name.endswith("loss") and not math.isfinite(value):
+                raise self._not_finite(f"{name} is infinite or NaN")
         self.rows.append(row)
         if self.devices.is_chief:
             self.folder.curve.append(row)
@@ -269,7 +272,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         name, mode = self.monitor
         if name not in row:
             return False
-        if self.best is None or not math.isfinite(self.best):
+        if self.best is None:
             return True
         return row[name] > self.best if mode == "max" else row[name] < self.best
 

@@ -133,6 +133,34 @@ def lock(path: Path) -> int | None:
     return handle
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file or a directory against other processes during a block; see `lock`.
+
+    It has no effect on Windows, and on file systems without locks.
+
+    Raises:
+        ValueError: If another process has the lock.
+    """
+    handle = None
+    try:
+        handle = lock(path.resolve())
+    except BlockingIOError:
+        msg = (
+            f"{path} is in use: another process writes to it. Wait until it has ended, "
+            "or choose another output."
+        )
+        raise ValueError(msg) from None
+    except OSError:
+        # The file system has no locks.
+        pass
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

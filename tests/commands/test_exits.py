@@ -8,6 +8,7 @@ import pytest
 from keras_albert import AlbertClassifier
 from keras_albert.commands.finetune import build
 from keras_albert_cli.run_command import run_command
+from tests.commands.finetune.finetune_runs import training_file
 
 ROWS = [("a fine film", "good"), ("a dull mess", "bad"), ("fine acting", "good")] * 4
 
@@ -31,7 +32,8 @@ def folder(file):
 
 
 def finetune(task, file, output, *options):
-    words = ["finetune", task, "--train", file, "--dev", file, "--output", output]
+    train = training_file(file)
+    words = ["finetune", task, "--train", train, "--dev", file, "--output", output]
     words += ["--exits", "--epochs", 1, "--label-column", "y", "--max-length", 16]
     return run_command([str(word) for word in [*words, *options]])
 

@@ -39,6 +39,18 @@ def preset(tiny_proto, tmp_path_factory):
     return path
 
 
+def test_the_suffix_is_the_format(preset, tmp_path, capsys):
+    path = tmp_path / "a.onnx"
+    # An option of the format that was not named.
+    assert run("export", preset, path, "--top-k", 1) == 1
+    assert "onnx has no option --top-k" in capsys.readouterr().err
+    assert run("export", preset, path, "--format", "litert") == 1
+    error = capsys.readouterr().err
+    assert "named as a file of the format 'onnx', and would be written" in error
+    assert "Pass --format onnx" in error
+    assert not path.exists()
+
+
 def test_an_option_of_another_format_is_an_error(preset, tmp_path, capsys):
     assert run("export", preset, tmp_path / "a", "--quantize", "int8") == 1
     assert "tf_saved_model has no option --quantize" in capsys.readouterr().err

@@ -1,9 +1,12 @@
 """Programs end with one line and an exit status after any error or signal."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -103,6 +106,49 @@ def test_a_signal_stops_it_in_good_order(number, status, capsys, tmp_path):
     assert (tmp_path / "cleaned").exists()
     assert capsys.readouterr().err == "program: stopped\n"
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("_hears_ctrl_c")
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(
+    number, status, capsys
+):
+    hook = sys.unraisablehook
+    lost = []
+
+    def fall(phase, info):
+        # The exception of one that is sent again is lost once more.
+        if phase == "start" and len(lost) < 2:
+            lost.append(phase)
+            signal.raise_signal(number)
+
+    def run():
+        while True:
+            gc.collect()
+            time.sleep(0.01)
+
+    gc.callbacks.append(fall)
+    try:
+        assert run_program("program", run) == status
+    finally:
+        gc.callbacks.remove(fall)
+    assert len(lost) == 2
+    assert capsys.readouterr().err == "program: stopped\n"
+    assert sys.unraisablehook is hook
+
+
+def test_a_later_sigterm_interrupts_what_the_first_did_not(monkeypatch):
+    monkeypatch.setattr(module, "_CLEANUP_SECONDS", 0.0)
+
+    def run():
+        # As code that catches everything.
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+
+    assert run_program("program", run) == 143
 
 
 def test_what_goes_on_later_says_so(capsys):

@@ -21,6 +21,7 @@ class FileRows:
 
     Attributes:
         columns: The names of the columns, in the file's order.
+        line: The line, from 1, on which the row begins that was read last.
         position: The number of bytes that have been read.
 
     Args:
@@ -54,7 +55,7 @@ class FileRows:
             )
             raise ValueError(msg)
         self.path = path
-        self.position = 0
+        self.line = self.position = 0
         readers = {".tsv": self._tab, ".csv": self._comma}
         readers |= dict.fromkeys(OBJECTS, self._objects)
         self._read = readers.get(suffix, self._lines)
@@ -100,15 +101,17 @@ class FileRows:
         try:
             header: list[str] = next(reader, [])
             self.columns = self._different(header)
-            for number, row in enumerate(reader):
+            self.line = reader.line_num + 1
+            for row in reader:
                 if len(row) != len(header):
                     msg = (
-                        f"{self.path}, row {number} has {len(row)} fields, and the "
+                        f"{self.path}, line {self.line} has {len(row)} fields, and the "
                         f"header has {len(header)}: {', '.join(header)}. Correct or "
                         "drop the row."
                     )
                     raise ValueError(msg)
                 yield dict(zip(header, row, strict=True))
+                self.line = reader.line_num + 1
         except csv.Error as error:
             msg = f"{self.path}, line {reader.line_num}: {error}. Correct the quotes."
             raise ValueError(msg) from error
@@ -137,6 +140,7 @@ class FileRows:
                 raise ValueError(msg)
             if names is None:
                 names, self.columns = set(row), tuple(row)
+            self.line = number
             yield row
 
     def _different(self, names: list[str]) -> tuple[str, ...]:
@@ -151,7 +155,7 @@ class FileRows:
 
     def _lines(self, file: Iterator[str]) -> Iterator[Row]:
         self.columns = ("text",)
-        for line in file:
+        for self.line, line in enumerate(file, 1):
             yield {"text": line.rstrip("\r\n")}
 
 

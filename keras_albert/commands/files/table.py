@@ -37,6 +37,15 @@ _ALIASES = {
 }
 
 
+_OF_WORDS = ("word", "token", *_ALIASES["words"], *_ALIASES["text"])
+_OF_TAGS = ("ner", *_ALIASES["tags"], *_ALIASES["label"])
+
+
+def is_header(word: str, tag: str) -> bool:
+    """Return whether a word and its tag are names of columns."""
+    return word.strip().lower() in _OF_WORDS and tag.strip().lower() in _OF_TAGS
+
+
 @dataclass(frozen=True)
 class Table:
     """The columns of a file, by name.
@@ -44,13 +53,19 @@ class Table:
     Args:
         path: Path. The file.
         columns: dict of lists of equal length, in the order of the file.
+        lines: Sequence of int. The line of each row, from 1.
     """
 
     path: Path
     columns: dict[str, list[Any]]
+    lines: Sequence[int]
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values()), []))
+        return len(self.lines)
+
+    def where(self, row: int) -> str:
+        """Return the place of a row, for a message."""
+        return f"{self.path}, line {self.lines[row]}"
 
     def find(self, role: str, asked: str | None = None) -> str | None:
         """Find the column of a role.
@@ -105,7 +120,7 @@ class Table:
         """Return a column of texts.
 
         Raises:
-            ValueError: If a value is not a text; the message names the row.
+            ValueError: If a value is not a text; the message names the line.
         """
         return self._convert(name, _text, "a text")
 
@@ -113,7 +128,7 @@ class Table:
         """Return a column of numbers.
 
         Raises:
-            ValueError: If a value is not a number; the message names the row.
+            ValueError: If a value is not a number; the message names the line.
         """
         return self._convert(name, _number, "a number")
 
@@ -121,7 +136,7 @@ class Table:
         """Return a column of labels, stripped of surrounding spaces.
 
         Raises:
-            ValueError: If a row has no label; the message names the row.
+            ValueError: If a row has no label; the message names the line.
         """
         return self._convert(name, _label, "a label")
 
@@ -129,7 +144,7 @@ class Table:
         """Return a column of lists of words or choices.
 
         Raises:
-            ValueError: If a value is not such a list; the message names the row.
+            ValueError: If a value is not such a list; the message names the line.
         """
         return self._convert(name, _texts, "a list of texts")
 
@@ -137,7 +152,7 @@ class Table:
         """Return a column of lists of tags, stripped of surrounding spaces.
 
         Raises:
-            ValueError: If a value is not such a list; the message names the row.
+            ValueError: If a value is not such a list; the message names the line.
         """
         return self._convert(name, _labels, "a list of labels")
 
@@ -150,7 +165,7 @@ class Table:
                 values.append(convert(value))
             except (TypeError, ValueError):
                 msg = (
-                    f"{self.path}, row {row}: the column {name!r} holds "
+                    f"{self.where(row)}: the column {name!r} holds "
                     f"{value!r:.80}, and {what} is needed in every row. Correct or "
                     "drop the row."
                 )
@@ -175,6 +190,8 @@ def _number(value: Any) -> float:
 
 
 def _label(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON has one kind of numbers: 1.0 is 1.
     label = value.strip() if isinstance(value, str) else str(value)
     if not label or not isinstance(value, str | int | float):
         raise ValueError
@@ -214,11 +231,12 @@ def read_table(path: Path, limit: int | None = None) -> Table:
             line does not match the header.
     """
     rows = FileRows(path, TABLES)
-    read = list(islice(rows, limit))
+    read = [(rows.line, row) for row in islice(rows, limit)]
     if not read:
         msg = f"{path} holds no rows. Pass a file with a header and at least one row."
         raise ValueError(msg)
-    return Table(path, {name: [row[name] for row in read] for name in rows.columns})
+    columns = {name: [row[name] for _, row in read] for name in rows.columns}
+    return Table(path, columns, [line for line, _ in read])
 
 
 def choice_columns_of(names: Iterable[str]) -> list[str]:

@@ -20,7 +20,13 @@ from keras_albert.commands.finetune.report import (
     model_card,
     write_report,
 )
-from keras_albert.commands.finetune.tasks import KINDS, Data, Kind, on_one_scale
+from keras_albert.commands.finetune.tasks import (
+    KINDS,
+    Data,
+    Kind,
+    check_files,
+    on_one_scale,
+)
 from keras_albert.commands.finetune.training import train_task
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks import AlbertClassifier
@@ -63,9 +69,9 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
     for name in ("train", "dev"):
         if not (path := getattr(arguments, name)).is_file():
             raise FileNotFoundError(f"`{name}`: there is no file {path}.")
-    train, dev = on_one_scale(
-        [kind.read(path, arguments) for path in (arguments.train, arguments.dev)]
-    )
+    files = [kind.read(path, arguments) for path in (arguments.train, arguments.dev)]
+    check_files(*files)
+    train, dev = on_one_scale(files)
     for data in (train, dev):
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)

@@ -1,10 +1,12 @@
 """The tasks that `finetune` trains: how each reads a file and reports its quality."""
 
 import argparse
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from keras_albert.commands.files.table import (
     Table,
     choice_columns_of,
     describe,
+    is_header,
     read_choices,
     read_table,
 )
@@ -43,6 +46,7 @@ class Data:
         head: dict. Arguments of the task's constructor that follow from the targets.
         highest: float. The number to divide targets by; see `on_one_scale`. Defaults to
             `1.0`.
+        where: Callable from a label to the place of the first one in the file.
     """
 
     x: Any
@@ -51,6 +55,7 @@ class Data:
     description: str
     head: dict[str, Any] = field(default_factory=dict)
     highest: float = 1.0
+    where: Callable[[str], str] = str
 
     def __len__(self) -> int:
         return len(self.x[0] if isinstance(self.x, tuple) else self.x)
@@ -98,7 +103,43 @@ def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Da
         texts=lambda: (text for column in columns for text in column),
         description=description,
         head=head,
+        where=lambda name: table.where(y.index(name)),
     )
+
+
+def check_files(train: Data, dev: Data) -> None:
+    """Check that the files fit each other.
+
+    Raises:
+        ValueError: If both hold the same examples, the first one has a single class, or
+            the second one a class that the first one lacks.
+    """
+    if (train.x, train.y) == (dev.x, dev.y):
+        msg = (
+            "`train` and `dev` hold the same examples, so that the scores would say "
+            "nothing about new texts. Move some examples of `train` to another file, "
+            "and pass it as `dev`."
+        )
+        raise ValueError(msg)
+    names, found = (data.head.get("labels", ()) for data in (train, dev))
+    if len(names) == 1:
+        msg = (
+            f"{train.description}. There is nothing to learn from one label: pass "
+            "examples of at least two, or a larger `limit`."
+        )
+        raise ValueError(msg)
+    for name in (each for each in found if each not in names):
+        nearest = difflib.get_close_matches(name, names, n=1)
+        remedy = (
+            f"Did you mean {nearest[0]!r}?"
+            if nearest
+            else "Correct it, or add examples of it to `train`."
+        )
+        msg = (
+            f"{dev.where(name)} has the label {name!r}, which no example of `train` "
+            f"has. {remedy}"
+        )
+        raise ValueError(msg)
 
 
 def _report_classes(task: Any, data: Data) -> Report:
@@ -189,7 +230,7 @@ def _read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Data:
         names = choice_columns_of(table.columns)
         columns = [table.texts(name) for name in names]
         options = [
-            read_choices(row, f"{path}, row {number}")
+            read_choices(row, table.where(number))
             for number, row in enumerate(zip(*columns, strict=True))
         ]
         choices = ", ".join(names)
@@ -212,12 +253,17 @@ def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int
         for value in table.columns[name]
     ]
     values = [v.strip() if isinstance(v, str) else v for v in values]
-    try:
-        answers = encode_answers(values)
-        check_answers(answers, np.array([len(row) for row in options]))
-    except ValueError as error:
-        raise ValueError(f"{table.path}: {error}") from error
-    return [int(answer) for answer in answers]
+    answers = []
+    # One by one, as the message is to name the line.
+    for row, (value, choices) in enumerate(zip(values, options, strict=True)):
+        try:
+            answer = encode_answers([value])
+            check_answers(answer, np.array([len(choices)]))
+        except ValueError as error:
+            reason = str(error).removeprefix("Row 0 ")
+            raise ValueError(f"{table.where(row)} {reason}") from error
+        answers.append(int(answer[0]))
+    return answers
 
 
 def _read_squad(path: Path, arguments: argparse.Namespace) -> Data:
@@ -303,9 +349,12 @@ def _read_tags(path: Path, arguments: argparse.Namespace) -> Data:
         tags = table.require("tags", arguments.label_column)
         x, y = table.lists(words), table.label_lists(tags)
         description = describe(table, [("words", words), ("tags", tags)])
+        where = partial(_place_in_table, table, y)
     else:
         x, y = (rows[: arguments.limit] for rows in read_conll(path))
         description = f"{path}: {len(x):,} texts, {sum(map(len, x)):,} words"
+        _check_words(path, x, y)
+        where = partial(_place_in_conll, path)
     names = sorted({tag for row in y for tag in row})
     return Data(
         x=x,
@@ -313,7 +362,34 @@ def _read_tags(path: Path, arguments: argparse.Namespace) -> Data:
         texts=lambda: map(" ".join, x),
         description=f"{description}; {len(names)} tags: {', '.join(names[:20])}",
         head={"labels": names},
+        where=where,
     )
+
+
+def _check_words(path: Path, words: list[list[str]], tags: list[list[str]]) -> None:
+    """Raise if a file of words and tags is a table of texts, or has a header."""
+    count = sum(map(len, words))
+    texts = sum(len(word.split()) > 1 for row in words for word in row)
+    if is_header(words[0][0], tags[0][0]) or 2 * texts > count:
+        msg = (
+            f"{path} begins with {words[0][0]!r:.60} and {tags[0][0]!r:.60}, as a "
+            "table does. Token classification reads CoNLL, a word and its tag on each "
+            "line without a header, or JSON lines with words and tags."
+        )
+        raise ValueError(msg)
+
+
+def _place_in_table(table: Table, tags: list[list[str]], tag: str) -> str:
+    return table.where(next(n for n, row in enumerate(tags) if tag in row))
+
+
+def _place_in_conll(path: Path, tag: str) -> str:
+    lines = path.read_text("utf-8-sig").split("\n")
+    ends = (line.rsplit("\t" if "\t" in line else None, 1)[-1:] for line in lines)
+    number = next(
+        n for n, end in enumerate(ends, 1) if [x.strip() for x in end] == [tag]
+    )
+    return f"{path}, line {number}"
 
 
 def _report_entities(task: Any, data: Data) -> Report:

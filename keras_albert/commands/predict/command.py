@@ -102,29 +102,34 @@ def _answers(
         if not rows.columns:
             return
         columns = InputColumns(rows, predictor.inputs, asked)
-        left: Iterator[Row] = islice(rows, done, None)
-        first = done
+        left = ((rows.line, row) for row in islice(rows, done, None))
         while part := list(islice(left, arguments.batch_size * _BATCHES_AT_ONCE)):
-            yield _ask(predictor, columns, part, first, rows.path)
-            first += len(part)
+            yield _ask(predictor, columns, part, rows.path)
 
 
 def _depth(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of depth that were given."""
     names = ("num_layers", "patience", "threshold", "tolerance", "return_depths")
     given = {name: getattr(arguments, name) for name in names}
-    return {name: value for name, value in given.items() if value not in (None, False)}
+    # By identity: 0 equals False.
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not False
+    }
 
 
 def _ask(
-    predictor: Predictor, columns: InputColumns, rows: list[Row], first: int, path: Path
+    predictor: Predictor,
+    columns: InputColumns,
+    rows: list[tuple[int, Row]],
+    path: Path,
 ) -> list[dict[str, Any]]:
-    inputs = columns.read(rows, first)
+    inputs = columns.read(rows)
     try:
         return predictor.predict(inputs)
     except ValueError as error:
-        last = first + len(rows) - 1
-        msg = f"{path}, in rows {first} to {last}: {error}"
+        msg = f"{path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
         raise ValueError(msg) from error
 
 

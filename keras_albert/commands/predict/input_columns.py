@@ -32,7 +32,7 @@ class InputColumns:
         choices: Sequence[tuple[str, ...]],
         asked: dict[str, str | None],
     ) -> None:
-        self._table = Table(rows.path, {name: [] for name in rows.columns})
+        self._table = Table(rows.path, {name: [] for name in rows.columns}, [])
         self._asked = asked
         for inputs in choices:
             found = {name: self._find(name) for name in inputs}
@@ -63,20 +63,19 @@ class InputColumns:
             return lambda row, where: row[columns[0]]
         return lambda row, where: read_choices([row[c] for c in columns], where)
 
-    def read(self, rows: Sequence[Row], first: int) -> dict[str, list[Any]]:
+    def read(self, rows: Sequence[tuple[int, Row]]) -> dict[str, list[Any]]:
         """Read the inputs of the model from rows.
 
         Args:
-            rows: Rows of the file.
-            first: int. The number of the first row, for messages.
+            rows: Rows of the file, with their lines.
 
         Raises:
-            ValueError: If a value is not a text; the message names the row.
+            ValueError: If a value is not a text; the message names the line.
         """
         taken: dict[str, list[Any]] = {name: [] for name in self._readers}
-        for number, row in enumerate(rows, first):
+        for line, row in rows:
             for name, read in self._readers.items():
-                where = f"{self._table.path}, row {number}"
+                where = f"{self._table.path}, line {line}"
                 value = read(row, where)
                 texts = value if name == "choices" else [value]
                 if not isinstance(texts, list) or not all(

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from keras_albert.commands.predict.output_lines import Answer, AnswerLines
-from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.atomic_file import atomic_file, folders_above
+from keras_albert.utils.temporary import locked
 
 Settings = dict[str, Any]
 
@@ -15,8 +17,9 @@ Settings = dict[str, Any]
 class AnswerFile:
     """Writes predictions as JSON lines or TSV, one line for each row of the input.
 
-    They are written to `PATH.partial`, which is renamed to `PATH` when all are there.
-    If the process dies, complete lines are kept, and the same run resumes after them.
+    They are written to `PATH.partial`, which is locked against other processes and
+    renamed to `PATH` when all are there. If the process dies, complete lines are kept,
+    and the same run resumes after them.
 
     Attributes:
         done: int. The number of predictions that an interrupted run has left.
@@ -28,7 +31,8 @@ class AnswerFile:
 
     Raises:
         FileExistsError: If the file exists.
-        ValueError: If an interrupted run had other settings.
+        ValueError: If an interrupted run had other settings, or another process writes
+            to the file.
 
     Example:
         >>> import tempfile
@@ -42,20 +46,34 @@ class AnswerFile:
     """
 
     def __init__(self, path: Path, format: str, settings: Settings) -> None:  # noqa: A002  (Keras' own name)
-        if path.exists():
-            msg = f"{path} is there already. Name another output, or remove it."
-            raise FileExistsError(msg)
         self.path = path
         self._partial = path.with_name(f"{path.name}.partial")
         self._settings = path.with_name(f"{path.name}.settings.json")
+        self._lines = AnswerLines(format)
+        self._check_new()
+        with ExitStack() as opened:
+            opened.enter_context(folders_above(path))
+            self._partial.touch()
+            opened.enter_context(locked(self._partial))
+            opened.callback(self._drop_empty)
+            # Another process may have finished in the meantime.
+            self._check_new()
+            self._begin(settings)
+            self._file: BinaryIO = opened.enter_context(self._partial.open("a+b"))
+            self.done = self._keep_whole_lines()
+            self._opened = opened.pop_all()
+
+    def _check_new(self) -> None:
+        if self.path.exists():
+            msg = f"{self.path} is there already. Name another output, or remove it."
+            raise FileExistsError(msg)
+
+    def _begin(self, settings: Settings) -> None:
         if not self._holds_something():
             self._settings.unlink(missing_ok=True)
         if not open_settings(self._settings, settings):
             # Without settings, the run that wrote the partial file is unknown.
-            self._partial.unlink(missing_ok=True)
-        self._lines = AnswerLines(format)
-        self._file: BinaryIO = self._partial.open("a+b")
-        self.done = self._keep_whole_lines()
+            self._partial.write_bytes(b"")
 
     def _holds_something(self) -> bool:
         return self._partial.is_file() and self._partial.stat().st_size > 0
@@ -79,9 +97,11 @@ class AnswerFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
-        # If no prediction was made, no files remain.
-        if error is not None and not self._holds_something():
+        self._opened.__exit__(kind, error, trace)
+
+    def _drop_empty(self) -> None:
+        """If no prediction was made, no files remain."""
+        if not self._holds_something():
             self._partial.unlink(missing_ok=True)
             self._settings.unlink(missing_ok=True)
 

@@ -6,6 +6,7 @@ a format is first looked up.
 
 import inspect
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from keras_albert.utils.registry import Registry
@@ -21,6 +22,20 @@ register_export = _WRITERS.add
 register_exports_of = _WRITERS.add_module
 
 
+_DEFAULT = "tf_saved_model"
+_SUFFIXES = {".onnx": "onnx", ".tflite": "litert"}
+
+
+def format_of_path(path: Path) -> str:
+    """Return the format that the suffix of a path stands for.
+
+    Example:
+        >>> format_of_path(Path("model.onnx")), format_of_path(Path("served/model"))
+        ('onnx', 'tf_saved_model')
+    """
+    return _SUFFIXES.get(path.suffix.lower(), _DEFAULT)
+
+
 def export_writer(name: str) -> Writer:
     """Return the writer of a format, or raise `ValueError` if there is none."""
     writers = _WRITERS.entries()
@@ -34,19 +49,31 @@ def export_writer(name: str) -> Writer:
 
 
 def check_export_options(
-    name: str, options: Iterable[str], spell: Callable[[str], str] = repr
+    name: str,
+    path: Path,
+    options: Iterable[str],
+    spell: Callable[[str], str] = repr,
 ) -> None:
-    """Check that a format has options.
+    """Check that a format has options, and that a path is not named after another one.
 
     Args:
         name: string. The format.
+        path: Path. What is to be written.
         options: The names of the options.
         spell: Callable that returns how a user writes a name. Defaults to `repr`.
 
     Raises:
-        ValueError: If it lacks one; the message names the formats that have it.
+        ValueError: If it lacks one; the message names the formats that have it. If the
+            suffix of the path is that of another format.
     """
     known = _options(name)
+    named = format_of_path(path)
+    if named not in (name, _DEFAULT):
+        msg = (
+            f"{path} is named as a file of the format {named!r}, and would be written "
+            f"as {name!r}. Pass format={named!r}, or choose another name."
+        )
+        raise ValueError(msg)
     for option in options:
         if option in known:
             continue

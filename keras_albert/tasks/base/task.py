@@ -437,11 +437,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             The path that was written.
 
         Raises:
-            ValueError: If the format is unknown or lacks an option, or the task has no
-                preprocessor.
+            ValueError: If the format is unknown, lacks an option or contradicts the
+                suffix of the path, or the task has no preprocessor.
         """
-        check_export_options(format, kwargs)
-        path: Path = export_writer(format)(self, local_path(filepath), **kwargs)
+        filepath = local_path(filepath)
+        check_export_options(format, filepath, kwargs)
+        path: Path = export_writer(format)(self, filepath, **kwargs)
         return path
 
 

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from keras_albert.commands.files.table import describe, read_table
-from keras_albert.commands.finetune.tasks import KINDS
+from keras_albert.commands.finetune.tasks import KINDS, check_files
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
 
@@ -24,9 +24,9 @@ def write(tmp_path, name, contents):
 @pytest.mark.parametrize(
     ("kind", "name", "contents", "message"),
     [
-        ("classification", "a.tsv", "text\tlabel\na\tx\nb\t\n", "row 1.*''.*a label"),
-        ("classification", "a.tsv", "text\tlabel\na\t \t\n", "row 0 has 3 fields"),
-        ("classification", "a.csv", "text,label\na,   \n", "row 0.*'   '.*a label"),
+        ("classification", "a.tsv", "text\tlabel\na\tx\nb\t\n", "line 3.*''.*a label"),
+        ("classification", "a.tsv", "text\tlabel\na\t \t\n", "line 2 has 3 fields"),
+        ("classification", "a.csv", "text,label\na,   \n", "line 2.*'   '.*a label"),
         ("classification", "a.csv", 'text,label\n"a"b,c\n', "Correct the quotes"),
         ("classification", "a.csv", "text,label,label\na,b,c\n", "'label' more than"),
         ("classification", "a.csv", "text,Label,label\na,b,c\n", "--label-column"),
@@ -47,12 +47,12 @@ def write(tmp_path, name, contents):
             '{"text": "a", "label": ' + "1" * 5000 + "}",
             "line 1 is no JSON",
         ),
-        ("regression", "a.tsv", "text\tscore\na\t1\nb\t\n", "row 1.*''.*a number"),
-        ("regression", "a.tsv", "text\tscore\na\tnan\n", "row 0.*'nan'.*a number"),
-        ("regression", "a.tsv", "text\tscore\na\tinf\n", "row 0.*a number"),
-        ("regression", "a.tsv", "text\tscore\na\t1_0\n", "row 0.*'1_0'.*a number"),
-        ("regression", "a.jsonl", '{"text": "a", "score": true}', "row 0.*True"),
-        ("regression", "a.jsonl", '{"text": "a", "score": 1e999}', "row 0.*inf"),
+        ("regression", "a.tsv", "text\tscore\na\t1\nb\t\n", "line 3.*''.*a number"),
+        ("regression", "a.tsv", "text\tscore\na\tnan\n", "line 2.*'nan'.*a number"),
+        ("regression", "a.tsv", "text\tscore\na\tinf\n", "line 2.*a number"),
+        ("regression", "a.tsv", "text\tscore\na\t1_0\n", "line 2.*'1_0'.*a number"),
+        ("regression", "a.jsonl", '{"text": "a", "score": true}', "line 1.*True"),
+        ("regression", "a.jsonl", '{"text": "a", "score": 1e999}', "line 1.*inf"),
         ("regression", "a.tsv", "text\tvalue\na\t1\n", "a score.*--label-column"),
         (
             "similarity",
@@ -64,19 +64,31 @@ def write(tmp_path, name, contents):
             "token-classification",
             "a.jsonl",
             '{"words": ["a"], "tags": "O"}',
-            "row 0.*'O'.*a list of labels",
+            "line 1.*'O'.*a list of labels",
         ),
         (
             "token-classification",
             "a.jsonl",
             '{"words": ["a"], "tags": [" "]}',
-            "row 0.*a list of labels",
+            "line 1.*a list of labels",
         ),
         (
             "token-classification",
             "a.jsonl",
             '{"words": null, "tags": ["O"]}',
-            "row 0.*None.*a list of texts",
+            "line 1.*None.*a list of texts",
+        ),
+        (
+            "token-classification",
+            "a.tsv",
+            "text\tlabel\nfine\tgood\n",
+            "begins with 'text' and 'label', as a table",
+        ),
+        (
+            "token-classification",
+            "a.conll",
+            "a fine film\tgood\na dull mess\tbad\n",
+            "'a fine film' and 'good', as a table .*CoNLL",
         ),
         ("masked-lm", "a.txt", b"\xff\n", "is not UTF-8"),
         ("masked-lm", "a.txt", "\n \n", "holds no text"),
@@ -85,31 +97,31 @@ def write(tmp_path, name, contents):
             "multiple-choice",
             "a.tsv",
             "question\tA\tB\tanswer\n?\tx\ty\t\n",
-            "a.tsv: Row 0 has the answer ''",
+            "a.tsv, line 2 has the answer ''",
         ),
         (
             "multiple-choice",
             "a.tsv",
             "question\tA\tB\tanswer\n?\tx\ty\t²\n",
-            "a.tsv: Row 0 has the answer",
+            "a.tsv, line 2 has the answer",
         ),
         (
             "multiple-choice",
             "a.tsv",
             "question\tA\tB\tC\tanswer\n?\tx\ty\t\tC\n",
-            "a.tsv: Row 0 has the answer 2",
+            "a.tsv, line 2 has the answer 2",
         ),
         (
             "multiple-choice",
             "a.tsv",
             "question\tA\tB\tanswer\n?\t\ty\tB\n",
-            "row 0 has no choice 0",
+            "line 2 has no choice 0",
         ),
         (
             "multiple-choice",
             "a.jsonl",
             '{"question": "?", "choices": "xy", "answer": 0}',
-            "row 0.*'xy'.*a list of texts",
+            "line 1.*'xy'.*a list of texts",
         ),
         (
             "multiple-choice",
@@ -138,8 +150,10 @@ def test_labels_differ_by_their_names_alone(tmp_path):
     assert data.head == {"labels": ["bad", "good"]}
     assert list(data.y) == ["good", "good", "bad"]
     assert list(data.x) == ["a", "b", '"c']
-    rows = '{"text": "a", "label": 1}\n{"text": "b", "label": "1"}\n'
-    data = read("classification", write(tmp_path, "a.jsonl", rows))
+    rows = "".join(
+        f'{{"text": "a", "label": {n}}}\n' for n in ("1", '"1"', "1.0", "1e0")
+    )
+    data = read("classification", write(tmp_path, "a.jsonl", rows + "\n"))
     assert data.head == {"labels": ["1"]}
 
 
@@ -148,6 +162,48 @@ def test_tags_that_are_numbers_are_names(tmp_path):
     data = read("token-classification", write(tmp_path, "a.jsonl", rows))
     assert data.y == [["2", "1"]]
     assert data.head == {"labels": ["1", "2"]}
+
+
+TSV = "text\tlabel\na\tgood\nb\tbad\n"
+CONLL = "Ada\tB-person\nran\tO\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "train", "dev", "message"),
+    [
+        ("classification", "a.tsv", TSV, TSV, "hold the same examples"),
+        (
+            *("classification", "a.tsv", TSV, f"{TSV}c\tgod\n"),
+            r"dev\.tsv, line 4 has the label 'god', .* Did you mean 'good'\?",
+        ),
+        (
+            *("classification", "a.csv", "text,label\na,x\nb,y\n"),
+            *('text,label\n"a\nb",x\nc,neutral\n', "line 4 .*add examples of it"),
+        ),
+        (
+            *("classification", "a.tsv", "text\tlabel\na\tgood\n", TSV),
+            "1 classes: good. There is nothing to learn from one label",
+        ),
+        (
+            *("token-classification", "a.conll", CONLL, f"{CONLL}\nOslo\tB-persn\n"),
+            "line 4 has the label 'B-persn', .* mean 'B-person'",
+        ),
+        (
+            *("token-classification", "a.jsonl"),
+            '{"words": ["a", "b"], "tags": ["O", "B"]}',
+            '\n{"words": ["a"], "tags": ["O"]}\n{"words": ["b"], "tags": ["I"]}',
+            "line 3 has the label 'I'",
+        ),
+    ],
+)
+def test_files_that_do_not_fit_each_other_are_refused(
+    kind, name, train, dev, message, tmp_path
+):
+    paths = [
+        write(tmp_path, f"{n}.{name[2:]}", x) for n, x in (("a", train), ("dev", dev))
+    ]
+    with pytest.raises(ValueError, match=message):
+        check_files(*(read(kind, path) for path in paths))
 
 
 def test_choices_stand_in_the_order_of_their_names(tmp_path):

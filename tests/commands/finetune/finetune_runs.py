@@ -21,6 +21,14 @@ def write_files(folder):
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def training_file(dev):
+    """Write a file with the rows of another one, and the last one twice."""
+    text = dev.read_bytes().rstrip(b"\n")
+    path = dev.with_name(f"train{dev.suffix}")
+    path.write_bytes(text + b"\n" + text.split(b"\n")[-1])
+    return path
+
+
 def flags(folder, output, **changed):
     """Return the arguments of the command."""
     options = {

@@ -6,6 +6,7 @@ from huggingface_hub import ModelCard
 
 from keras_albert import AlbertClassifier
 from keras_albert.training.run_folder import RunFolder
+from tests.commands.finetune.finetune_runs import training_file
 
 ROWS = [("a fine film", "good"), ("a dull mess", "bad"), ("fine acting", "good")] * 8
 
@@ -19,7 +20,8 @@ def file(tmp_path):
 
 
 def arguments(file, output, **options):
-    options = {"train": file, "dev": file, "output": output, "epochs": 3, **options}
+    options = {"dev": file, "output": output, "epochs": 3, **options}
+    options = {"train": training_file(file)} | options
     flags = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
     return ["classification", *(part for flag in flags for part in flag)]
 
@@ -141,7 +143,7 @@ def test_two_runs_do_not_write_to_one_output(run, file, tmp_path):
     ("name", "contents", "message"),
     [
         ("a.tsv", "text\tlabel\n", "holds no rows"),
-        ("a.tsv", "text\tlabel\na\n", r"row 0 has 1 fields, and the header has 2"),
+        ("a.tsv", "text\tlabel\na\n", r"line 2 has 1 fields, and the header has 2"),
         ("a.tsv", "words\tlabel\na\tb\n", "no column that is known as a text"),
         ("a.csv", 'text,label\n"a,b\n', "line 2"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text"', "line 2 is no JSON"),
@@ -149,7 +151,7 @@ def test_two_runs_do_not_write_to_one_output(run, file, tmp_path):
         (
             "a.jsonl",
             '{"text": null, "label": 1}',
-            "row 0: the column 'text' holds None",
+            "line 1: the column 'text' holds None",
         ),
         ("a.xlsx", "", "none of the files that are known here"),
         ("a.csv", b"text,label\n\xff,1", "is not UTF-8"),
@@ -159,7 +161,7 @@ def test_says_what_is_wrong_with_a_file(run, tmp_path, name, contents, message):
     path = tmp_path / name
     path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
     with pytest.raises(ValueError, match=message):
-        run(*arguments(path, tmp_path / "run"))
+        run(*arguments(path, tmp_path / "run", train=path))
     assert not (tmp_path / "run").exists()
 
 
@@ -207,7 +209,22 @@ def test_regression_of_pairs(run, tmp_path):
     output = tmp_path / "run"
     run(
         "regression",
-        *("--train", path, "--dev", path, "--output", output, "--epochs", 1),
+        *("--train", training_file(path), "--dev", path, "--output", output),
+        *("--epochs", 1),
     )
     scores = json.loads((output / "report.json").read_text())["scores"]
     assert set(scores) == {"RMSE", "Pearson", "Spearman"}
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_a_loss_that_is_not_finite_saves_nothing(run, tmp_path, kind):
+    path, output = tmp_path / "a.tsv", tmp_path / "run"
+    path.write_text("text\tlabel\na fine film\t1\na dull mess\t2\n")
+    flags = ("--train", training_file(path), "--dev", path, "--output", output)
+    # The loss of the only step is that of the first weights.
+    with pytest.raises(
+        FloatingPointError, match=r"val_loss is .*Begin anew with a low"
+    ):
+        run(kind, *flags, "--epochs", 1, "--learning-rate", "1e30")
+    assert not (output / "preset").exists()
+    assert not (output / "report.json").exists()

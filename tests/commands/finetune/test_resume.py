@@ -22,6 +22,7 @@ from tests.commands.finetune.finetune_runs import (
     STEPS,
     assert_same_outcome,
     flags,
+    training_file,
     write_files,
 )
 from tests.one_backend import on_one_backend
@@ -122,7 +123,7 @@ def test_a_masked_language_model_goes_on_with_the_same_masks(
 ):
     texts = tmp_path / "texts.txt"
     texts.write_text((files / "train.tsv").read_text().replace("\t", " "))
-    shared = {"train": texts, "dev": texts}
+    shared = {"train": training_file(texts), "dev": texts}
     run("masked-lm", *flags(files, tmp_path / "whole", **shared))
     at_step[STEPS + 3] = lambda: signal.raise_signal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):

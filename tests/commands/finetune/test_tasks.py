@@ -6,6 +6,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from keras_albert.commands.finetune.tasks import KINDS
+from tests.commands.finetune.finetune_runs import training_file
 
 WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
 TAGS = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]] * 4
@@ -74,7 +75,9 @@ def test_from_a_file_to_a_preset(run, tmp_path, kind):
     name, contents = FILES[kind]
     path, output = tmp_path / name, tmp_path / "run"
     path.write_text(contents, encoding="utf-8")
-    flags = {"train": path, "dev": path, "output": output, "epochs": 1}
+    train = tmp_path / f"train{path.suffix}"
+    train.write_text(contents.replace("fox", "wolf").replace("Oslo", "Rome"))
+    flags = {"train": train, "dev": path, "output": output, "epochs": 1}
     parts = [part for key, value in flags.items() for part in (f"--{key}", value)]
     run(kind, *parts, "--batch-size", 4, "--max-length", 32)
     report = json.loads((output / "report.json").read_text())
@@ -95,7 +98,8 @@ def test_choices_in_columns_of_a_table(run, tmp_path):
     path = tmp_path / "a.tsv"
     rows = ["question\tA\tB\tanswer", *["who ran?\ta fox\ta dog\tB"] * 4]
     path.write_text("\n".join(rows))
-    flags = ("--train", path, "--dev", path, "--output", tmp_path / "run")
+    train = training_file(path)
+    flags = ("--train", train, "--dev", path, "--output", tmp_path / "run")
     run("multiple-choice", *flags, "--epochs", 1)
 
 

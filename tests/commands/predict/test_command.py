@@ -166,10 +166,10 @@ def test_a_run_of_another_model_does_not_go_on(
     monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
     ask = predict._ask
 
-    def dies_later(predictor, columns, rows, first, path):
-        if first:
+    def dies_later(predictor, columns, rows, path):
+        if rows[0][0] > 1:
             raise KeyboardInterrupt
-        return ask(predictor, columns, rows, first, path)
+        return ask(predictor, columns, rows, path)
 
     monkeypatch.setattr(predict, "_ask", dies_later)
     command = ["predict", model, file, "--output", output, "--batch-size", 5]
@@ -247,12 +247,12 @@ def test_every_task_answers(name, tiny_proto, tmp_path):
     ("name", "content", "words"),
     [
         ("a.tsv", "id\tnumber\n1\t2\n", "no column that is known as a text"),
-        ("a.jsonl", '{"text": "a"}\n{"text": null}\n', "row 1: 'text' is None"),
+        ("a.jsonl", '{"text": "a"}\n{"text": null}\n', "line 2: 'text' is None"),
         ("a.jsonl", '{"text": "a", "text": "b"}\n', "'text' more than once"),
         ("a.tsv", "text\ttext\na\tb\n", "'text' more than once"),
         ("a.tsv", "Text\ttext \na\tb\n", "Name it: --text-column"),
-        ("a.tsv", "text\tb\na\n", "row 0 has 1 fields"),
-        ("a.tsv", "text\tb\na\tb\tc\n", "row 0 has 3 fields"),
+        ("a.tsv", "text\tb\na\n", "line 2 has 1 fields"),
+        ("a.tsv", "text\tb\na\tb\tc\n", "line 2 has 3 fields"),
         ("a.tsv", "text\na\0\n", "line 2 holds a NUL"),
         ("a.txt", "a\nb".encode("utf-16-le"), "line 1 holds a NUL"),
         ("a.csv", "text\na\n".encode("utf-16"), "is not UTF-8"),
@@ -341,7 +341,7 @@ def test_choices_keep_their_numbers(tiny_proto, tmp_path, capsys):
     assert answer["choice"] == ("the captain", "the crew")[answer["index"]]
     path.write_text("question\tA\tB\nWho?\t\tthe crew\n")
     assert run("predict", tmp_path / "preset", path) == 1
-    assert "row 0 has no choice 0, and has one after it" in capsys.readouterr().err
+    assert "line 2 has no choice 0, and has one after it" in capsys.readouterr().err
 
 
 def test_no_rows_give_no_answers(preset, tmp_path):

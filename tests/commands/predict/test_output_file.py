@@ -41,3 +41,25 @@ def test_a_table_goes_on_under_its_header(tmp_path):
         answers.write([{"label": "a"}])
         answers.finish()
     assert output.read_bytes() == b"label\na\n"
+
+
+def test_one_process_writes_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+    output = tmp_path / "new" / "answers.jsonl"
+    with AnswerFile(output, "jsonl", {}) as answers:
+        # The second finds no line yet, and must not remove the file of the first.
+        with pytest.raises(ValueError, match="in use: another process writes to it"):
+            AnswerFile(output, "jsonl", {})
+        answers.write([{"score": 1.0}])
+        answers.finish()
+    assert output.read_bytes() == b'{"score": 1.0}\n'
+    with pytest.raises(FileExistsError, match="is there already"):
+        AnswerFile(output, "jsonl", {})
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
+    output = tmp_path / "new" / "answers.jsonl"
+    with pytest.raises(KeyboardInterrupt), AnswerFile(output, "jsonl", {}):
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
