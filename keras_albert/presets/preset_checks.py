@@ -13,7 +13,7 @@ from keras_albert.presets.preset_files import (
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     TOKENIZER_FILE,
-    VOCABULARY_FILE,
+    VOCABULARY_FILES,
 )
 from keras_albert.presets.stored_weights import stored_arrays, weights_path
 from keras_albert.utils.reading import read_json, read_optional_json
@@ -61,9 +61,12 @@ def check_preset(
             _check_equal(configs[inner], again, directory / inner, directory / outer)
         elif preprocessor == "":
             _report_missing(directory / inner, directory / outer)
-    has_vocabulary = (directory / VOCABULARY_FILE).exists()
-    if TOKENIZER_FILE in configs and not has_vocabulary and preprocessor == "":
-        _report_missing(directory / VOCABULARY_FILE, directory / TOKENIZER_FILE)
+    tokenizer = configs.get(TOKENIZER_FILE)
+    if tokenizer is not None and preprocessor == "":
+        rules = tokenizer["config"].get("text_rules")
+        vocabulary = directory / VOCABULARY_FILES["split_cjk" in (rules or ())]
+        if not vocabulary.exists():
+            _report_missing(vocabulary, directory / TOKENIZER_FILE)
     if preprocessor == "" and PREPROCESSOR_FILE in configs:
         _check_masks(directory / PREPROCESSOR_FILE, configs[PREPROCESSOR_FILE])
     _check_sizes(directory, configs, load_weights)

@@ -18,7 +18,10 @@ PREPROCESSOR_FILE = "preprocessor.json"
 TOKENIZER_FILE = "tokenizer.json"
 WEIGHTS_FILE = "model.weights.h5"
 INDEX_FILE = "model.weights.json"
-VOCABULARY_FILE = "assets/tokenizer/vocabulary.spm"
+VOCABULARY_FILES = (
+    "assets/tokenizer/vocabulary.spm",
+    "assets/tokenizer/vocabulary.txt",
+)
 
 # The files of each part of a preset, its config first.
 _PARTS = {

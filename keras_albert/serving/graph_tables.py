@@ -4,12 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from keras_albert.text.masked_lm.tokenize_masks import without_space
-from keras_albert.text.masked_lm.word_starts import SPACE
 from keras_albert.text.token_classification.tag_schemes import tags_to_spans
-from keras_albert.types import IntArray
 
 # The default of `fill_mask`.
 TOP_K = 5
@@ -27,20 +22,9 @@ WINDOWS_AT_ONCE = 64
 SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 
 
-def inner_pieces(tokenizer: Any) -> IntArray:
-    """Map each id to that of the same piece without a leading space, or -1."""
-    size = tokenizer.vocabulary_size()
-    rows = [np.array([token], np.int32) for token in range(size)]
-    inner = [without_space(tokenizer, "x", row) for row in rows]
-    return np.array([row[0] if len(row) else -1 for row in inner], np.int32)
-
-
 def token_names(tokenizer: Any) -> list[str]:
     """Return the text of each token, as in `fill_mask`."""
-    return [
-        tokenizer.id_to_token(token).replace(SPACE, " ").removeprefix(" ")
-        for token in range(tokenizer.vocabulary_size())
-    ]
+    return [text.removeprefix(" ") for text in tokenizer.vocabulary.texts]
 
 
 def entity_tables(names: Sequence[str]) -> tuple[list[str], list[list[bool]]]:

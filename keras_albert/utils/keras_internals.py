@@ -15,9 +15,6 @@ HOOKS = {
     # The arguments of a preprocessor that a preset does not contain. KerasHub 0.32 to
     # 0.33.
     "_add_missing_kwargs": "keras_hub.models.Preprocessor",
-    # Creates tensorflow-text's tokenizer whenever a vocabulary is set. KerasHub 0.32 to
-    # 0.33; until it does not need TensorFlow.
-    "_set_proto_tf": "keras_hub.tokenizers.SentencePieceTokenizer",
 }
 
 

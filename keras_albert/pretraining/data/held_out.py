@@ -72,10 +72,7 @@ class HeldOut:
         weights = keras.tree.map_structure(lambda w: w * (w.size / w.sum()), weights)
         named = {f"{name}_accuracy": share for name, share in baselines.items()}
         labels, counted = _of_masked_tokens(y), _of_masked_tokens(weights)
-        tokenizer = data.tokenizer
-        widths = np.array(
-            [len(tokenizer.id_to_token(i)) for i in range(tokenizer.vocabulary_size())]
-        )
+        widths = np.array(list(map(len, data.tokenizer.vocabulary.texts)))
         return cls((x, y, weights), named, float(widths[labels[counted > 0]].mean()))
 
     def bits_per_character(self, masked_lm_loss: float) -> float:

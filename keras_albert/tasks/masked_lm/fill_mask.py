@@ -9,7 +9,6 @@ import numpy.typing as npt
 from keras_albert.tasks.base.outputs import outputs_of, softmax
 from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.text.masked_lm.examples import WrittenMasks
-from keras_albert.text.masked_lm.word_starts import SPACE
 from keras_albert.types import Int64Array, IntArray
 
 
@@ -89,8 +88,8 @@ def _fill(
 def _join(tokenizer: Any, ids: list[int], skip_special: bool = False) -> str:
     """Join pieces as transformers does, with special tokens as they are written."""
     special = tokenizer.special_token_ids if skip_special else ()
-    pieces = [tokenizer.id_to_token(i) for i in ids if i not in special]
-    return "".join(pieces).replace(SPACE, " ").removeprefix(" ")
+    texts = tokenizer.vocabulary.texts
+    return "".join(texts[i] for i in ids if i not in special).removeprefix(" ")
 
 
 def target_ids(tokenizer: Any, targets: str | Sequence[str] | None) -> IntArray:

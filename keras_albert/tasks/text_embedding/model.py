@@ -23,7 +23,6 @@ from keras_albert.text.packing.document_windows import TextWindows
 from keras_albert.text.text_embedding.preprocessor import (
     AlbertTextEmbedderPreprocessor,
 )
-from keras_albert.text.tokenizer.vocabulary_file import piece_probabilities
 from keras_albert.types import FloatArray, Purpose, Tensor, Texts
 
 # The score of pairs that are not compared: the probability is zero.
@@ -166,10 +165,10 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
     def _read_probabilities(self) -> None:
         """Set the probabilities of tokens to the vocabulary's, once there is one."""
-        proto = self.preprocessor and self.preprocessor.tokenizer.proto
-        if self.inverse_frequency is not None and proto:
+        tokenizer = self.preprocessor and self.preprocessor.tokenizer
+        if self.inverse_frequency is not None and tokenizer and tokenizer.proto:
             found = np.zeros(self.backbone.vocabulary_size, "float32")
-            known = piece_probabilities(proto)
+            known = tokenizer.vocabulary.probabilities()
             found[: len(known)] = known
             self.pooling.token_probabilities.assign(found)
 

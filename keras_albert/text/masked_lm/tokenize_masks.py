@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.text.masked_lm.word_starts import SPACE
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import IntArray
 
@@ -28,7 +27,7 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     """
     mask = tokenizer.mask_token
     parts = [text.split(mask) for text in texts]
-    # All parts of all texts in one multithreaded call of SentencePiece.
+    # All parts of all texts in one multithreaded call.
     flat = [part for row in parts for part in row]
     tokens: TokenRows = tokenizer.tokenize_rows(flat, checked=True)
     if len(flat) == len(texts):
@@ -39,25 +38,14 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
     for row in parts:
         ids = [next(cut)]
         for part in row[1:]:
-            ids += [mask_id, without_space(tokenizer, part, next(cut))]
+            ids += [mask_id, _without_space(tokenizer, part, next(cut))]
         rows.append(np.concatenate(ids))
     return TokenRows.from_arrays(rows)
 
 
-def without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
-    """Remove the space that SentencePiece adds before a text.
-
-    Returns:
-        The ids, with the first piece replaced by the same piece without a space. They
-        are unchanged if the text begins with a space, or the vocabulary does not
-        contain that piece.
-    """
+def _without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
+    """Remove the space before a text, unless it begins with one."""
     if not len(ids) or text[0].isspace():
         return ids
-    piece = tokenizer.id_to_token(int(ids[0]))
-    if piece == SPACE:
-        return ids[1:]
-    inner = tokenizer.token_to_id(piece.removeprefix(SPACE))
-    if inner in tokenizer.special_token_ids:
-        return ids
-    return np.concatenate([[np.int32(inner)], ids[1:]])
+    inner = tokenizer.vocabulary.inner_ids[ids[:1]]
+    return np.concatenate([inner[inner >= 0], ids[1:]])

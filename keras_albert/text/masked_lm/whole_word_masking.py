@@ -8,15 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text.masked_lm.word_starts import WordStarts
-from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 from keras_albert.types import FloatArray, Int64Array, IntArray
 from keras_albert.utils.arguments import check_positive, check_rates
 
 # Which words of a run are masked.
 _NOT, _FIRST_WORD, _WHOLE = 0, 1, 2
-
-_PIECE_TYPES = sentencepiece_messages.SentencePiece
 
 
 class MaskedRows(NamedTuple):
@@ -269,14 +265,12 @@ def number_in_row(rows: Int64Array) -> Int64Array:
 
 def _drawable_ids(tokenizer: Any) -> IntArray:
     """Return the ids of pieces of text, without control, byte and special pieces."""
-    pieces = parse_vocabulary(tokenizer.proto).pieces
-    text_types = (_PIECE_TYPES.NORMAL, _PIECE_TYPES.USER_DEFINED)
-    ids = [i for i, piece in enumerate(pieces) if piece.type in text_types]
-    ids = sorted(set(ids) - set(tokenizer.special_token_ids))
-    if not ids:
+    ids: IntArray = tokenizer.vocabulary.text_ids
+    if not len(ids):
         msg = (
-            f"The vocabulary's {len(pieces)} pieces are all special, and masking draws "
-            "from the others. Train one with `keras_albert.text.train_vocabulary`."
+            f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all special, "
+            "and masking draws from the others. Train one with "
+            "`keras_albert.text.train_vocabulary`."
         )
         raise ValueError(msg)
-    return np.array(ids, np.int32)
+    return ids

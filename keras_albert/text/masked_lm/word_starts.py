@@ -10,9 +10,6 @@ import numpy.typing as npt
 from keras_albert.text.tokenizer.characters import UNSPACED
 from keras_albert.types import IntArray
 
-# SentencePiece's symbol for a space.
-SPACE = "\u2581"
-
 _LETTERS = re.compile(f"[{UNSPACED}]")
 
 # Part of a word, as in don't and l'eau.
@@ -35,6 +32,8 @@ class WordStarts:
     All other pieces continue a word, letters of any script and digits alike. A single
     U+2581 belongs to the next piece, a combining mark to the previous one.
 
+    In a WordPiece vocabulary, every piece without `##` begins a word, as in BERT.
+
     Example:
         >>> from keras_albert import AlbertTokenizer
         >>> from keras_albert.text import train_vocabulary
@@ -49,15 +48,20 @@ class WordStarts:
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        size = tokenizer.vocabulary_size()
-        pieces = [tokenizer.id_to_token(token_id) for token_id in range(size)]
-        self._is_special = np.zeros(size, bool)
+        vocabulary = tokenizer.vocabulary
+        texts = vocabulary.texts
+        self._is_special = np.zeros(len(texts), bool)
         self._is_special[tokenizer.special_token_ids] = True
-        self._opens = np.array([piece.startswith(SPACE) for piece in pieces])
-        self._is_space = np.array([piece == SPACE for piece in pieces])
-        self._parts_before = np.array([_stands_alone(piece[:1]) for piece in pieces])
-        self._is_mark = np.array([_category(piece[:1]) == "M" for piece in pieces])
-        self._parts_after = np.array([_stands_alone(piece[-1:]) for piece in pieces])
+        self._opens = vocabulary.begins_word
+        if vocabulary.marks_words:
+            nothing = np.zeros(len(texts), bool)
+            self._is_space = self._is_mark = nothing
+            self._parts_before = self._parts_after = nothing
+            return
+        self._is_space = np.array([text == " " for text in texts])
+        self._parts_before = np.array([_stands_alone(text[:1]) for text in texts])
+        self._is_mark = np.array([_category(text[:1]) == "M" for text in texts])
+        self._parts_after = np.array([_stands_alone(text[-1:]) for text in texts])
 
     def in_words(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
         """Return whether each token, int32 `(rows, length)`, belongs to a word."""
@@ -89,7 +93,7 @@ class WordStarts:
 
 def _stands_alone(character: str) -> bool:
     """Return whether a character is a separate word."""
-    if character == SPACE or character in _APOSTROPHES:
+    if character in _APOSTROPHES:
         return False
     category = _category(character)
     if category in ("L", "N"):

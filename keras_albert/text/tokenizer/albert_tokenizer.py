@@ -1,8 +1,7 @@
-"""ALBERT's tokenizer: SentencePiece with the text rules in the vocabulary."""
+"""The tokenizer: a SentencePiece or WordPiece vocabulary with its text rules."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -15,40 +14,45 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.text.inputs.read_text_columns import check_graph_text
 from keras_albert.text.inputs.read_texts import to_text_rows
-from keras_albert.text.tokenizer.characters import (
-    graph_tokens_with_offsets,
-    trim_blanks,
+from keras_albert.text.tokenizer.characters import graph_tokens_with_offsets
+from keras_albert.text.tokenizer.read_vocabulary import (
+    VocabularySource,
+    asset_of,
+    read_any_rules,
+    read_any_vocabulary,
+    rules_in_config,
+    special_tokens_of,
 )
-from keras_albert.text.tokenizer.text_rules import (
-    TextRules,
-    add_text_rules,
-    default_text_rules,
-    read_text_rules,
-)
+from keras_albert.text.tokenizer.text_rules import TextRules
 from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
 from keras_albert.text.tokenizer.tokenize_in_graph import (
     detokenize_in_graph,
     is_in_graph,
     tokenize_in_graph,
 )
-from keras_albert.text.tokenizer.vocabulary_file import (
-    check_vocabulary,
-    read_vocabulary,
-    sentence_piece,
-    write_vocabulary,
-)
+from keras_albert.text.tokenizer.vocabularies import Vocabulary, open_vocabulary
+from keras_albert.text.tokenizer.word_piece import WordPieceRules
+from keras_albert.types import IntArray
 from keras_albert.utils.arguments import check_positive, refuse_unknown
+from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.keras_internals import add_special_token
 from keras_albert.utils.packages import check_packages
 
-# Fewer are tokenized without threads.
-_FEW_ROWS = 8
-_FEW_CHARACTERS = 4096
+# The special tokens by KerasHub's names, as those of transformers.
+_SPECIAL_TOKENS = {
+    "cls_token": "cls_token",
+    "sep_token": "sep_token",
+    "pad_token": "pad_token",
+    "mask_token": "mask_token",
+    "unk_token": "unk_token",
+    "start_token": "cls_token",
+    "end_token": "sep_token",
+}
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
-class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
-    """Tokenizer that converts texts to ALBERT's token ids and back.
+class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
+    """Tokenizer that converts texts to token ids and back.
 
     It returns the same ids in Python, without TensorFlow, and in a `tf.data` pipeline
     or any other TensorFlow graph. Pass raw text: the vocabulary contains the text
@@ -56,20 +60,28 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
     written in a text, such as `[SEP]`, are tokenized as ordinary text.
 
     Args:
-        proto: Path to a SentencePiece model, its bytes, or its bytes as a base64 str.
-            Defaults to `None`; call `set_proto` to set it later.
-        text_rules: `"auto"`, `"keep"` or `TextRules`. The rules to write into the
-            vocabulary. `"auto"` adds their rules to the released uncased vocabularies,
-            and does not change a vocabulary that is cased or has rules already;
-            `"keep"` never changes the vocabulary. Defaults to `"auto"`.
-        **kwargs: `sequence_length`, `dtype` and `name` of
-            `keras_hub.tokenizers.SentencePieceTokenizer`. In a preprocessor, each text
-            is truncated to `sequence_length` tokens, but not padded.
+        proto: The vocabulary: path to a SentencePiece model, or its bytes, or its bytes
+            as a base64 str; or a WordPiece, BERT's kind: path to a `vocab.txt` or a
+            `tokenizer.json`, or the list of pieces. Defaults to `None`; call
+            `set_proto` to set it later. `from_preset` reads a directory, in which other
+            files may contain rules and special tokens.
+        text_rules: `"auto"`, `"keep"`, `TextRules` for SentencePiece or
+            `WordPieceRules` for WordPiece. `"auto"` adds ALBERT's rules to the released
+            uncased SentencePiece models, and does not change one that is cased or has
+            rules; a `vocab.txt` is lowercase if it has no capitals. `"keep"` never
+            changes a SentencePiece model. Defaults to `"auto"`.
+        sequence_length: int or `None`. The length of rows that `tokenize` returns. In a
+            preprocessor, each text is truncated to it, but not padded. Defaults to
+            `None`.
+        dtype: string. An integer type, or `"string"` for pieces instead of ids.
+            Defaults to `"int32"`.
+        **kwargs: `name` and other arguments of a Keras layer.
 
     Raises:
-        ValueError: If `proto` is not a SentencePiece model, its special tokens do not
-            have ALBERT's ids (`<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4),
-            or it contains text rules other than `text_rules`.
+        ValueError: If `proto` is not a vocabulary, special tokens are missing, those of
+            a SentencePiece model do not have ALBERT's ids (`<pad>` 0, `<unk>` 1,
+            `[CLS]` 2, `[SEP]` 3, `[MASK]` 4), or it contains text rules other than
+            `text_rules`.
 
     References:
         - [Lan et al., 2020](https://arxiv.org/abs/1909.11942)
@@ -83,38 +95,46 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
         'creme brulee'
         >>> tokenizer.cls_token_id, tokenizer.mask_token
         (2, '[MASK]')
+        >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "caf", "##e", "!"]
+        >>> AlbertTokenizer(pieces)("Café!")
+        array([5, 6, 7], dtype=int32)
     """
 
     backbone_cls = AlbertBackbone
 
     def __init__(
         self,
-        proto: str | os.PathLike[str] | bytes | None = None,
-        text_rules: Literal["auto", "keep"] | TextRules | Mapping[str, bool] = "auto",
+        proto: VocabularySource | None = None,
+        text_rules: (
+            Literal["auto", "keep"] | TextRules | WordPieceRules | Mapping[str, Any]
+        ) = "auto",
+        sequence_length: int | None = None,
+        dtype: Any = "int32",
         **kwargs: Any,
     ) -> None:
+        ends = {name: kwargs.pop(name, False) for name in ("add_bos", "add_eos")}
         refuse_unknown(type(self), kwargs)
-        if kwargs.get("add_bos") or kwargs.get("add_eos"):
+        if any(ends.values()):
             raise ValueError(
                 "ALBERT's vocabularies have no begin- and end-of-sentence tokens. "
-                f"Received: add_bos={kwargs.get('add_bos')}, "
-                f"add_eos={kwargs.get('add_eos')}. Leave both out; [CLS] and [SEP] "
-                "come from a preprocessor or `build_inputs_with_special_tokens`."
+                f"Received: add_bos={ends['add_bos']}, add_eos={ends['add_eos']}. "
+                "Leave both out; [CLS] and [SEP] come from a preprocessor or "
+                "`build_inputs_with_special_tokens`."
             )
-        if (length := kwargs.get("sequence_length")) is not None:
-            check_positive(sequence_length=length)
-        self._text_rules = read_text_rules(text_rules)
-        for name, token in {
-            "cls_token": "[CLS]",
-            "sep_token": "[SEP]",
-            "pad_token": "<pad>",
-            "mask_token": "[MASK]",
-            "unk_token": "<unk>",
-            "start_token": "[CLS]",
-            "end_token": "[SEP]",
-        }.items():
-            add_special_token(self, token, name)
-        super().__init__(proto=proto, **kwargs)
+        if sequence_length is not None:
+            check_positive(sequence_length=sequence_length)
+        self._text_rules = read_any_rules(text_rules)
+        super().__init__(dtype=dtype, **kwargs)
+        kind = keras.backend.standardize_dtype(self.compute_dtype)
+        if kind != "string" and "int" not in kind:
+            raise ValueError(
+                "Ids are integers, and pieces are strings. Received: "
+                f"dtype={dtype!r}. Pass 'int32', the default, or 'string'."
+            )
+        self.sequence_length = sequence_length
+        self.proto: bytes | None = None
+        self.file_assets = [asset_of(self._text_rules)]
+        self.set_proto(proto)
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`
 
     @classmethod
@@ -123,21 +143,81 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
     ) -> Self:
         return cls(checkpoint_format.read_vocabulary(directory), **kwargs)
 
-    def set_proto(self, proto: str | os.PathLike[str] | bytes | None) -> None:
+    def set_proto(self, proto: VocabularySource | None) -> None:
         """Set the vocabulary: check it, and add the text rules.
 
         Args:
             proto: See the constructor.
         """
-        if isinstance(proto, str | os.PathLike):
-            proto = self._add_rules(read_vocabulary(proto))
-        elif isinstance(proto, bytes):
-            proto = self._add_rules(check_vocabulary(proto))
-        super().set_proto(proto)
+        if proto is not None:
+            proto = read_any_vocabulary(proto, self._text_rules)
+            self.file_assets = [open_vocabulary(proto).asset]
+        self.proto = proto
+        self._special_token_attrs: list[str] = []
+        tokens = special_tokens_of(self._text_rules)
+        if proto is not None:
+            tokens = self.vocabulary.special_tokens
+        for name, role in _SPECIAL_TOKENS.items():
+            add_special_token(self, tokens[role], name)
 
-    def _set_proto_tf(self, proto: bytes) -> None:
-        """Set no tokenizer: `_graph_tokenizer` creates it where it is needed."""
-        self._sentence_piece: Any = None
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The pieces, and the algorithm that finds them in texts.
+
+        Raises:
+            ValueError: If no vocabulary is set.
+        """
+        if self.proto is None:
+            raise ValueError(
+                "No vocabulary has been set. Pass `proto` to the tokenizer's "
+                "constructor, or call `set_proto`."
+            )
+        return open_vocabulary(self.proto)
+
+    def vocabulary_size(self) -> int:
+        """Return the number of pieces."""
+        return len(self.vocabulary.pieces)
+
+    def get_vocabulary(self) -> list[str]:
+        """Return the pieces, in the order of their ids."""
+        return list(self.vocabulary.pieces)
+
+    def id_to_token(self, id: int) -> str:  # noqa: A002  (KerasHub's name)
+        """Return the piece of an id.
+
+        Args:
+            id: int. The id.
+
+        Raises:
+            ValueError: If it is not in the vocabulary.
+        """
+        pieces = self.vocabulary.pieces
+        if not 0 <= id < len(pieces):
+            raise ValueError(
+                f"`id` must be in range [0, {len(pieces) - 1}]. Received: {id}"
+            )
+        return pieces[id]
+
+    def token_to_id(self, token: str | bytes) -> int:
+        """Return the id of a piece, that of the unknown token if there is none.
+
+        Args:
+            token: string. The piece.
+        """
+        if hasattr(token, "numpy"):
+            token = token.numpy()
+        text = token.decode() if isinstance(token, bytes) else token
+        vocabulary = self.vocabulary
+        return vocabulary.ids.get(text, vocabulary.unknown_id)
+
+    def save_assets(self, dir_path: str) -> None:
+        """Write the vocabulary of a preset or a `.keras` file.
+
+        Args:
+            dir_path: str. The directory.
+        """
+        vocabulary = self.vocabulary
+        Path(dir_path, vocabulary.asset).write_bytes(vocabulary.contents())
 
     def load_assets(self, dir_path: str) -> None:
         """Load the vocabulary of a preset or a `.keras` file.
@@ -150,11 +230,11 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments, without the vocabulary (an asset)."""
         config: dict[str, Any] = super().get_config()
-        rules: Any = self._text_rules
-        if isinstance(rules, TextRules):
-            # Rules that are written are part of the vocabulary; "auto" keeps them.
-            rules = asdict(rules) if self.proto is None else "auto"
-        return config | {"text_rules": rules}
+        return config | {
+            "proto": None,
+            "sequence_length": self.sequence_length,
+            "text_rules": rules_in_config(self._text_rules, self.proto),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "AlbertTokenizer":
@@ -204,14 +284,43 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
                 self.pad_token_id,
             )
         rows, batched = to_text_rows(inputs)
-        return super().tokenize(rows if batched else rows[0])
+        found = self._encode_lists(rows)
+        if not batched:
+            return found[0] if self._returns_pieces else self._array(found[0])
+        dense = self.sequence_length is not None and not self._returns_pieces
+        return self._array(found) if dense else found
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Tokenize texts; see `tokenize`."""
+        return self.tokenize(inputs)
+
+    @property
+    def _returns_pieces(self) -> bool:
+        return bool(self.compute_dtype == "string")
+
+    def _array(self, ids: Any) -> IntArray:
+        found: IntArray = np.array(ids, self.compute_dtype)
+        return found
+
+    def _encode_lists(self, rows: list[str]) -> list[list[Any]]:
+        """Return ids or pieces, with rows of `sequence_length` if there is one."""
+        vocabulary, length = self.vocabulary, self.sequence_length
+        found: list[list[Any]]
+        if self._returns_pieces:
+            found, padding = vocabulary.encode_pieces(rows), self.pad_token
+        else:
+            found = [row.tolist() for row in vocabulary.encode(rows)]
+            padding = self.pad_token_id
+        if length is None:
+            return found
+        return [row[:length] + [padding] * (length - len(row)) for row in found]
 
     def tokenize_rows(
         self, texts: Any, num_threads: int = -1, checked: bool = False
     ) -> Any:
         """Tokenize many texts for a preprocessor, without padding.
 
-        In Python this is the fastest method: SentencePiece returns NumPy arrays.
+        In Python this is the fastest method.
 
         Args:
             texts: The texts; see `to_text_rows`. In a TensorFlow graph, a string
@@ -229,22 +338,10 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
             ids = self._graph_tokenizer().tokenize(texts)
             return ids[:, : self.sequence_length]
         rows = texts if checked else to_text_rows(texts)[0]
-        ids = self._encode(rows, "numpy", num_threads)
+        ids = self.vocabulary.encode(rows, num_threads)
         if self.sequence_length is not None:
             ids = [row[: self.sequence_length] for row in ids]
         return TokenRows.from_arrays(ids)
-
-    def _encode(
-        self, rows: list[str], return_type: str, num_threads: int = -1
-    ) -> list[Any]:
-        encode = self._processor().Encode
-        if len(rows) < _FEW_ROWS and sum(map(len, rows)) < _FEW_CHARACTERS:
-            # A thread takes longer to start than such texts to tokenize.
-            return [encode(row, return_type=return_type) for row in rows]
-        found: list[Any] = encode(
-            rows, return_type=return_type, num_threads=num_threads
-        )
-        return found
 
     def tokenize_with_offsets(
         self, inputs: Any, checked: bool = False
@@ -276,14 +373,11 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
             texts = check_graph_text(inputs)
             return graph_tokens_with_offsets(self._graph_tokenizer(), texts)
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
-        encoded = self._encode(rows, "offset_mapping")
-        ids = [np.array(row["ids"], np.int32) for row in encoded]
-        spans = [
-            trim_blanks(text, row["offsets"])
-            for text, row in zip(rows, encoded, strict=True)
-        ]
-        starts, ends = [start for start, _ in spans], [end for _, end in spans]
-        return (ids, starts, ends) if batched else (ids[0], starts[0], ends[0])
+        found = self.vocabulary.encode_with_offsets(rows)
+        if not batched:
+            return found[0]
+        ids, starts, ends = ([row[part] for row in found] for part in range(3))
+        return ids, starts, ends
 
     def detokenize(self, inputs: Any) -> Any:
         """Convert ids to texts, without special tokens other than `<unk>`.
@@ -302,7 +396,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
         if is_in_graph():
             return detokenize_in_graph(self._graph_tokenizer(), inputs)
         rows, batched = to_id_rows(inputs, self.vocabulary_size())
-        texts = self._processor().Decode(rows)
+        texts = self.vocabulary.decode(rows)
         return texts if batched else texts[0]
 
     def build_inputs_with_special_tokens(
@@ -371,7 +465,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
     def save_vocabulary(
         self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
     ) -> tuple[str]:
-        """Write the vocabulary to `spiece.model`, as in transformers.
+        """Write the vocabulary to `spiece.model` or `vocab.txt`, as in transformers.
 
         Args:
             save_directory: The directory, which is created if it is missing.
@@ -381,14 +475,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
         Returns:
             The path of the file, in a tuple.
         """
-        self.vocabulary_size()  # raises an error if there is no vocabulary
+        vocabulary = self.vocabulary
         prefix = f"{filename_prefix}-" if filename_prefix else ""
-        path = os.path.join(save_directory, f"{prefix}spiece.model")
-        return (write_vocabulary(path, self.proto),)
-
-    def _processor(self) -> Any:
-        self.vocabulary_size()  # raises an error if there is no vocabulary
-        return sentence_piece(self.proto)
+        path = os.path.join(save_directory, f"{prefix}{vocabulary.file_name}")
+        with atomic_file(path) as partial:
+            partial.write_bytes(vocabulary.contents())
+        return (path,)
 
     def _graph_tokenizer(self) -> Any:
         """Create the tokenizer inside the current graph.
@@ -400,16 +492,4 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.SentencePieceTokenizer):
             *("A tokenizer in a TensorFlow graph", "keras-albert[tensorflow]"),
             *("tensorflow", "tensorflow_text"),
         )
-        self.vocabulary_size()  # raises an error if there is no vocabulary
-        # Imports TensorFlow, which may not be installed.
-        from keras_albert.text.tokenizer.graph_tokenizer import (  # noqa: PLC0415
-            GraphTokenizer,
-        )
-
-        return GraphTokenizer(self.proto, self.compute_dtype)
-
-    def _add_rules(self, proto: bytes) -> bytes:
-        rules = self._text_rules
-        if rules == "auto":
-            rules = default_text_rules(proto) or "keep"
-        return proto if isinstance(rules, str) else add_text_rules(proto, rules)
+        return self.vocabulary.graph_tokenizer(self.compute_dtype)

@@ -1,5 +1,7 @@
 """The starts of words, in many scripts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,11 @@ class Pieces:
 
     def __init__(self, pieces):
         self.pieces = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *pieces]
-
-    def vocabulary_size(self):
-        return len(self.pieces)
-
-    def id_to_token(self, token_id):
-        return self.pieces[token_id]
+        texts = [piece.replace("▁", " ") for piece in self.pieces]
+        begins = np.array([text.startswith(" ") for text in texts])
+        self.vocabulary = SimpleNamespace(
+            texts=texts, begins_word=begins, marks_words=False
+        )
 
 
 def words_of(*pieces):

@@ -3,6 +3,7 @@
 import re
 import sys
 import unicodedata
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,18 +47,13 @@ def test_table_contains_all_letters_of_its_scripts():
 
 
 class OneTokenACharacter:
-    """A minimal tokenizer whose pieces are single characters."""
-
-    special_token_ids = (0,)
+    special_token_ids = [0]  # noqa: RUF012
 
     def __init__(self, text):
-        self.pieces = ["<pad>", *text]
-
-    def vocabulary_size(self):
-        return len(self.pieces)
-
-    def id_to_token(self, token_id):
-        return self.pieces[token_id]
+        texts = ["[CLS]", *text]
+        self.vocabulary = SimpleNamespace(
+            texts=texts, begins_word=np.zeros(len(texts), bool), marks_words=False
+        )
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -7,7 +7,6 @@ import numpy as np
 from keras_albert.serving.graph_tables import (
     SPACES,
     TOP_K,
-    inner_pieces,
     token_names,
 )
 from keras_albert.serving.onnx.graphs.base import OnnxTask
@@ -109,7 +108,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
     is_inner = op.And(
         op.Equal(place, op.Gather(pieces.begins, owner)), op.Gather(goes_on, owner)
     )
-    inner = inner_pieces(tokenizer).astype(np.int64)
+    inner = tokenizer.vocabulary.inner_ids.astype(np.int64)
     inner = op.Gather(builder.constant(inner, "inner_pieces"), pieces.ids)
     ids = op.Where(is_inner, inner, pieces.ids)
     is_kept = op.GreaterOrEqual(ids, 0)

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.text.packing.pack_in_graph import pack_in_graph
-from keras_albert.text.tokenizer.graph_tokenizer import GraphTokenizer
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
@@ -33,7 +32,7 @@ class TaskGraph:
         self.top_k = top_k
         self.preprocessor = task.preprocessor
         self.special = task.preprocessor.special_ids
-        self.tokenizer = GraphTokenizer(task.preprocessor.tokenizer.proto)
+        self.tokenizer = task.preprocessor.tokenizer.vocabulary.graph_tokenizer()
         # Everything to save beside the functions. Saving the Keras model itself would
         # write each weight twice.
         self.module = tf.Module()

@@ -7,7 +7,6 @@ import tensorflow as tf
 from keras_albert.serving.graph_tables import (
     SPACES,
     TOP_K,
-    inner_pieces,
     token_names,
 )
 from keras_albert.serving.saved_model.graphs.base import (
@@ -79,11 +78,11 @@ class MaskedLMGraph(TaskGraph):
         }
 
 
-def tokenize_masks_in_graph(sentence_piece: Any, tokenizer: Any, texts: Any) -> Any:
+def tokenize_masks_in_graph(graph_tokenizer: Any, tokenizer: Any, texts: Any) -> Any:
     """Implement `tokenize_masks` with TensorFlow operations.
 
     Args:
-        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
+        graph_tokenizer: The vocabulary's `graph_tokenizer`.
         tokenizer: The `AlbertTokenizer` of the same vocabulary.
         texts: string tensor `(texts,)`.
 
@@ -96,13 +95,13 @@ def tokenize_masks_in_graph(sentence_piece: Any, tokenizer: Any, texts: Any) -> 
     counts, rows = parts.row_lengths(), parts.value_rowids()
     is_behind = tf.range(tf.size(rows, tf.int64)) != tf.gather(parts.row_starts(), rows)
     parts = parts.values
-    ids = sentence_piece.tokenize(parts)
+    ids = graph_tokenizer.tokenize(parts)
     # A part that begins without a space continues the word of the mask.
     goes_on = is_behind & ~tf.strings.regex_full_match(parts, f"(?s)[{SPACES}].*")
     is_first = tf.range(tf.size(ids.values, tf.int64)) == tf.gather(
         ids.row_starts(), ids.value_rowids()
     )
-    inner = tf.gather(tf.constant(inner_pieces(tokenizer)), ids.values)
+    inner = tf.gather(tf.constant(tokenizer.vocabulary.inner_ids), ids.values)
     is_inner = is_first & tf.gather(goes_on, ids.value_rowids())
     ids = ids.with_values(tf.where(is_inner, inner, ids.values))
     ids = tf.ragged.boolean_mask(ids, ids >= 0)

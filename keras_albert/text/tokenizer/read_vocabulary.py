@@ -1,0 +1,134 @@
+"""Reads a tokenizer's vocabulary and text rules, of either kind."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from keras_albert.text.tokenizer.read_word_piece import read_word_piece_file
+from keras_albert.text.tokenizer.text_rules import (
+    TextRules,
+    add_text_rules,
+    default_text_rules,
+    read_text_rules,
+)
+from keras_albert.text.tokenizer.vocabularies import (
+    SentencePieceVocabulary,
+    WordPieceVocabulary,
+)
+from keras_albert.text.tokenizer.vocabulary_file import (
+    SPECIAL_TOKENS,
+    check_vocabulary,
+    read_vocabulary,
+)
+from keras_albert.text.tokenizer.word_piece import (
+    ROLES,
+    WordPieceRules,
+    auto_rules,
+    is_word_piece,
+    is_word_piece_config,
+    parse_word_piece,
+    rules_config,
+    rules_from_config,
+    write_word_piece,
+)
+from keras_albert.utils.reading import reading
+
+VocabularySource = str | os.PathLike[str] | bytes | Sequence[str]
+AnyRules = str | TextRules | WordPieceRules
+
+
+def read_any_rules(text_rules: Any) -> AnyRules:
+    """Read a tokenizer's `text_rules`; see `read_text_rules`.
+
+    Raises:
+        ValueError: If they are none.
+    """
+    if isinstance(text_rules, WordPieceRules):
+        return text_rules
+    if is_word_piece_config(text_rules):
+        return rules_from_config(text_rules)
+    return read_text_rules(text_rules)
+
+
+def rules_in_config(rules: AnyRules, proto: bytes | None) -> Any:
+    """Return the text rules that a tokenizer's config contains.
+
+    Those of a SentencePiece model are written into it, and `"auto"` keeps them; those
+    of a WordPiece stand in the config only.
+    """
+    if proto is not None and is_word_piece(proto):
+        return rules_config(parse_word_piece(proto).rules)
+    if isinstance(rules, WordPieceRules):
+        return rules_config(rules)
+    if isinstance(rules, TextRules):
+        return asdict(rules) if proto is None else "auto"
+    return rules
+
+
+def asset_of(rules: AnyRules) -> str:
+    """Return the name of the file that a vocabulary with these rules is saved to."""
+    is_words = isinstance(rules, WordPieceRules)
+    return (WordPieceVocabulary if is_words else SentencePieceVocabulary).asset
+
+
+def special_tokens_of(rules: AnyRules) -> dict[str, str]:
+    """Return the special tokens of a vocabulary with these rules, by role."""
+    is_words = isinstance(rules, WordPieceRules)
+    return dict(
+        zip(ROLES, rules.special_tokens if is_words else SPECIAL_TOKENS, strict=True)
+    )
+
+
+def read_any_vocabulary(source: VocabularySource, rules: AnyRules) -> bytes:
+    """Read and check a vocabulary, and add text rules to it.
+
+    Args:
+        source: A path, bytes, base64, or the list of a WordPiece's pieces.
+        rules: The tokenizer's text rules.
+
+    Returns:
+        The bytes of the vocabulary.
+
+    Raises:
+        OSError: If the file does not exist.
+        ValueError: If it is damaged or of another kind, lacks special tokens, or its
+            rules are not those of its kind.
+    """
+    if isinstance(source, bytes):
+        if is_word_piece(source):
+            found = parse_word_piece(source)
+            return _word_piece(found.pieces, found.rules, rules)
+        return _sentence_piece(check_vocabulary(source), rules)
+    if isinstance(source, str | os.PathLike):
+        if os.fspath(source).endswith((".txt", ".json")):
+            pieces, own = read_word_piece_file(source)
+            with reading(source):
+                return _word_piece(pieces, own, rules)
+        return _sentence_piece(read_vocabulary(source), rules)
+    return _word_piece(list(source), None, rules)
+
+
+def _word_piece(
+    pieces: Sequence[str], own: WordPieceRules | None, rules: AnyRules
+) -> bytes:
+    if isinstance(rules, TextRules):
+        raise ValueError(
+            "The vocabulary is a WordPiece, and `TextRules` are those of SentencePiece."
+            f" Received: text_rules={rules}. Pass `WordPieceRules`, or leave it out."
+        )
+    if isinstance(rules, str):
+        rules = own or auto_rules(pieces)
+    return write_word_piece(pieces, rules)
+
+
+def _sentence_piece(proto: bytes, rules: AnyRules) -> bytes:
+    if isinstance(rules, WordPieceRules):
+        raise ValueError(
+            "The vocabulary is a SentencePiece model, and `WordPieceRules` are those "
+            f"of WordPiece. Received: text_rules={rules}. Pass `TextRules`, or leave "
+            "it out."
+        )
+    if rules == "auto":
+        rules = default_text_rules(proto) or "keep"
+    return proto if isinstance(rules, str) else add_text_rules(proto, rules)

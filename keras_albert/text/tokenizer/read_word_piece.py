@@ -1,0 +1,330 @@
+"""Reads WordPiece vocabularies from the files of other libraries."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from keras_albert.text.tokenizer.vocabulary_file import MOST_BYTES
+from keras_albert.text.tokenizer.word_piece import (
+    CONTINUES,
+    LONGEST_WORD,
+    ROLES,
+    WordPieceRules,
+    auto_rules,
+    write_word_piece,
+)
+from keras_albert.utils.reading import (
+    parse_json,
+    read_bytes,
+    read_optional_json,
+    reading,
+)
+
+PIECES_FILE = "vocab.txt"
+_TOKENIZER_FILE = "tokenizer.json"
+_CONFIG_FILE = "tokenizer_config.json"
+_TOKENS_FILE = "special_tokens_map.json"
+_ADDED_FILE = "added_tokens.json"
+_KERAS_HUB_FILE = "assets/tokenizer/vocabulary.txt"
+
+# The names of the rules in `tokenizer_config.json` and in KerasHub's configs.
+_OF_TRANSFORMERS = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "split_cjk",
+}
+_OF_KERAS_HUB = {
+    "lowercase": "lowercase",
+    "strip_accents": "strip_accents",
+    "split_on_cjk": "split_cjk",
+}
+
+# Settings of a `tokenizer_config.json` with another result, and the only values read.
+_SUPPORTED = {
+    "word_tokenizer_type": ("basic",),
+    "subword_tokenizer_type": ("wordpiece",),
+    "do_basic_tokenize": (True,),
+    "do_word_tokenize": (True,),
+}
+_OWN = (
+    "Tokenize with the library of its origin, and pass ids; or train a vocabulary with "
+    "`keras_albert.text.train_vocabulary`."
+)
+
+
+def holds_word_piece(directory: str | os.PathLike[str]) -> bool:
+    """Return whether a directory's vocabulary is a WordPiece, whatever its form."""
+    folder = Path(directory)
+    if (folder / PIECES_FILE).is_file() or (folder / _KERAS_HUB_FILE).is_file():
+        return True
+    path = folder / _TOKENIZER_FILE
+    if not path.is_file():
+        return False
+    with reading(path):
+        model = parse_json(read_bytes(path, MOST_BYTES)).get("model")
+        return isinstance(model, dict) and model.get("type") == "WordPiece"
+
+
+def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
+    """Read the WordPiece vocabulary of a checkpoint's directory.
+
+    Args:
+        directory: string or path. A directory with `vocab.txt` or `tokenizer.json`,
+            and with `tokenizer_config.json` and `special_tokens_map.json` if there are
+            any; or a preset of KerasHub with a WordPiece tokenizer.
+
+    Returns:
+        The vocabulary's bytes, as `AlbertTokenizer` takes them.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a file is damaged or of another kind, two contradict each other,
+            or a special token is missing. The message names the file.
+    """
+    folder = Path(directory)
+    if (folder / _KERAS_HUB_FILE).is_file():
+        return _read_keras_hub(folder)
+    config = read_optional_json(folder / _CONFIG_FILE)
+    config_path = folder / _CONFIG_FILE
+    special_map = read_optional_json(folder / _TOKENS_FILE)
+    with reading(config_path):
+        _check_supported(config, config_path)
+        given = _rules_in(config, _OF_TRANSFORMERS)
+        tokens = _tokens_in(special_map) | _tokens_in(config)
+        never_split = _never_split_in(special_map) + _never_split_in(config)
+    pieces_path, json_path = folder / PIECES_FILE, folder / _TOKENIZER_FILE
+    pieces = read_pieces(pieces_path) if pieces_path.is_file() else None
+    if json_path.is_file():
+        with reading(json_path):
+            found, rules = _parse_tokenizer_json(json_path, tokens)
+        _compare(rules, given | tokens, json_path, config_path)
+        if pieces is not None:
+            _compare_pieces(found, pieces, json_path, pieces_path)
+        path, pieces = json_path, found
+    elif pieces is not None:
+        path = pieces_path
+        if added := read_optional_json(folder / _ADDED_FILE):
+            with reading(folder / _ADDED_FILE):
+                pieces = _in_order({p: i for i, p in enumerate(pieces)} | added)
+            never_split += list(added)
+        rules = WordPieceRules(
+            **{"lowercase": auto_rules(pieces).lowercase} | given | tokens
+        )
+    else:
+        raise FileNotFoundError(_missing(folder))
+    kept = dict.fromkeys((*rules.never_split, *never_split))
+    special = set(rules.special_tokens)
+    never_split = tuple(token for token in kept if token not in special)
+    with reading(path):
+        return write_word_piece(pieces, replace(rules, never_split=never_split))
+
+
+def read_word_piece_file(path: str | os.PathLike[str]) -> tuple[list[str], Any]:
+    """Read a `vocab.txt` or a `tokenizer.json`, without the files beside it.
+
+    Returns:
+        The pieces, and the rules; `None` for a `vocab.txt`, which has none.
+    """
+    if os.fspath(path).endswith(".json"):
+        with reading(path):
+            return _parse_tokenizer_json(Path(path), {})
+    return read_pieces(path), None
+
+
+def read_pieces(path: str | os.PathLike[str]) -> list[str]:
+    """Read the lines of a `vocab.txt`.
+
+    Raises:
+        ValueError: If it is not UTF-8.
+    """
+    with reading(path):
+        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _rules_in(config: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the rules that a config sets, by our names."""
+    found = {ours: config[theirs] for theirs, ours in names.items() if theirs in config}
+    for name, value in found.items():
+        if not isinstance(value, bool | None):
+            raise ValueError(f"its rule for {name!r} is {value!r}, not true or false")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _tokens_in(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the special tokens that a config names, by role."""
+    found = {}
+    for role in ROLES:
+        token = config.get(role)
+        token = token.get("content") if isinstance(token, dict) else token
+        if token is not None:
+            if not isinstance(token, str):
+                raise ValueError(f"its {role} is {token!r}, not a string")
+            found[role] = token
+    return found
+
+
+def _never_split_in(config: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    for key in ("never_split", "additional_special_tokens", "extra_special_tokens"):
+        tokens = config.get(key) or []
+        tokens = list(tokens.values()) if isinstance(tokens, dict) else tokens
+        found += [t["content"] if isinstance(t, dict) else t for t in tokens]
+    return found
+
+
+def _check_supported(config: Mapping[str, Any], path: Path) -> None:
+    for key, values in _SUPPORTED.items():
+        value = config.get(key)
+        if value is not None and value not in values:
+            raise ValueError(
+                f"{path} sets {key}={value!r}, which keras_albert does not have: words "
+                f"are split at spaces and punctuation, and pieces are WordPiece. {_OWN}"
+            )
+
+
+def _parse_tokenizer_json(
+    path: Path, tokens: Mapping[str, str]
+) -> tuple[list[str], WordPieceRules]:
+    """Return the pieces and rules of a `tokenizer.json`."""
+    found = parse_json(read_bytes(path, MOST_BYTES))
+    model = found["model"]
+    if model.get("type") != "WordPiece":
+        kind = model.get("type")
+        raise ValueError(
+            f"{path} has a vocabulary of type {kind!r}, which keras_albert does not "
+            f"read: it reads WordPiece, as of BERT, and Unigram, as of ALBERT. {_OWN}"
+        )
+    for part, setting, expected in (
+        (model, "continuing_subword_prefix", CONTINUES),
+        (model, "max_input_chars_per_word", LONGEST_WORD),
+        (_only(found, "normalizer"), "type", "BertNormalizer"),
+        (_only(found, "normalizer"), "clean_text", True),
+        (_only(found, "pre_tokenizer"), "type", "BertPreTokenizer"),
+    ):
+        if part.get(setting) != expected:
+            raise ValueError(
+                f"{path} sets {setting}={part.get(setting)!r}; keras_albert tokenizes "
+                f"as BERT does, with {expected!r}. {_OWN}"
+            )
+    added = found.get("added_tokens") or []
+    pieces = _in_order(
+        model["vocab"] | {token["content"]: token["id"] for token in added}
+    )
+    special = {**tokens, **_roles(found, model["unk_token"], added)}
+    others = [token for token in added if token["content"] not in special.values()]
+    for token in others:
+        flags = ("single_word", "lstrip", "rstrip", "normalized")
+        if flag := next((flag for flag in flags if token.get(flag)), None):
+            raise ValueError(
+                f"{path} has the added token {token['content']!r} with {flag}=true, "
+                f"which keras_albert does not have. {_OWN}"
+            )
+    normalizer = _only(found, "normalizer")
+    rules = WordPieceRules(
+        lowercase=normalizer["lowercase"],
+        strip_accents=normalizer["strip_accents"],
+        split_cjk=normalizer["handle_chinese_chars"],
+        never_split=tuple(token["content"] for token in others),
+        **special,
+    )
+    return pieces, rules
+
+
+def _only(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a step of a `tokenizer.json`, also if it is a sequence of one."""
+    step = found.get(name) or {}
+    if step.get("type") == "Sequence" and len(inner := step[f"{name}s"]) == 1:
+        step = inner[0]
+    return dict(step)
+
+
+def _in_order(ids: Mapping[str, int]) -> list[str]:
+    pieces = sorted(ids, key=ids.__getitem__)
+    for index, piece in enumerate(pieces):
+        if ids[piece] != index:
+            raise ValueError(f"{piece!r} has id {ids[piece]}, but {index} is the next")
+    return pieces
+
+
+def _roles(found: Any, unknown: str, added: Sequence[Any]) -> dict[str, str]:
+    """Return the special tokens of a `tokenizer.json`, which names two only by use."""
+    special = [token["content"] for token in added if token["special"]]
+    roles = {"unk_token": unknown}
+    post = found.get("post_processor") or {}
+    if post.get("type") == "BertProcessing":
+        roles |= {"cls_token": post["cls"][0], "sep_token": post["sep"][0]}
+    elif post.get("type") == "TemplateProcessing":
+        ends = [x["SpecialToken"]["id"] for x in post["single"] if "SpecialToken" in x]
+        if len(ends) == 2:
+            roles |= {"cls_token": ends[0], "sep_token": ends[1]}
+    rest = [token for token in special if token not in roles.values()]
+    for role, word in (("pad_token", "pad"), ("mask_token", "mask")):
+        named = [token for token in rest if word in token.lower()]
+        if len(named) == 1:
+            roles[role] = named[0]
+    return roles
+
+
+def _compare(
+    rules: WordPieceRules, given: Mapping[str, Any], path: Path, config_path: Path
+) -> None:
+    for name, value in given.items():
+        if getattr(rules, name) != value:
+            raise ValueError(
+                f"{path} and {config_path} contradict each other: {name} is "
+                f"{getattr(rules, name)!r} and {value!r}. Use files of the same "
+                "checkpoint, or correct the wrong one."
+            )
+
+
+def _compare_pieces(
+    found: Sequence[str], pieces: Sequence[str], path: Path, pieces_path: Path
+) -> None:
+    # Tokens that were added later stand in `tokenizer.json` only.
+    for index, (one, two) in enumerate(zip(found, pieces, strict=False)):
+        if one != two:
+            raise ValueError(
+                f"{path} and {pieces_path} contradict each other: id {index} is "
+                f"{one!r} and {two!r}. Use files of the same checkpoint, or remove the "
+                "wrong one."
+            )
+    if len(found) < len(pieces):
+        raise ValueError(
+            f"{path} has {len(found):,} pieces, and {pieces_path} {len(pieces):,}. Use "
+            "files of the same checkpoint, or remove the wrong one."
+        )
+
+
+def _missing(folder: Path) -> str:
+    if (folder / "merges.txt").is_file():
+        return (
+            f"{folder} has a byte-level BPE vocabulary (`merges.txt`), as of RoBERTa "
+            f"and GPT-2, which keras_albert does not read. {_OWN}"
+        )
+    return (
+        f"{folder} has no `{PIECES_FILE}` and no `{_TOKENIZER_FILE}`. Copy the "
+        "vocabulary from the origin of the checkpoint."
+    )
+
+
+def _read_keras_hub(folder: Path) -> bytes:
+    path = folder / _TOKENIZER_FILE
+    config = read_optional_json(path).get("config") or {}
+    with reading(path):
+        for key, expected in (("suffix_indicator", CONTINUES), ("split", True)):
+            if config.get(key, expected) != expected:
+                raise ValueError(
+                    f"{path} sets {key}={config[key]!r}; keras_albert tokenizes as "
+                    f"BERT does, with {expected!r}. {_OWN}"
+                )
+        rules = WordPieceRules(
+            **{"lowercase": False, "strip_accents": False}
+            | _rules_in(config, _OF_KERAS_HUB)
+        )
+    pieces = read_pieces(folder / _KERAS_HUB_FILE)
+    with reading(folder / _KERAS_HUB_FILE):
+        return write_word_piece(pieces, rules)

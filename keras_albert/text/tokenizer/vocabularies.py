@@ -1,0 +1,314 @@
+"""One interface to the two kinds of vocabularies, SentencePiece and WordPiece.
+
+A vocabulary is the bytes of a file: of a SentencePiece model, or of a WordPiece (see
+`word_piece.py`). `open_vocabulary` recognizes them. Nothing else asks for the kind.
+"""
+
+import abc
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tokenizer.characters import trim_blanks
+from keras_albert.text.tokenizer.vocabulary_file import (
+    SPECIAL_TOKENS,
+    parse_vocabulary,
+    piece_probabilities,
+    sentence_piece,
+)
+from keras_albert.text.tokenizer.word_piece import (
+    CONTINUES,
+    ROLES,
+    is_word_piece,
+    parse_word_piece,
+)
+from keras_albert.types import FloatArray, IntArray
+
+# Fewer are tokenized without threads.
+_FEW_ROWS = 8
+_FEW_CHARACTERS = 4096
+
+# SentencePiece's symbol for a space.
+SPACE = "\u2581"
+
+_TYPES = sentencepiece_messages.SentencePiece
+
+# Pieces that stand in a text without a space before them.
+_CLOSING = (".", "?", "!", ",")
+
+
+class Vocabulary(abc.ABC):
+    """The pieces of a vocabulary, and how texts become ids and ids texts.
+
+    Args:
+        proto: bytes. The vocabulary's file.
+    """
+
+    # The file of a preset, and that of transformers.
+    asset: str
+    file_name: str
+
+    # Whether the pieces that continue a word are marked, so that all others begin one.
+    marks_words = False
+
+    pieces: Sequence[str]
+
+    # The special tokens by the names of transformers, `pad_token` and so on.
+    special_tokens: dict[str, str]
+
+    def __init__(self, proto: bytes) -> None:
+        self.proto = proto
+
+    @functools.cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each piece."""
+        return {piece: index for index, piece in enumerate(self.pieces)}
+
+    @property
+    def unknown_id(self) -> int:
+        """The id of unknown text."""
+        return self.ids[self.special_tokens["unk_token"]]
+
+    @property
+    @abc.abstractmethod
+    def texts(self) -> list[str]:
+        """What each piece adds to a text, with the space before it."""
+
+    @property
+    def begins_word(self) -> npt.NDArray[np.bool_]:
+        """Whether each piece is marked as the first of a word; bool `(pieces,)`."""
+        return np.array([text.startswith(" ") for text in self.texts])
+
+    @property
+    def text_ids(self) -> IntArray:
+        """The ids of pieces of text, without special tokens; int32, increasing."""
+        special = set(self.special_tokens.values())
+        found = [i for i, piece in enumerate(self.pieces) if piece not in special]
+        return np.array(found, np.int32)
+
+    @functools.cached_property
+    def inner_ids(self) -> IntArray:
+        """For each id that of the same piece without a space before it, or -1."""
+        return np.arange(len(self.pieces), dtype=np.int32)
+
+    def probabilities(self) -> FloatArray:
+        """Return the probability of each piece, float32 `(pieces,)`."""
+        raise ValueError(
+            "A WordPiece vocabulary has no probabilities of pieces. Leave out what is "
+            "computed with them, as in `inverse_frequency=None`."
+        )
+
+    def contents(self) -> bytes:
+        """Return the content of the file `asset`."""
+        return self.proto
+
+    @abc.abstractmethod
+    def encode(self, rows: list[str], num_threads: int = -1) -> list[IntArray]:
+        """Return the ids of each row, int32; `num_threads` is 1 or -1, all."""
+
+    @abc.abstractmethod
+    def encode_pieces(self, rows: list[str]) -> list[list[str]]:
+        """Return the pieces of each row."""
+
+    @abc.abstractmethod
+    def encode_with_offsets(
+        self, rows: list[str]
+    ) -> list[tuple[IntArray, IntArray, IntArray]]:
+        """Return the ids of each row, and the characters where each begins and ends."""
+
+    @abc.abstractmethod
+    def decode(self, rows: list[list[int]]) -> list[str]:
+        """Return the text of each row of ids, without special tokens but the unknown's.
+
+        In WordPiece, words are joined by spaces.
+        """
+
+    @abc.abstractmethod
+    def graph_tokenizer(self, out_type: Any = "int32") -> Any:
+        """Create the tokenizer of a TensorFlow graph."""
+
+
+class SentencePieceVocabulary(Vocabulary):
+    """A SentencePiece model with ALBERT's special tokens."""
+
+    asset = "vocabulary.spm"
+    file_name = "spiece.model"
+
+    def __init__(self, proto: bytes) -> None:
+        super().__init__(proto)
+        self.special_tokens = dict(zip(ROLES, SPECIAL_TOKENS, strict=True))
+        processor = sentence_piece(proto)
+        self.pieces = processor.IdToPiece(list(range(processor.vocab_size())))
+
+    @functools.cached_property
+    def texts(self) -> list[str]:
+        """What each piece adds to a text."""
+        return [piece.replace(SPACE, " ") for piece in self.pieces]
+
+    @property
+    def text_ids(self) -> IntArray:
+        """The ids of pieces of text, without control and byte pieces."""
+        types = [piece.type for piece in parse_vocabulary(self.proto).pieces]
+        is_text = np.isin(types, (_TYPES.NORMAL, _TYPES.USER_DEFINED))
+        is_text[: len(SPECIAL_TOKENS)] = False
+        return np.flatnonzero(is_text).astype(np.int32)
+
+    @functools.cached_property
+    def inner_ids(self) -> IntArray:
+        """For each id that of the same piece without a space before it, or -1."""
+        found = np.arange(len(self.pieces), dtype=np.int32)
+        for index, piece in enumerate(self.pieces):
+            if piece.startswith(SPACE):
+                inner = self.ids.get(piece.removeprefix(SPACE), 0)
+                # A special token is not a piece of a text.
+                found[index] = index if inner < len(SPECIAL_TOKENS) else inner
+        if SPACE in self.ids:
+            found[self.ids[SPACE]] = -1
+        return found
+
+    def probabilities(self) -> FloatArray:
+        """Return the probability of each piece."""
+        return piece_probabilities(self.proto)
+
+    def encode(self, rows: list[str], num_threads: int = -1) -> list[IntArray]:
+        """Return the ids of each row."""
+        return self._encode(rows, "numpy", num_threads)
+
+    def encode_pieces(self, rows: list[str]) -> list[list[str]]:
+        """Return the pieces of each row; an unknown piece is its text."""
+        found: list[list[str]] = sentence_piece(self.proto).Encode(rows, out_type=str)
+        return found
+
+    def encode_with_offsets(
+        self, rows: list[str]
+    ) -> list[tuple[IntArray, IntArray, IntArray]]:
+        """Return the ids of each row, and where each begins and ends."""
+        encoded = self._encode(rows, "offset_mapping")
+        return [
+            (np.array(row["ids"], np.int32), *trim_blanks(text, row["offsets"]))
+            for text, row in zip(rows, encoded, strict=True)
+        ]
+
+    def _encode(
+        self, rows: list[str], return_type: str, num_threads: int = -1
+    ) -> list[Any]:
+        encode = sentence_piece(self.proto).Encode
+        if _is_few(rows):
+            # A thread takes longer to start than such texts to tokenize.
+            return [encode(row, return_type=return_type) for row in rows]
+        found: list[Any] = encode(
+            rows, return_type=return_type, num_threads=num_threads
+        )
+        return found
+
+    def decode(self, rows: list[list[int]]) -> list[str]:
+        """Return the text of each row of ids."""
+        found: list[str] = sentence_piece(self.proto).Decode(rows)
+        return found
+
+    def graph_tokenizer(self, out_type: Any = "int32") -> Any:
+        """Create the tokenizer of a TensorFlow graph."""
+        from keras_albert.text.tokenizer.graph_tokenizer import (  # noqa: PLC0415
+            GraphTokenizer,
+        )
+
+        return GraphTokenizer(self.proto, out_type)
+
+
+class WordPieceVocabulary(Vocabulary):
+    """A WordPiece vocabulary, tokenized by Hugging Face `tokenizers`."""
+
+    asset = "vocabulary.txt"
+    file_name = "vocab.txt"
+    marks_words = True
+
+    def __init__(self, proto: bytes) -> None:
+        super().__init__(proto)
+        self.pieces, self.rules = parse_word_piece(proto)
+        self.special_tokens = dict(zip(ROLES, self.rules.special_tokens, strict=True))
+        self._tokenizer = tokenizers.Tokenizer.from_str(proto.decode())
+        # Otherwise, special tokens written in a text would become special tokens.
+        self._tokenizer.encode_special_tokens = True
+
+    @functools.cached_property
+    def texts(self) -> list[str]:
+        """What each piece adds to a text, as in the decoder of `tokenizers`."""
+        return [
+            piece.removeprefix(CONTINUES)
+            if piece.startswith((CONTINUES, *_CLOSING)) and piece != CONTINUES
+            else f" {piece}"
+            for piece in self.pieces
+        ]
+
+    @property
+    def begins_word(self) -> npt.NDArray[np.bool_]:
+        """Whether each piece is the first of a word."""
+        return np.array([not piece.startswith(CONTINUES) for piece in self.pieces])
+
+    def contents(self) -> bytes:
+        """Return the pieces, one a line; a config has the rules."""
+        return "".join(f"{piece}\n" for piece in self.pieces).encode()
+
+    def encode(self, rows: list[str], num_threads: int = -1) -> list[IntArray]:
+        """Return the ids of each row."""
+        if num_threads == 1 or _is_few(rows):
+            encode = self._tokenizer.encode
+            found = [encode(row, add_special_tokens=False) for row in rows]
+        else:
+            found = self._tokenizer.encode_batch_fast(rows, add_special_tokens=False)
+        return [np.array(row.ids, np.int32) for row in found]
+
+    def encode_pieces(self, rows: list[str]) -> list[list[str]]:
+        """Return the pieces of each row."""
+        found = self.encode(rows)
+        return [[self.pieces[i] for i in row] for row in found]
+
+    def encode_with_offsets(
+        self, rows: list[str]
+    ) -> list[tuple[IntArray, IntArray, IntArray]]:
+        """Return the ids of each row, and where each begins and ends."""
+        found = self._tokenizer.encode_batch(rows, add_special_tokens=False)
+        rows_found = []
+        for row in found:
+            spans = np.array(row.offsets, np.int32).reshape(-1, 2)
+            starts, ends = spans[:, 0], spans[:, 1]
+            # Of several pieces of one character, the last has its text.
+            ends[:-1] = np.minimum(ends[:-1], starts[1:])
+            rows_found.append((np.array(row.ids, np.int32), starts, ends))
+        return rows_found
+
+    def decode(self, rows: list[list[int]]) -> list[str]:
+        """Return the text of each row of ids."""
+        special = set(self.special_tokens.values()) - {self.special_tokens["unk_token"]}
+        dropped = {self.ids[token] for token in special}
+        return [
+            "".join(self.texts[i] for i in row if i not in dropped).removeprefix(" ")
+            for row in rows
+        ]
+
+    def graph_tokenizer(self, out_type: Any = "int32") -> Any:
+        """Create the tokenizer of a TensorFlow graph."""
+        raise NotImplementedError
+
+
+@functools.lru_cache(maxsize=8)
+def open_vocabulary(proto: bytes) -> Vocabulary:
+    """Open a vocabulary of either kind.
+
+    Args:
+        proto: bytes. The vocabulary, as checked by `AlbertTokenizer.set_proto`.
+
+    Returns:
+        The same `Vocabulary` for the same bytes.
+    """
+    kind = WordPieceVocabulary if is_word_piece(proto) else SentencePieceVocabulary
+    return kind(proto)
+
+
+def _is_few(rows: list[str]) -> bool:
+    return len(rows) < _FEW_ROWS and sum(map(len, rows)) < _FEW_CHARACTERS

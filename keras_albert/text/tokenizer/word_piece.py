@@ -1,0 +1,282 @@
+"""WordPiece vocabularies, BERT's: their text rules, and their form as bytes.
+
+In memory and in exports, a WordPiece vocabulary is the `tokenizer.json` of Hugging
+Face `tokenizers`, always written in the same way: equal vocabularies are equal bytes.
+`read_word_piece.py` reads all other forms.
+"""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+from keras_albert.utils.reading import parse_json
+
+# Begins a piece that continues a word.
+CONTINUES = "##"
+
+# A longer word is one `unk_token`.
+LONGEST_WORD = 100
+
+# The special tokens, in the order of the file's `added_tokens`.
+ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+
+_REMEDY = (
+    "Use the `vocab.txt` of the checkpoint's origin, and name its special tokens in "
+    "`WordPieceRules` or `tokenizer_config.json`."
+)
+
+
+@dataclass(frozen=True)
+class WordPieceRules:
+    """How a WordPiece vocabulary reads texts; the defaults are those of uncased BERT.
+
+    Control characters are removed, whitespace and punctuation separate words.
+
+    Args:
+        lowercase: bool. Whether to lowercase letters. Defaults to `True`.
+        strip_accents: bool or `None`. Whether to decompose characters (NFD) and remove
+            nonspacing marks. Defaults to `None`, the value of `lowercase`.
+        split_cjk: bool. Whether each Chinese character is a word. Defaults to `True`.
+        never_split: Tuple of strings. Pieces of the vocabulary that are found in texts
+            as they are written, before any other rule. Defaults to `()`.
+        pad_token: string. Defaults to `"[PAD]"`.
+        unk_token: string. Defaults to `"[UNK]"`.
+        cls_token: string. Defaults to `"[CLS]"`.
+        sep_token: string. Defaults to `"[SEP]"`.
+        mask_token: string. Defaults to `"[MASK]"`.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805)
+
+    Example:
+        >>> WordPieceRules(lowercase=False).strip_accents
+        False
+    """
+
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    split_cjk: bool = True
+    never_split: tuple[str, ...] = ()
+    pad_token: str = "[PAD]"  # noqa: S105
+    unk_token: str = "[UNK]"  # noqa: S105
+    cls_token: str = "[CLS]"  # noqa: S105
+    sep_token: str = "[SEP]"  # noqa: S105
+    mask_token: str = "[MASK]"  # noqa: S105
+
+    def __post_init__(self) -> None:
+        strips = self.lowercase if self.strip_accents is None else self.strip_accents
+        object.__setattr__(self, "strip_accents", strips)
+        object.__setattr__(self, "never_split", tuple(self.never_split))
+        for name in ("lowercase", "strip_accents", "split_cjk"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(
+                    f"`{name}` must be True or False. Received: "
+                    f"{name}={getattr(self, name)!r}"
+                )
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """The special tokens, in the order of `ROLES`."""
+        return tuple(getattr(self, role) for role in ROLES)
+
+
+class WordPiece(NamedTuple):
+    """A parsed vocabulary: its pieces in the order of their ids, and its rules."""
+
+    pieces: tuple[str, ...]
+    rules: WordPieceRules
+
+
+def is_word_piece(proto: bytes) -> bool:
+    """Return whether a vocabulary's bytes are a WordPiece, not a SentencePiece."""
+    return proto[:1] == b"{"
+
+
+def is_word_piece_config(text_rules: Any) -> bool:
+    """Return whether `text_rules` in a config are those of a WordPiece vocabulary."""
+    return isinstance(text_rules, Mapping) and "split_cjk" in text_rules
+
+
+def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
+    """Return the rules of uncased BERT, or, if pieces have capitals, of cased BERT."""
+    special = WordPieceRules().special_tokens
+    cased = any(
+        piece.lower() != piece
+        for piece in pieces
+        if piece not in special and not piece.startswith("[")
+    )
+    return WordPieceRules(lowercase=not cased)
+
+
+def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
+    """Return a vocabulary as the bytes of a `tokenizer.json`.
+
+    Args:
+        pieces: The pieces, in the order of their ids.
+        rules: The text rules.
+
+    Returns:
+        The bytes, which Hugging Face `tokenizers` and transformers load, too.
+
+    Raises:
+        ValueError: If a piece is repeated, empty or of several lines, or a special
+            token is missing.
+
+    Example:
+        >>> proto = write_word_piece(
+        ...     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"],
+        ...     WordPieceRules())
+        >>> parse_word_piece(proto).pieces[-1]
+        '##b'
+    """
+    pieces = list(pieces)
+    ids = _check_pieces(pieces)
+    for role, token in zip(ROLES, rules.special_tokens, strict=True):
+        if token not in ids:
+            raise ValueError(
+                f"The vocabulary's {len(pieces):,} pieces do not contain {token!r}, "
+                f"its `{role}`. {_REMEDY}"
+            )
+    if len(set(rules.special_tokens)) < len(ROLES):
+        raise ValueError(
+            f"Each special token needs a piece of its own. Received: "
+            f"{dict(zip(ROLES, rules.special_tokens, strict=True))}. {_REMEDY}"
+        )
+    missing = [token for token in rules.never_split if token not in ids]
+    if missing:
+        raise ValueError(
+            f"`never_split` contains {missing[0]!r}, which the vocabulary does not. "
+            "Add it to the vocabulary, or leave it out."
+        )
+    special = [_added_token(ids[token], token, True) for token in rules.special_tokens]
+    others = [
+        _added_token(ids[token], token, False)
+        for token in rules.never_split
+        if token not in rules.special_tokens
+    ]
+    tokenizer = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": special + others,
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": rules.split_cjk,
+            "strip_accents": rules.strip_accents,
+            "lowercase": rules.lowercase,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": _template(rules, ids),
+        "decoder": {"type": "WordPiece", "prefix": CONTINUES, "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": rules.unk_token,
+            "continuing_subword_prefix": CONTINUES,
+            "max_input_chars_per_word": LONGEST_WORD,
+            "vocab": ids,
+        },
+    }
+    return json.dumps(tokenizer, ensure_ascii=False).encode()
+
+
+@functools.lru_cache(maxsize=4)
+def parse_word_piece(proto: bytes) -> WordPiece:
+    """Parse the bytes of `write_word_piece`."""
+    found = parse_json(proto)
+    added = [token["content"] for token in found["added_tokens"]]
+    normalizer = found["normalizer"]
+    rules = WordPieceRules(
+        lowercase=normalizer["lowercase"],
+        strip_accents=normalizer["strip_accents"],
+        split_cjk=normalizer["handle_chinese_chars"],
+        never_split=tuple(added[len(ROLES) :]),
+        **dict(zip(ROLES, added, strict=False)),
+    )
+    return WordPiece(tuple(found["model"]["vocab"]), rules)
+
+
+def transformers_config(rules: WordPieceRules, max_length: int) -> dict[str, Any]:
+    """Return the `tokenizer_config.json` of a vocabulary, for transformers."""
+    return {
+        "tokenizer_class": "BertTokenizer",
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "model_max_length": max_length,
+        "do_lower_case": rules.lowercase,
+        "strip_accents": rules.strip_accents,
+        "tokenize_chinese_chars": rules.split_cjk,
+        **dict(zip(ROLES, rules.special_tokens, strict=True)),
+    }
+
+
+def rules_config(rules: WordPieceRules) -> dict[str, Any]:
+    """Return rules as they stand in a config."""
+    config = asdict(rules)
+    return config | {"never_split": list(rules.never_split)}
+
+
+def rules_from_config(config: Mapping[str, Any]) -> WordPieceRules:
+    """Return the rules of a config.
+
+    Raises:
+        ValueError: If it contains an unknown name.
+    """
+    known = {field.name for field in fields(WordPieceRules)}
+    if unknown := sorted(set(config) - known):
+        raise ValueError(
+            f"`text_rules` contains {unknown[0]!r}. The rules of a WordPiece "
+            f"vocabulary are: {', '.join(sorted(known))}."
+        )
+    return WordPieceRules(**config)
+
+
+def _check_pieces(pieces: list[str]) -> dict[str, int]:
+    """Return the ids of pieces."""
+    ids: dict[str, int] = {}
+    for index, piece in enumerate(pieces):
+        if not isinstance(piece, str) or not piece or "\n" in piece or "\r" in piece:
+            raise ValueError(
+                f"The vocabulary's piece with id {index} (line {index + 1}) is "
+                f"{piece!r}. Each piece is one line with text. {_REMEDY}"
+            )
+        if ids.setdefault(piece, index) != index:
+            raise ValueError(
+                f"The vocabulary has {piece!r} twice, with the ids {ids[piece]} and "
+                f"{index} (lines {ids[piece] + 1} and {index + 1}). Replace one by an "
+                f"unused piece, as in '[unused{index}]'."
+            )
+    return ids
+
+
+def _added_token(token_id: int, content: str, special: bool) -> dict[str, Any]:
+    return {
+        "id": token_id,
+        "content": content,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": special,
+    }
+
+
+def _template(rules: WordPieceRules, ids: Mapping[str, int]) -> dict[str, Any]:
+    def special(token: str, segment: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": token, "type_id": segment}}
+
+    def text(name: str, segment: int) -> dict[str, Any]:
+        return {"Sequence": {"id": name, "type_id": segment}}
+
+    cls, sep = rules.cls_token, rules.sep_token
+    first = [special(cls, 0), text("A", 0), special(sep, 0)]
+    return {
+        "type": "TemplateProcessing",
+        "single": first,
+        "pair": [*first, text("B", 1), special(sep, 1)],
+        "special_tokens": {
+            token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+            for token in (cls, sep)
+        },
+    }
