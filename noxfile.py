@@ -115,6 +115,7 @@ def tests(session: nox.Session) -> None:
     """
     session.install(TORCH)
     session.install("-e", ".[test,jax,torch]")
+    install_transformers_js(session)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -128,6 +129,23 @@ def tests(session: nox.Session) -> None:
         environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
         session.run(*PYTEST, *asked, env=environment)
     test_without_tensorflow(session)
+
+
+def install_transformers_js(session: nox.Session) -> None:
+    """Install transformers.js in build/node, if it is not there and npm is.
+
+    Tests of the `tokenizer.json` of exports use it, and are skipped without it.
+    """
+    folder = Path("build/node")
+    if (folder / "node_modules/@huggingface/transformers").is_dir():
+        return
+    if shutil.which("npm") is None:
+        session.warn("no npm: tests that need transformers.js are skipped")
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    options = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder))
+    package = "@huggingface/transformers@4"
+    session.run("npm", "install", *options, package, external=True)
 
 
 @nox.session

@@ -1,17 +1,19 @@
 """Conversion between transformers' tokenizer files and SentencePiece models."""
 
-import base64
-import binascii
 import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
-from keras_albert.text.tokenizer.text_rules import (
-    TextRules,
-    add_text_rules,
-    retire_digit_comma_pieces,
+from keras_albert.conversion.transformers.normalizers import (
+    Step,
+    charsmap_of_steps,
+    normalizer_steps,
+    replace_string,
 )
+from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
 from keras_albert.text.tokenizer.vocabulary_file import (
     MOST_BYTES,
     SPECIAL_TOKENS,
@@ -28,15 +30,10 @@ _SPACE = "\u2581"
 _PIECE = sentencepiece_messages.SentencePiece
 _TRAINER = sentencepiece_messages.TrainerSpec
 
-# How far the score of a piece that must never be chosen is below all others.
-_NEVER = 100.0
-
-# The normalizer steps that correspond to text rules; SentencePiece cannot do steps that
-# are neither here nor in `_IMPLIED`.
-_RULES = {"Lowercase": "lowercase", "StripAccents": "strip_accents"}
-_QUOTES = ("``", "''")
-# Steps that SentencePiece always does, or that the rules above imply.
-_IMPLIED = {"NFKD", "NFD", "NFKC", "NFC", "Strip", "Precompiled"}
+# SentencePiece's penalty of a character without a piece, below the lowest score.
+_UNKNOWN_PENALTY = 10.0
+# Marks where a text, or what follows a mask, begins; if a text has it, the second.
+_START, _NOT_START = "\ufdd0", "\ufdd1"
 
 
 def vocabulary_from_tokenizer_json(path: Path) -> bytes:
@@ -63,12 +60,19 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
             raise ValueError("its model is not a Unigram")
         model = _model_proto(unigram["vocab"], unigram.get("unk_id"))
         steps = list(_steps(found.get("normalizer")))
-        model.normalizer_spec.CopyFrom(_normalizer_spec(steps))
+        model.normalizer_spec.CopyFrom(
+            sentencepiece_messages.NormalizerSpec(
+                # Not a name of SentencePiece: the rules are known and complete.
+                name="tokenizer_json",
+                precompiled_charsmap=charsmap_of_steps(steps),
+                add_dummy_prefix=True,
+                remove_extra_whitespaces=True,
+                escape_whitespaces=True,
+            )
+        )
         _guard_symbols(model, found.get("added_tokens") or [])
         retire_digit_comma_pieces(model)
-        proto = check_vocabulary(bytes(model.SerializeToString()))
-        rules = _text_rules(steps)
-        return proto if rules is None else add_text_rules(proto, rules)
+        return check_vocabulary(bytes(model.SerializeToString()))
 
 
 def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:
@@ -93,7 +97,7 @@ def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:
     return model
 
 
-def _steps(normalizer: Any) -> Any:
+def _steps(normalizer: Any) -> Iterator[Step]:
     """Yield the steps of a normalizer, including nested ones."""
     if normalizer is None:
         return
@@ -102,41 +106,6 @@ def _steps(normalizer: Any) -> Any:
             yield from _steps(step)
     else:
         yield normalizer
-
-
-def _normalizer_spec(steps: list[dict[str, Any]]) -> Any:
-    spec = sentencepiece_messages.NormalizerSpec(
-        # Not a name of SentencePiece: the rules are known and complete.
-        name="tokenizer_json",
-        add_dummy_prefix=True,
-        remove_extra_whitespaces=True,
-        escape_whitespaces=True,
-    )
-    for step in steps:
-        kind = step["type"]
-        if kind == "Precompiled":
-            try:
-                charsmap = base64.b64decode(step["precompiled_charsmap"], validate=True)
-            except binascii.Error as error:
-                raise ValueError(f"its character table is damaged ({error})") from error
-            spec.precompiled_charsmap = charsmap
-        elif kind == "Replace":
-            pattern = step["pattern"]
-            spaces = pattern.get("Regex") == " {2,}" and step["content"] == " "
-            if not spaces and pattern.get("String") not in _QUOTES:
-                raise ValueError(f"SentencePiece has no rule for its step {step}")
-        elif kind not in _RULES and kind not in _IMPLIED:
-            raise ValueError(f"SentencePiece has no rule for its step {step}")
-    return spec
-
-
-def _text_rules(steps: list[dict[str, Any]]) -> TextRules | None:
-    kinds = {step["type"] for step in steps}
-    quotes = any(step.get("pattern", {}).get("String") in _QUOTES for step in steps)
-    chosen = {rule: kind in kinds for kind, rule in _RULES.items()}
-    if not any(chosen.values()) and not quotes:
-        return None
-    return TextRules(**chosen, quotes=quotes)
 
 
 def _guard_symbols(model: Any, added_tokens: list[dict[str, Any]]) -> None:
@@ -151,20 +120,9 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
     """Write `tokenizer.json` and `tokenizer_config.json`.
 
     transformers' conversion of a `spiece.model` starts a new word after each quotation
-    mark or hyphen; these files tokenize as SentencePiece does.
+    mark or hyphen; with these files, transformers and transformers.js tokenize as
+    SentencePiece does. A special token that is written in a text is one there.
     """
-    model = parse_vocabulary(proto)
-    charsmap = model.normalizer_spec.precompiled_charsmap
-    steps: list[dict[str, Any]] = []
-    if charsmap:
-        table = base64.b64encode(charsmap).decode()
-        steps.append({"type": "Precompiled", "precompiled_charsmap": table})
-    steps += [
-        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
-        # Spaces on the left stay: after a mask, one marks the start of a word.
-        {"type": "Strip", "strip_left": False, "strip_right": True},
-    ]
-    space = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "first"}
     tokenizer = {
         "version": "1.0",
         "truncation": None,
@@ -172,16 +130,8 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
         "added_tokens": [
             _added_token(index, token) for index, token in enumerate(SPECIAL_TOKENS)
         ],
-        "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": space | {"split": True},
         "post_processor": _template(),
-        "decoder": space | {"split": True},
-        "model": {
-            "type": "Unigram",
-            "unk_id": 1,
-            "vocab": _scored_pieces(model),
-            "byte_fallback": False,
-        },
+        **_unigram(parse_vocabulary(proto)),
     }
     config = {
         # The class that uses `tokenizer.json` unchanged.
@@ -201,20 +151,92 @@ def write_tokenizer_files(directory: Path, proto: bytes, max_length: int) -> Non
         (directory / name).write_text(f"{text}\n", encoding="utf-8")
 
 
+def _unigram(model: Any) -> dict[str, Any]:
+    """Return the parts of a `tokenizer.json` that depend on the kind of vocabulary."""
+    steps = [
+        replace_string(_START, _NOT_START),
+        {"type": "Prepend", "prepend": _START},
+        *normalizer_steps(model.normalizer_spec.precompiled_charsmap),
+    ]
+    space = _metaspace(_SPACE, "always")
+    # `WhitespaceSplit` and `Metaspace` alone, as transformers writes, would begin a
+    # word after each mask: "[MASK]." is not "[MASK] .". So a mark begins each part of a
+    # text; that of the first is removed before words are made, those after a mask with
+    # the word start that precedes them. After normalization, a space is the only blank.
+    words = [
+        _metaspace(" ", "first"),
+        _remove(f" {_START}"),
+        _remove(" +"),
+        space,
+        _remove(f"{_SPACE}{_START}"),
+    ]
+    return {
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": words},
+        "decoder": space,
+        "model": {
+            "type": "Unigram",
+            "unk_id": 1,
+            "vocab": _scored_pieces(model),
+            "byte_fallback": False,
+        },
+    }
+
+
+def _metaspace(replacement: str, prepend_scheme: str) -> Step:
+    return {
+        "type": "Metaspace",
+        "replacement": replacement,
+        "prepend_scheme": prepend_scheme,
+        "split": False,
+    }
+
+
+def _remove(regex: str) -> Step:
+    # transformers.js would keep a "String".
+    return {
+        "type": "Split",
+        "pattern": {"Regex": regex},
+        "behavior": "Removed",
+        "invert": False,
+    }
+
+
 def _scored_pieces(model: Any) -> list[list[Any]]:
     """Express SentencePiece's kinds of pieces as scores, since Unigram has no kinds."""
-    scores = [piece.score for piece in model.pieces if piece.type == _PIECE.NORMAL]
-    best, worst = max(scores, default=0.0), min(scores, default=0.0)
+    scores = {
+        piece.piece: piece.score
+        for piece in model.pieces
+        if piece.type == _PIECE.NORMAL
+    }
+    best = max(scores.values(), default=0.0)
+    unknown = min(scores.values(), default=0.0) - _UNKNOWN_PENALTY
     pieces = []
     for piece in model.pieces:
         score = piece.score
         if piece.type == _PIECE.USER_DEFINED:
             # SentencePiece's rule: better than any split of the piece.
-            score = len(piece.piece) * best - 0.1
+            score = len(piece.piece.encode()) * best - 0.1
         elif piece.type == _PIECE.UNUSED:
-            score = worst - _NEVER
+            # Worse than a split, so never chosen, but not so low that it would lower
+            # the score of unknown characters.
+            score = _split_score(piece.piece, scores, unknown) - 1e-3
         pieces.append([piece.piece, score])
     return pieces
+
+
+def _split_score(text: str, scores: dict[str, float], unknown: float) -> float:
+    """Return the score of the best split of a text into other pieces."""
+    best = [0.0]
+    for end in range(1, len(text) + 1):
+        lasts = [(start, text[start:end]) for start in range(end)]
+        best.append(
+            max(
+                best[start] + scores.get(last, unknown if len(last) == 1 else -math.inf)
+                for start, last in lasts
+            )
+        )
+    return best[-1]
 
 
 def _added_token(index: int, content: str) -> dict[str, Any]:

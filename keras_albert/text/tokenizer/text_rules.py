@@ -11,7 +11,7 @@ original text.
 
 import functools
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -177,28 +177,44 @@ def retire_digit_comma_pieces(model: Any) -> None:
 @functools.lru_cache(maxsize=8)
 def _compose(charsmap: bytes, rules: TextRules) -> bytes:
     """Build the table `own(rules(characters))` from a model's own table."""
-    own = _normalizer(charsmap)
-    table = dict(own.Decompile()) if charsmap else {}
-    keys = [chr(code) for code in range(1, _LAST_CHARACTER + 1) if _is_scalar(code)]
-    keys += [key for key in table if len(key) > 1 or ord(key) > _LAST_CHARACTER]
-    # All keys in one string, since millions of calls would take seconds.
-    ruled = _apply(_SEPARATOR.join(keys), rules)
-    values = own.Normalize(ruled).split(_SEPARATOR)
-    composed: dict[str, str] = {}
-    for key, value in zip(keys, values, strict=True):
-        # A sequence needs a separate rule only if the rules of its characters do not
-        # have the same result, as in Hangul. Characters come first in `keys`.
-        alone = key if len(key) == 1 else "".join(composed.get(c, c) for c in key)
-        if value not in (alone, key):
-            composed[key] = value
+    own = table_normalizer(charsmap)
+    keys = [*all_characters(), *further_keys(charsmap)]
+    values = map_keys(lambda text: own.Normalize(_apply(text, rules)), keys)
+    table = shorten_table(keys, values)
     if rules.quotes:
-        composed |= {"``": '"', "''": '"'}
-    return _compile(composed)
+        table |= {"``": '"', "''": '"'}
+    return compile_table(table)
 
 
-def _is_scalar(code: int) -> bool:
-    """Return whether a code point is a character, not a surrogate."""
-    return not 0xD800 <= code <= 0xDFFF
+def all_characters() -> list[str]:
+    """Return the characters that a table can have rules for, in order."""
+    codes = (*range(1, 0xD800), *range(0xE000, _LAST_CHARACTER + 1))
+    return [chr(code) for code in codes]
+
+
+def further_keys(charsmap: bytes) -> list[str]:
+    """Return the keys of a table that `all_characters` lacks, such as sequences."""
+    table = dict(table_normalizer(charsmap).Decompile()) if charsmap else {}
+    return [key for key in table if len(key) > 1 or ord(key) > _LAST_CHARACTER]
+
+
+def map_keys(function: Callable[[str], str], keys: list[str]) -> list[str]:
+    """Apply a function to each key, in one call: millions would take seconds."""
+    return function(_SEPARATOR.join(keys)).split(_SEPARATOR) if keys else []
+
+
+def shorten_table(keys: list[str], values: list[str]) -> dict[str, str]:
+    """Return a table without the rules that follow from others; characters first.
+
+    A sequence needs a rule only if the rules of its characters do not have the same
+    result, as in Hangul.
+    """
+    table: dict[str, str] = {}
+    for key, value in zip(keys, values, strict=True):
+        alone = key if len(key) == 1 else "".join(table.get(c, c) for c in key)
+        if value not in (alone, key):
+            table[key] = value
+    return table
 
 
 def _apply(text: str, rules: TextRules) -> str:
@@ -210,7 +226,7 @@ def _apply(text: str, rules: TextRules) -> str:
     return text.lower() if rules.lowercase else text
 
 
-def _normalizer(charsmap: bytes) -> Any:
+def table_normalizer(charsmap: bytes) -> Any:
     """Create a normalizer that applies a table and does not change spaces."""
     spec = sentencepiece_messages.NormalizerSpec(
         name="own",
@@ -222,7 +238,7 @@ def _normalizer(charsmap: bytes) -> Any:
     return sentencepiece.SentencePieceNormalizer(normalizer_spec=spec)
 
 
-def _compile(table: dict[str, str]) -> bytes:
+def compile_table(table: dict[str, str]) -> bytes:
     """Compile a table into SentencePiece's binary format."""
     # Silences the compiler's progress messages on stderr.
     sentencepiece.SetMinLogLevel(1)

@@ -1,7 +1,13 @@
 """transformers' tokenizer files, and the vocabulary that they are made from."""
 
+import gzip
+import itertools
 import json
+import random
+import subprocess
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,15 +16,62 @@ from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.conversion import TRANSFORMERS
 from keras_albert.conversion.transformers.tokenizer_json import (
     vocabulary_from_tokenizer_json,
+    write_tokenizer_files,
 )
+from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
+from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
+
+ROOT = Path(__file__).resolve().parents[3]
+NODE = ROOT / "build" / "node"
+# Prints the ids of texts, read from its input.
+ENCODE = """
+import { readFileSync } from "node:fs";
+import { AutoTokenizer } from "@huggingface/transformers";
+const { folder, texts } = JSON.parse(readFileSync(0, "utf-8"));
+const options = { local_files_only: true };
+const tokenizer = await AutoTokenizer.from_pretrained(folder, options);
+const ids = (text) => tokenizer.encode(text, { add_special_tokens: false });
+console.log(JSON.stringify(texts.map(ids)));
+"""
 
 TEXTS = (
     "In 2011, the old café on the corner opened again.",
     'The captain said "not today" - and the crew, all 24, went back.',
     "  He paid £12,  she paid €15!  ",
     "She wrote\tthat 日本 is far; ﬁne.",
+    "I HATED it, and the CAFÉ in İstanbul: ΟΔΟΣ.",
     "",
 )
+# Case, marks, composition, blanks, what is deleted, and the marks of the files' own.
+PARTS = (  # noqa: SIM905  (a list takes a line for each)
+    "a|T|Hello|the|1,000,|1|.|'|\"|-| |  |\t|\n|É|e\u0301|ﬁ|½|①|ß|ẞ|Σ|ΟΔΟΣ|İ|ŀ|Ǆ|ª|"
+    "\xb4|\u1e9b\u0323|a\u0323\u0307|\u1fba\u0345|\u0300|\u0903|क्षि|ไทย|日本|한국|عربى|"
+    "\ufdfa|\u1112\u1161\u11ab|\uff5e|👩\u200d👧|\U0001d538|\U0001d6ba|\u200b|\ufeff|\xa0|\u3000|"
+    "\x85|\u2028|\xad|\x01|\x7f|\ufffd|\u2581|\ue000|\ufdd0|\ufdd1|[cls]|&"
+).split("|")
+
+
+def hostile_texts(count):
+    random_ = random.Random(0)
+    return [
+        "".join(random_.choices(PARTS, k=random_.randint(1, 12))) for _ in range(count)
+    ] + ["\ufdd0", "\ufdd0a \ufdd0b", "\x01", " \x01the", "\u0300e", "\u200b\u200b"]
+
+
+def encode_in_node(folder, texts):
+    if not (NODE / "node_modules" / "@huggingface" / "transformers").is_dir():
+        pytest.skip("no transformers.js in build/node: `nox -s tests` installs it")
+    found = subprocess.run(
+        ["node", "--input-type=module", "--eval", ENCODE],
+        input=json.dumps({"folder": str(folder), "texts": texts}),
+        cwd=NODE,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +110,57 @@ def test_theirs_gives_our_ids(theirs, tokenizer, text):
 # Characters of pieces, and some that no piece contains.
 @given(st.text("abcdefghi ,.\"-()0129'éÉ\u00df\u65e5", max_size=20))
 @settings(deadline=None, max_examples=60, derandomize=True)
-def test_theirs_gives_our_ids_for_any_text(theirs, tokenizer, text):
-    assert theirs(text, add_special_tokens=False)["input_ids"] == list(tokenizer(text))
+def test_theirs_gives_our_ids_and_offsets_for_any_text(theirs, tokenizer, text):
+    found = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+    ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+    assert found["input_ids"] == list(ids)
+    for (start, end), *ours in zip(found["offset_mapping"], starts, ends, strict=True):
+        # A "▁" without a word has the first character of the piece after it.
+        assert [start, end] == ours or ours[0] == ours[1]
+
+
+def test_hostile_texts(theirs, exported, tokenizer):
+    texts = hostile_texts(400)
+    ids = [list(row) for row in tokenizer(texts)]
+    assert theirs(texts, add_special_tokens=False)["input_ids"] == ids
+    assert encode_in_node(exported, texts) == ids
+
+
+def test_the_bundled_vocabulary_in_node(tmp_path):
+    tokenizer = AlbertTokenizer.from_preset("albert_tiny_en_uncased")
+    write_tokenizer_files(tmp_path, tokenizer.proto, 128)
+    data = ROOT / "examples" / "data"
+    texts = [*TEXTS, *hostile_texts(100)]
+    texts += (data / "stories.txt").read_text(encoding="utf-8").splitlines()[:100]
+    ids = [list(row) for row in tokenizer(texts)]
+    assert encode_in_node(tmp_path, texts) == ids
+
+
+@pytest.mark.shared_data
+def test_paragraphs(shared_data, tmp_path):
+    """Offsets may differ where a character is several pieces, as in 10½."""
+    import transformers
+
+    tokenizer = AlbertTokenizer(shared_data / "albert_spm" / "spiece.model")
+    write_tokenizer_files(tmp_path, tokenizer.proto, 512)
+    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    paragraphs = []
+    for path in sorted((shared_data / "text").glob("*/*.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines = (line.rstrip("\n") for line in file if line.strip())
+            paragraphs += itertools.islice(lines, 160)
+    assert len(paragraphs) >= 2000
+    found = theirs(paragraphs, add_special_tokens=False, return_offsets_mapping=True)
+    ids, *spans = tokenizer.tokenize_with_offsets(paragraphs)
+    ids = [list(row) for row in ids]
+    assert found["input_ids"] == ids
+    differ = 0
+    for starts, ends, row in zip(*spans, found["offset_mapping"], strict=True):
+        visible = starts < ends
+        ours = np.stack([starts, ends], 1)
+        differ += not np.array_equal(ours[visible], np.array(row)[visible])
+    assert differ <= len(paragraphs) // 500
+    assert encode_in_node(tmp_path, paragraphs) == ids
 
 
 def test_a_pair_is_packed_as_here(theirs, tokenizer):
@@ -68,11 +170,28 @@ def test_a_pair_is_packed_as_here(theirs, tokenizer):
     first = len(ids[0]) + 2
     assert packed["token_type_ids"] == [0] * first + [1] * (len(ids[1]) + 1)
     assert theirs.model_max_length == 24
-    assert theirs("the [MASK] of", add_special_tokens=False)["input_ids"] == [
-        *tokenizer("the"),
-        4,
-        *tokenizer("of"),
+
+
+def test_words_begin_after_a_mask_only_where_they_do(theirs, exported, tokenizer):
+    texts = [
+        *("the [MASK] of", "the [MASK].", '"[MASK]" of', "[MASK] the", "a[MASK]b"),
+        *("[MASK][MASK] of", "the [MASK]\u0300, of", "[MASK]"),
     ]
+    ids = tokenize_masks(tokenizer, texts).to_lists()
+    assert theirs(texts, add_special_tokens=False)["input_ids"] == ids
+    assert encode_in_node(exported, texts) == ids
+
+
+def test_a_retired_piece_does_not_change_the_score_of_unknown_characters(
+    tiny_proto, tmp_path
+):
+    model = sentencepiece_messages.ModelProto.FromString(tiny_proto)
+    model.pieces[-1].piece = "11,"
+    retire_digit_comma_pieces(model)
+    write_tokenizer_files(tmp_path, model.SerializeToString(), 24)
+    vocab = json.loads((tmp_path / "tokenizer.json").read_text())["model"]["vocab"]
+    scores = [piece.score for piece in model.pieces]
+    assert min(scores) - 10 < vocab[-1][1] < vocab[-1][1] + 1e-4 < min(scores)
 
 
 def test_the_vocabulary_comes_back_from_either_file(exported, tokenizer, tmp_path):
@@ -81,16 +200,12 @@ def test_the_vocabulary_comes_back_from_either_file(exported, tokenizer, tmp_pat
     path.write_bytes((exported / "tokenizer.json").read_bytes())
     made = AlbertTokenizer(TRANSFORMERS.read_vocabulary(tmp_path))
     assert made.get_vocabulary() == tokenizer.get_vocabulary()
-    for text in TEXTS:
-        assert list(made(text)) == list(tokenizer(text))
+    texts = [*TEXTS, *hostile_texts(300)]
+    assert made(texts) == tokenizer(texts)
 
 
 def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer):
     import transformers
-
-    from keras_albert.text.tokenizer import (
-        sentencepiece_proto as sentencepiece_messages,
-    )
 
     model = sentencepiece_messages.ModelProto.FromString(tiny_proto)
     original = transformers.AlbertTokenizer(
@@ -119,7 +234,7 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
             {
                 "normalizer": {
                     "type": "Replace",
-                    "pattern": {"String": "a"},
+                    "pattern": {"Regex": "a+"},
                     "content": "b",
                 }
             },
