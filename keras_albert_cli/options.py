@@ -52,6 +52,7 @@ class Command:
         description: string. The text above its options.
         example: string. A command to copy.
         add_options: Callable. Adds the options to a parser.
+        paths: Tuple of string. The arguments that are files or directories to read.
     """
 
     group: str
@@ -60,6 +61,7 @@ class Command:
     description: str
     example: str
     add_options: Callable[[Parser], None]
+    paths: tuple[str, ...] = ()
 
 
 class _Version(argparse.Action):
@@ -354,6 +356,7 @@ interrupted, the same command resumes it with the same result.
 """,
         "keras-albert pretrain --data prepared --output run --size tiny --steps 20000",
         _add_pretrain,
+        ("config",),
     ),
     "finetune": Command(
         "Train",
@@ -368,6 +371,7 @@ the run is interrupted, the same command resumes it with the same result.
         "keras-albert finetune classification --preset albert_base_en_uncased \\\n"
         "      --train train.tsv --dev dev.tsv --output runs/mine",
         _add_finetune,
+        ("train", "dev"),
     ),
     "predict": Command(
         "Use",
@@ -383,6 +387,7 @@ interrupted run can be resumed: the same command continues after the last comple
 """,
         "keras-albert predict runs/mine/preset reviews.tsv --output answers.jsonl",
         _add_predict,
+        ("model", "file"),
     ),
     "exits": Command(
         "Use",
@@ -400,6 +405,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
 """,
         "keras-albert exits runs/mine/preset dev.tsv --patience 1 2 --threshold 0.9",
         _add_exits,
+        ("dev",),
     ),
     "export": Command(
         "Use",
@@ -426,6 +432,7 @@ requests are replayed. Prints the signatures and example requests.
 """,
         "keras-albert verify served/mine",
         _add_verify,
+        ("directory",),
     ),
     "convert": Command(
         "Use",

@@ -1,14 +1,20 @@
 """Parses the command line, and runs the command."""
 
 import argparse
+import difflib
+import os
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 from keras_albert_cli.loading import loading, set_verbose
 from keras_albert_cli.options import COMMANDS, build_parser
 from keras_albert_cli.run_program import run_program
+from keras_albert_cli.versions import backend
+
+_BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
@@ -34,8 +40,47 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     # Commands record their arguments as settings of the run; these are none of them.
     command, debug, verbose = (chosen.pop(k) for k in ("command", "debug", "verbose"))
     set_verbose(verbose)
-    with loading("keras-albert"):
-        module = import_module(f"keras_albert.commands.{COMMANDS[command].module}")
+
+    def run() -> int | None:
+        # Before the imports, which take many seconds.
+        _check_paths(COMMANDS[command].paths, chosen)
+        _check_backend()
+        with loading("keras-albert"):
+            module = import_module(f"keras_albert.commands.{COMMANDS[command].module}")
+        status: int | None = module.run(argparse.Namespace(**chosen))
+        return status
+
     options = re.findall(r"--[\w-]+", subparsers[command].format_usage())
-    run = partial(module.run, argparse.Namespace(**chosen))
     return run_program(f"keras-albert {command}", run, options, debug)
+
+
+def _check_paths(names: Iterable[str], chosen: Mapping[str, Any]) -> None:
+    """Raise if a file or a directory to read does not exist."""
+    for name in names:
+        path = chosen[name]
+        # A model may also be a preset with a name or a handle.
+        is_preset = name == "model" and not path.endswith((".onnx", ".tflite"))
+        if path is None or is_preset:
+            continue
+        what = "directory" if name == "directory" else "file"
+        if not (os.path.isdir(path) if what == "directory" else os.path.isfile(path)):
+            msg = f"`{name}`: there is no {what} {path}. Correct the name."
+            raise FileNotFoundError(msg)
+
+
+def _check_backend() -> None:
+    """Raise if Keras' backend is unknown or not installed."""
+    chosen = backend()
+    if chosen not in _BACKENDS:
+        nearest = difflib.get_close_matches(chosen, _BACKENDS, n=1)
+        hint = f" Did you mean {nearest[0]}?" if nearest else ""
+        msg = (
+            f"KERAS_BACKEND must be {', '.join(_BACKENDS[:-1])} or {_BACKENDS[-1]}. "
+            f"Received: {chosen}.{hint}"
+        )
+        raise ValueError(msg)
+    if find_spec(chosen) is None:
+        others = [name for name in _BACKENDS if find_spec(name) is not None]
+        choose = f", or set KERAS_BACKEND={others[0]}" if others else ""
+        msg = f"The backend {chosen} is not installed. Install it{choose}."
+        raise ImportError(msg)

@@ -2,19 +2,23 @@
 
 import argparse
 import ast
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import docstring_parser
+
+from keras_albert_cli.number_types import whole_number
 
 _PACKAGE = Path(__file__).resolve().parents[1] / "keras_albert"
 _FILE = _PACKAGE / "pretraining" / "settings" / "config.py"
 _CLASS = "PretrainingConfig"
 _KINDS: dict[str, dict[str, Any]] = {
     "bool": {"action": argparse.BooleanOptionalAction},
-    "float": {"type": float, "metavar": "NUMBER"},
-    "int": {"type": int, "metavar": "INTEGER"},
-    "str": {"metavar": "TEXT"},
+    "float": {"type": float},
+    "int": {"type": whole_number(0, 2**31 - 1)},
+    "str": {},
     "Mapping[str, Any]": {"nargs": "+", "metavar": "NAME=VALUE"},
 }
 
@@ -38,11 +42,27 @@ def add_settings(parser: Any) -> None:
             parser.add_argument(
                 f"--{name.replace('_', '-')}",
                 default=argparse.SUPPRESS,
-                help=_without_type(descriptions[name]).replace("%", "%%"),
+                help=_help(descriptions[name] or "", descriptions),
                 **kind,
             )
 
 
-def _without_type(description: str | None) -> str:
-    """Return the sentences after the type, as in "int. Updates of the weights."."""
-    return (description or "").split(".", 1)[-1].strip()
+def _help(description: str, settings: Collection[str]) -> str:
+    """Return a description of a setting as the help of an option.
+
+    Example:
+        >>> _help("int. Rows at once, see `steps`. Defaults to `1_000`.", {"steps"})
+        'rows at once, see --steps; by default 1,000'
+    """
+    text = " ".join(description.split(".", 1)[-1].split())
+    text = re.sub(r"Defaults to `(None`[,:] )?", "by default `", text)
+    text = text.replace(". by default", "; by default").replace("`{}`", "none")
+    text = re.sub(r"(\d)_(\d{3})", r"\1,\2", text)
+
+    def spell(found: "re.Match[str]") -> str:
+        name = found[1]
+        return f"--{name.replace('_', '-')}" if name in settings else name
+
+    text = re.sub(r"`(\w+)`", spell, text)
+    text = re.sub(r'["`]', "", text).rstrip(".").replace("%", "%%")
+    return text[:1].lower() + text[1:]

@@ -25,7 +25,7 @@ def describe_versions() -> str:
     lines = [
         f"keras-albert {_version('keras-albert') or '(not installed)'}",
         f"Python {platform.python_version()}, {platform.platform()}",
-        f"Keras backend: {_backend()}",
+        f"Keras backend: {backend()}",
     ]
     found = ((package, _version(package)) for package in _PACKAGES)
     return "\n".join([*lines, *(f"{name} {known}" for name, known in found if known)])
@@ -38,7 +38,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _backend() -> str:
+def backend() -> str:
     """Find the backend as Keras does: variable, settings file, TensorFlow."""
     if chosen := os.environ.get("KERAS_BACKEND"):
         return chosen

@@ -16,12 +16,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command.
 
     Raises:
-        FileNotFoundError: If there is no such file.
         ImportError: If matplotlib is not installed, and a plot is to be written.
         ValueError: If the model has no exits, or a file, a column or a rule is invalid.
     """
-    if not arguments.dev.is_file():
-        raise FileNotFoundError(f"There is no file {arguments.dev}. Correct the name.")
     if arguments.output is None:
         _show_exits(arguments)
         return

@@ -25,8 +25,6 @@ def run(arguments: argparse.Namespace) -> None:
     given = {name: value for name, value in vars(arguments).items() if name in known}
     if "backbone" in given:
         given["backbone"] = _read_pairs(given["backbone"])
-    if arguments.config is not None and not arguments.config.is_file():
-        raise FileNotFoundError(f"`config`: there is no file {arguments.config}.")
     config = PretrainingConfig.from_file(arguments.config, **given)
     is_quiet = arguments.quiet or not console.is_terminal
     try:

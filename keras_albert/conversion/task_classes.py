@@ -8,6 +8,7 @@ from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert.presets.handles import local_directory
+from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.reading import read_optional_json
 
 
@@ -62,4 +63,11 @@ def load_task(
             "head has no weights."
         )
         raise ValueError(msg)
-    return cls.from_preset(preset, **kwargs)
+    try:
+        return cls.from_preset(preset, **kwargs)
+    except MissingArgumentError as error:
+        msg = (
+            f"{preset} has no head of an {cls.__name__}. Train one first: "
+            "`keras-albert finetune TASK --preset ...`."
+        )
+        raise ValueError(msg) from error

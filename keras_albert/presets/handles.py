@@ -2,12 +2,15 @@
 
 import difflib
 import os
+import re
 import socket
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import keras_hub
 
 from keras_albert.utils.atomic_directory import former_directory
 from keras_albert.utils.local_path import local_path
@@ -102,6 +105,7 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
     if not name.startswith(_HUBS):
         directory = local_path(handle)
         if directory.is_dir():
+            _check_no_run(directory)
             return directory
         # The old directory of a save that died while replacing it.
         former = former_directory(directory)
@@ -119,14 +123,49 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
         return _fetch(name, origin, "api.kaggle.com", lambda: _from_kaggle(rest))
     if rest:
         return None
-    close = difflib.get_close_matches(name, BUILTIN_PRESETS, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    msg = (
-        f"{name!r} is neither an existing directory nor a built-in name.{hint} Pass a "
-        "local directory, 'hf://user/model', 'kaggle://user/model/keras/variation', "
-        f"or one of: {', '.join(BUILTIN_PRESETS)}."
+    msg = f"{name!r} is neither an existing directory nor a built-in name. "
+    raise ValueError(f"{msg}{_next_step(name)}")
+
+
+def _check_no_run(directory: Path) -> None:
+    """Raise for the directory of a run, whose preset is a directory in it."""
+    if any(directory.glob("*config.json")):
+        return
+    if (directory / "preset").is_dir():
+        msg = f"{directory} is the output of a run. Pass {directory / 'preset'}."
+        raise ValueError(msg)
+    if (directory / "training" / "last.safetensors").is_file():
+        msg = (
+            f"{directory} is the output of a run that has not ended. Repeat the "
+            f"command, and pass {directory / 'preset'} then."
+        )
+        raise ValueError(msg)
+
+
+def _next_step(name: str) -> str:
+    """Return what to pass instead of an unknown name."""
+    of_hub = {each.handle for each in BUILTIN_PRESETS.values()} & {
+        f"hf://{name}",
+        f"hf://albert/{name}",
+    }
+    if of_hub:
+        return f"Did you mean {of_hub.pop()!r}?"
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not Path(name).parent.exists():
+        return f"For a model of the Hugging Face Hub, pass 'hf://{name}'."
+    if Path(name).is_file():
+        return f"It is a file: pass its directory, {str(Path(name).parent)!r}."
+    if name in keras_hub.models.Backbone.presets:
+        return (
+            "It is a model of KerasHub that is not an ALBERT: "
+            f"keras_hub.models.Backbone.from_preset({name!r}) loads it."
+        )
+    if close := difflib.get_close_matches(name, BUILTIN_PRESETS, n=1):
+        return f"Did you mean {close[0]!r}?"
+    return (
+        "Pass a local directory, 'hf://user/model', "
+        "'kaggle://user/model/keras/variation', or one of: "
+        f"{', '.join(BUILTIN_PRESETS)}."
     )
-    raise ValueError(msg)
 
 
 def _from_hf(repository: str) -> Callable[[bool], str]:

@@ -13,6 +13,7 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_forma
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.preset_files import CONFIG_FILE, preset_directory
+from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.reading import read_json, reading
 
 _REMEDY = "Copy or download it again, or pass the missing arguments."
@@ -129,7 +130,8 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
         ):
             error = error.__context__
         given = set(arguments) - {"load_weights"}
-        if given and isinstance(error, TypeError | ValueError):
+        by_argument = TypeError | ValueError if given else MissingArgumentError
+        if isinstance(error, by_argument):
             raise error from None
         with reading(directory, _REMEDY):
             raise error from None

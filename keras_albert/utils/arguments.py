@@ -14,6 +14,10 @@ from typing import Any, TypeGuard, get_args, get_origin, get_type_hints
 _UNNAMED = ("config_file",)
 
 
+class MissingArgumentError(ValueError):
+    """An argument is missing that a preset does not determine; its files are intact."""
+
+
 def refuse_unknown(
     cls: type,
     arguments: Mapping[str, Any],

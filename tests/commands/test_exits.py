@@ -113,5 +113,3 @@ def test_without_matplotlib_no_work_is_done(file, tmp_path, monkeypatch, capsys)
     # The model would be missing, too.
     assert exits(tmp_path / "none", file, "--output", tmp_path / "exits") == 1
     assert 'pip install "keras-albert[examples]"' in capsys.readouterr().err
-    assert exits(tmp_path / "none", tmp_path / "none.tsv") == 1
-    assert "There is no file" in capsys.readouterr().err

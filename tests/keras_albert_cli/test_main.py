@@ -43,6 +43,7 @@ def start(tmp_path):
     commands = tmp_path / "keras_albert" / "commands"
     commands.mkdir(parents=True)
     (tmp_path / "keras_albert" / "__init__.py").touch()
+    (tmp_path / "a").mkdir()
 
     def run(command):
         (commands / "verify.py").write_text(command)

@@ -90,11 +90,23 @@ def test_each_setting_has_an_option_that_is_explained():
     assert {each.name for each in fields(PretrainingConfig)} - set(known) == {"stages"}
     printed = " ".join(pretrain.format_help().split())
     assert "--no-remat" in printed
-    assert "--weight-decay NUMBER Not of biases and LayerNorms. Defaults to" in printed
-    assert "--seed INTEGER Determines weights" in printed
+    for option in (
+        "--data DATA the directory that keras-albert prepare wrote --output",
+        "--steps STEPS updates of the weights; by default 125,000 --batch",
+        "not of biases and LayerNorms; by default 0.01 --beta-2",
+        "; by default 1000 --checkpoint-every",
+        "that [MASK] replaces; by default 0.8",
+        "0.25 / hidden_dim and at most 1e-3 for AdamW and Muon, 0.00176 * sqrt(--batch",
+        "--distribution DISTRIBUTION the devices: none, one; data_parallel, all,",
+        "the size or the preset; by default none --steps",
+    ):
+        assert option in printed
     for setting in fields(PretrainingConfig):
         if setting.name != "stages":
-            assert known[setting.name].help.endswith(".")
+            words = known[setting.name].help
+            assert not set('`"') & set(words)
+            assert len(words) > 10
+            assert words[-1] != "."
     given = vars(pretrain.parse_args(["--steps", "5", "--no-unroll", "--masked", "1"]))
     assert (given["steps"], given["unroll"], given["masked"]) == (5, False, 1.0)
     # A settings file has the others.
@@ -110,4 +122,4 @@ def test_the_package_runs_as_a_program():
     )
     assert finished.returncode == 1
     last = finished.stderr.splitlines()[-1]
-    assert last.startswith("keras-albert verify: There is no directory missing.")
+    assert last.startswith("keras-albert verify: `directory`: there is no directory")

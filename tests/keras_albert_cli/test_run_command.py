@@ -10,18 +10,30 @@ from keras_albert.commands.predict import command as predict
 from keras_albert_cli.options import COMMANDS as ALL
 from keras_albert_cli.run_command import run_command
 
+# The package has a function of the same name.
+module = import_module("keras_albert_cli.run_command")
+
 COMMANDS = {
     "convert": ["a", "b", "--to", "google"],
     "exits": ["a", "b"],
     "export": ["a", "b"],
     "finetune": [
-        *("classification", "--train", "a", "--dev", "b", "--output", "c"),
+        *("classification", "--train", "b", "--dev", "b", "--output", "c"),
     ],
     "predict": ["a", "b"],
     "prepare": ["a", "--output", "b", "--vocabulary", "c"],
     "pretrain": [],
     "verify": ["a"],
 }
+
+
+@pytest.fixture(autouse=True)
+def _paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").touch()
+
+
 WRONG_NUMBERS = {
     "exits --patience": ["0", "1.5", "1001"],
     "exits --threshold": ["0", "1", "-0.1", "nan"],
@@ -62,6 +74,43 @@ def test_a_size_of_the_vocabulary_is_one(capsys):
     with pytest.raises(SystemExit, match="2"):
         run_command(["prepare", "a", "--output", "b", "--vocabulary-size=-1"])
     assert "argument --vocabulary-size: must be a whole" in capsys.readouterr().err
+
+
+MISSING = {
+    "exits a no.tsv": "`dev`: there is no file no.tsv",
+    "finetune regression --train b --dev no --output c": "`--dev`: there is no file no",
+    "predict no.onnx b": "`model`: there is no file no.onnx",
+    "predict a no": "`file`: there is no file no",
+    "predict a a": "`file`: there is no file a",
+    "pretrain --config no": "`--config`: there is no file no",
+    "verify b": "`directory`: there is no directory b",
+}
+
+
+@pytest.mark.parametrize("line", MISSING)
+def test_a_missing_file_is_named_before_the_imports(line, monkeypatch, capsys):
+    monkeypatch.setattr(module, "import_module", None)
+    assert run_command(line.split()) == 1
+    expected = f"keras-albert {line.split()[0]}: {MISSING[line]}. Correct the name.\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        ("pytorch", "jax or torch. Received: pytorch. Did you mean torch?"),
+        ("theano", "KERAS_BACKEND must be tensorflow, jax or torch. Received: theano."),
+        ("jax", "The backend jax is not installed. Install it, or set KERAS_BACKEND=t"),
+    ],
+)
+def test_a_backend_that_cannot_be_is_named_before_the_imports(
+    backend, words, monkeypatch, capsys
+):
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    monkeypatch.setattr(module, "import_module", None)
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "jax" else 1)
+    assert run_command(["verify", "a"]) == 1
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

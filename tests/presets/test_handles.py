@@ -38,20 +38,49 @@ def test_a_directory_is_itself(tmp_path):
 
 
 def test_an_unknown_name_suggests_a_known_one():
-    with pytest.raises(ValueError, match="Did you mean 'albert_base_en_uncased'") as e:
+    with pytest.raises(ValueError, match="Did you mean 'albert_base_en_uncased'"):
         handles.local_directory("albert_base_uncased")
-    for remedy in (
-        "neither an existing directory",
-        "hf://user/model",
-        "albert_large_v1_en_uncase",
-    ):
-        assert remedy in str(e.value)
 
 
 def test_a_name_like_no_other_gets_no_suggestion():
     with pytest.raises(ValueError, match="neither an existing directory") as caught:
         handles.local_directory("/no/such/directory")
     assert "Did you mean" not in str(caught.value)
+    for remedy in ("hf://user/model", "albert_large_v1_en_uncased"):
+        assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("albert/albert-base-v2", r"Did you mean 'hf://albert/albert-base-v2'\?$"),
+        ("albert-base-v2", r"Did you mean 'hf://albert/albert-base-v2'\?$"),
+        ("someone/model", r"name\. For a .* Hub, pass 'hf://someone/model'\.$"),
+        (
+            "bert_tiny_en_uncased",
+            r"is not an ALBERT: keras_hub\.models\.Backbone\.from",
+        ),
+        (__file__, r"It is a file: pass its directory"),
+    ],
+)
+def test_the_next_step_is_one_sentence(name, step):
+    with pytest.raises(ValueError, match=step):
+        handles.local_directory(name)
+
+
+def test_the_output_of_a_run_names_its_preset(tmp_path):
+    (tmp_path / "training").mkdir()
+    last = tmp_path / "training" / "last.safetensors"
+    last.touch()
+    with pytest.raises(ValueError, match=r"has not ended\. Repeat the command"):
+        handles.local_directory(tmp_path)
+    last.unlink()
+    (tmp_path / "preset").mkdir()
+    with pytest.raises(ValueError, match=r"the output of a run\. Pass .*preset\.$"):
+        AlbertBackbone.from_preset(tmp_path)
+    # A preset may have any other directory.
+    (tmp_path / "config.json").touch()
+    assert handles.local_directory(tmp_path) == tmp_path
 
 
 @pytest.mark.parametrize("scheme", ["gs", "modelscope"])

@@ -66,9 +66,6 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
             "regression have. Leave out --exits."
         )
         raise ValueError(msg)
-    for name in ("train", "dev"):
-        if not (path := getattr(arguments, name)).is_file():
-            raise FileNotFoundError(f"`{name}`: there is no file {path}.")
     files = [kind.read(path, arguments) for path in (arguments.train, arguments.dev)]
     check_files(*files)
     train, dev = on_one_scale(files)

@@ -68,7 +68,6 @@ def open_predictor(
         **exits: Arguments of `AlbertClassifier.classify` for a model with exits.
 
     Raises:
-        FileNotFoundError: If the file does not exist.
         ImportError: If the package that runs the model is not installed.
         ValueError: If the model cannot be read, it takes token ids and `preset` is
             `None`, or its depth is fixed or it has no exits.
@@ -79,8 +78,6 @@ def open_predictor(
     if (is_saved_model or path.suffix in kinds) and num_layers:
         raise ValueError(_FIXED.format(path))
     if path.suffix in kinds:
-        if not path.is_file():
-            raise FileNotFoundError(f"There is no file {path}. Correct the name.")
         return kinds[path.suffix](path, batch_size, preset, exits)
     if is_saved_model:
         return _open_saved_model(path, batch_size, signature, exits)

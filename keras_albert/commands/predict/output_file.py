@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Self
 
 from keras_albert.commands.predict.output_lines import Answer, AnswerLines
 from keras_albert.utils.atomic_file import atomic_file, folders_above
+from keras_albert.utils.local_path import local_path
 from keras_albert.utils.temporary import locked
 
 Settings = dict[str, Any]
@@ -46,7 +47,7 @@ class AnswerFile:
     """
 
     def __init__(self, path: Path, format: str, settings: Settings) -> None:  # noqa: A002  (Keras' own name)
-        self.path = path
+        self.path = local_path(path)
         self._partial = path.with_name(f"{path.name}.partial")
         self._settings = path.with_name(f"{path.name}.settings.json")
         self._lines = AnswerLines(format)

@@ -63,6 +63,13 @@ def _classify(
 
 
 def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    mask = task.preprocessor.tokenizer.mask_token
+    if not any(mask in text for texts in columns.values() for text in texts):
+        msg = (
+            f"No text has a {mask}, and the model fills masks. For labels, train a "
+            "head on it first: `keras-albert finetune classification --preset ...`."
+        )
+        raise ValueError(msg)
     answers = task.fill_mask(_texts(columns), batch_size=batch_size)
     return [{"masks": row} for row in answers]
 

@@ -51,9 +51,9 @@ class PretrainingConfig:
             resumed.
         size: string. "tiny", "small", "base", "large", "xlarge" or "xxlarge".
             Defaults to `"base"`.
-        preset: string or `None`. A model to start from, as `from_preset` takes it, with
-            the vocabulary of the data; it determines the size. Defaults to `None`,
-            random weights.
+        preset: string or `None`. A model to start from: a built-in name, a directory or
+            a handle, with the vocabulary of the data; it determines the size. Defaults
+            to `None`, random weights.
         backbone: dict. Arguments of `AlbertBackbone` that override those of the size
             or the preset. Defaults to `{}`.
         steps: int. Updates of the weights. Defaults to `125_000`.
@@ -106,8 +106,9 @@ class PretrainingConfig:
             Defaults to `0.1`.
         max_ngram: int. The maximum number of adjacent words masked together. Defaults
             to `3`.
-        distribution: string. The device layout, see `choose_devices`. Defaults to
-            `"none"`.
+        distribution: string. The devices: "none", one; "data_parallel", all, each with
+            a part of the batch; "model_parallel:4", on JAX, each copy of the model on
+            4; "tpu", a TPU slice. Defaults to `"none"`.
         log_every: int. Updates that a row of the curves averages over, an "epoch" of
             the progress bar. Defaults to `100`.
         evaluate_every: int. Updates between evaluations, a multiple of `log_every`.

@@ -1,10 +1,10 @@
 """Tasks whose last layer has one output for each of several named classes."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from keras_albert.utils.arguments import is_whole_number
+from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
 
 
 class NamedClasses:
@@ -32,6 +32,11 @@ class NamedClasses:
             # Not the names of the classes of the preset's head.
             kwargs["labels"] = None
         return super().from_preset(preset, **kwargs)  # type: ignore[misc, no-any-return]
+
+    @classmethod
+    def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:
+        """Raise if the arguments of a new head do not say how many classes it has."""
+        count_classes(arguments.get("num_classes"), arguments.get("labels"))
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -76,9 +81,14 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
     """Return the number of classes from the arguments of a constructor.
 
     Raises:
-        ValueError: If both are `None`, they disagree, two names are equal, or one is
-            not a string.
+        MissingArgumentError: If both are `None`.
+        ValueError: If they disagree, two names are equal, or one is not a string.
     """
+    if num_classes is None and labels is None:
+        raise MissingArgumentError(
+            "The number of classes is not known. Pass num_classes=2, say, or "
+            "labels=['negative', 'positive']."
+        )
     names = () if labels is None else labels
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         msg = (
@@ -89,9 +99,9 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
     if labels is not None and len(set(labels)) != len(labels):
         msg = f"Each class needs a name of its own. Received: labels={list(labels)}"
         raise ValueError(msg)
-    count = len(labels) if num_classes is None and labels is not None else num_classes
+    count = len(names) if num_classes is None else num_classes
     disagree = labels is not None and len(labels) != count
-    if count is None or not is_whole_number(count) or count < 1 or disagree:
+    if not is_whole_number(count) or count < 1 or disagree:
         msg = (
             "Pass the number of classes (1 for a regression), their names, or as many "
             f"names as classes. Received: num_classes={num_classes}, labels={labels}"

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -67,6 +68,10 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         return [*all_layers(self.backbone), self.optimizer]
 
     @classmethod
+    def _check_new_head(cls, arguments: Mapping[str, Any]) -> None:
+        """Raise if arguments of a new head are missing, before weights are read."""
+
+    @classmethod
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Remove and return the arguments of the backbone alone, such as `remat`.
 
@@ -104,6 +109,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         known = checkpoint_format.task_arguments(directory, cls)
         for name in set(known) - (_CLASSES if keep_head else set()):
             kwargs.setdefault(name, known[name])
+        cls._check_new_head(kwargs)
         load_weights = load_weights and "backbone" not in kwargs
         if "backbone" not in kwargs:
             kwargs["backbone"] = checkpoint_format.load_backbone(
@@ -133,6 +139,8 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         kwargs.setdefault("compile", True)
         saved = _saved_class(directory)
         is_other = not issubclass(saved, cls)
+        if is_other:
+            cls._check_new_head(kwargs)
         if of_backbone := cls._take_backbone_arguments(kwargs):
             if "dtype" in kwargs:
                 of_backbone["dtype"] = kwargs.pop("dtype")

@@ -369,11 +369,17 @@ def test_a_model_that_cannot_be_asked_is_an_error(
         archive.writestr("labels.txt", "")
     classifier.backbone.save_to_preset(tmp_path / "backbone")
     for arguments, words in (
-        (["missing.onnx", file], "There is no file missing.onnx"),
+        (["missing.onnx", file], "there is no file missing.onnx"),
         ([damaged, file], "ONNX Runtime says"),
         ([zipped, file], _LITERT_WORDS),
         ([tmp_path / "backbone", file], "choose the class with --task"),
         ([preset, tmp_path / "missing.tsv"], "missing.tsv"),
+        (["albert_tiny_en_uncased", file], "No text has a [MASK], and the model fills"),
+        (["albert_tiny_en_uncased", file], "keras-albert finetune classification"),
+        (
+            ["albert_tiny_en_uncased", file, "--task", "AlbertClassifier"],
+            "no head of an AlbertClassifier. Train one first",
+        ),
     ):
         before = sorted(tmp_path.iterdir())
         assert run("predict", *arguments, "--output", tmp_path / "answers.tsv") == 1

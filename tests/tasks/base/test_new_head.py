@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_albert import AlbertClassifier
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenClassifier
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,26 @@ def test_without_arguments_the_head_is_the_preset_s_own(make_classifier, tmp_pat
         saved.predict(["a text"], verbose=0),
         atol=1e-5,
     )
+
+
+@pytest.mark.parametrize("task", [AlbertClassifier, AlbertTokenClassifier])
+@pytest.mark.parametrize("theirs", [None, "transformers", "keras_hub"])
+def test_without_classes_the_files_are_not_blamed(
+    make_classifier, tmp_path, task, theirs, monkeypatch
+):
+    preset = tmp_path / "preset"
+    backbone = make_classifier().backbone
+    if theirs is None:
+        backbone.save_to_preset(preset)
+        make_classifier().preprocessor.save_to_preset(preset)
+    else:
+        getattr(backbone, f"export_to_{theirs}")(
+            preset, make_classifier().preprocessor.tokenizer
+        )
+    # No weights are read before.
+    monkeypatch.setattr(AlbertBackbone, "load_weights", None)
+    message = (
+        r"^The number of classes is not known\. Pass num_classes=2, say, or labels=\["
+    )
+    with pytest.raises(ValueError, match=message):
+        task.from_preset(preset)
