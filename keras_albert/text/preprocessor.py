@@ -82,6 +82,9 @@ class AlbertPreprocessor(PresetMixin):
                     f"{name}={length!r}"
                 )
                 raise ValueError(msg)
+        if not isinstance(share_rows, bool):
+            msg = f"`share_rows` is True or False. Received: share_rows={share_rows!r}"
+            raise ValueError(msg)
         if isinstance(self, _TAKE_TOKENIZER):
             kwargs["tokenizer"] = tokenizer
         super().__init__(**kwargs)

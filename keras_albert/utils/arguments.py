@@ -1,7 +1,6 @@
 """Checks of arguments: unknown names, types and ranges."""
 
 import inspect
-import math
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -142,15 +141,16 @@ def check_rates(**rates: object) -> None:
 
 
 def check_epsilon(layer_norm_epsilon: object) -> None:
-    """Check that an epsilon is finite and not negative.
+    """Check that an epsilon is small and not negative.
 
     Raises:
-        ValueError: If it is infinite, negative or not a number.
+        ValueError: If it is no number from 0 to 1: the variance is of that size, and
+            would not count.
     """
     is_number = _is_number(layer_norm_epsilon)
-    if not (is_number and 0 <= layer_norm_epsilon < math.inf):  # type: ignore[operator]
+    if not (is_number and 0 <= layer_norm_epsilon <= 1):  # type: ignore[operator]
         msg = (
-            "`layer_norm_epsilon` must be a finite number, not below 0. Received: "
+            "`layer_norm_epsilon` must be a number from 0 to 1. Received: "
             f"layer_norm_epsilon={layer_norm_epsilon!r}"
         )
         raise ValueError(msg)

@@ -100,7 +100,7 @@ def test_sample_weights_weigh(make_classifier, x, y):
     assert not changed(before, classifier)
     with pytest.raises(ValueError, match="24 examples, but 3 sample weights"):
         classifier.fit(x, y, sample_weight=[1, 1, 1])
-    for wrong in ("abc", 1.0, {0: 1.0}, ["a"] * 24):
+    for wrong in (1.0, {0: 1.0}, ["a"] * 24):
         with pytest.raises(ValueError, match="`sample_weight` must have a number for"):
             classifier.fit(x, y, sample_weight=wrong)
     with pytest.raises(ValueError, match="Row 1 has the sample weight nan"):

@@ -33,12 +33,12 @@ def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
         raise ValueError(msg)
     kind = next((kind for kind in _CALLS if isinstance(task, kind)), None)
     if kind is None:
-        raise ValueError(f"What to ask of a {type(task).__name__} is not known.")
+        raise ValueError(f"What to ask of an {type(task).__name__} is not known.")
     inputs, call = _CALLS[kind]
     if exits:
         if kind is not tasks.AlbertClassifier:
             msg = (
-                f"A {type(task).__name__} has no exits. Leave out "
+                f"An {type(task).__name__} has no exits. Leave out "
                 f"{', '.join(sorted(exits))}; `num_layers` runs fewer layers."
             )
             raise ValueError(msg)

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_albert.tasks.base.compile_arguments import match_loss
 from keras_albert.tasks.distribution.replica_task import ReplicaTask
 from keras_albert.tasks.optimizers.default_optimizer import (
     default_jit_compile,
@@ -43,6 +44,10 @@ class AutomaticCompile(ReplicaTask):
     optimizer: Any = None
     loss: Any
     _automatic: _Automatic | None = None
+    # `None` if they are neither logits nor probabilities.
+    outputs_are_logits: bool | None = True
+    # Without the weights of tokens, metrics would count padding.
+    metrics_need_weights = False
 
     def default_loss(self) -> Any:
         """Return the loss of `compile` if none is given."""
@@ -55,6 +60,10 @@ class AutomaticCompile(ReplicaTask):
     def default_weighted_metrics(self) -> Any:
         """Return the weighted metrics of `compile` if none are given."""
         return None
+
+    def match_metrics(self, metrics: Any) -> Any:
+        """Return metrics that read outputs and targets in the form of the task."""
+        return metrics
 
     def _split(self, variables: list[Any], trained: bool) -> list[Any]:
         # An unused pooler has no gradient, and weight decay would change it. The
@@ -100,10 +109,15 @@ class AutomaticCompile(ReplicaTask):
                 AdamW whose rate warms up over the first tenth of the steps of each call
                 of `fit`, and decays to zero over the others. If the number of steps is
                 unknown, or a callback sets the rate, it is constant.
-            loss: string or `keras.losses.Loss`. Defaults to `"auto"`, the default of
+            loss: string or `keras.losses.Loss`. A name, such as
+                `"sparse_categorical_crossentropy"`, reads outputs as the model returns
+                them, logits or probabilities. Defaults to `"auto"`, the default of the
+                task.
+            metrics: A list. Metrics by class, such as `keras.metrics.F1Score()` or
+                `"precision"`, read class numbers and logits, too. Defaults to `"auto"`,
+                the default of the task.
+            weighted_metrics: A list, as `metrics`. Defaults to `"auto"`, the default of
                 the task.
-            metrics: A list. Defaults to `"auto"`, the default of the task.
-            weighted_metrics: A list. Defaults to `"auto"`, the default of the task.
             learning_rate: float. The highest rate of the optimizer `"auto"`. Defaults
                 to `None`: it depends on the width of the model, and on whether its
                 weights were loaded.
@@ -111,7 +125,7 @@ class AutomaticCompile(ReplicaTask):
 
         Raises:
             ValueError: If `learning_rate` is given with another optimizer, or is not
-                positive.
+                positive; or if the loss contradicts the outputs of the model.
         """
         automatic = isinstance(optimizer, str) and optimizer == "auto"
         if learning_rate is not None and not automatic:
@@ -127,14 +141,23 @@ class AutomaticCompile(ReplicaTask):
                 "weights as they are, set `backbone.trainable = False`."
             )
             raise ValueError(msg)
-        # Default metrics may depend on it.
+        loss = match_loss(loss, self.outputs_are_logits)
+        has_own = weighted_metrics not in (None, "auto")
+        # Defaults may depend on it.
         self.loss = loss
         if isinstance(loss, str) and loss == "auto":
             loss = self.default_loss()
         if isinstance(metrics, str) and metrics == "auto":
             metrics = self.default_metrics()
+        else:
+            metrics = self.match_metrics(metrics)
         if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
             weighted_metrics = self.default_weighted_metrics()
+        else:
+            weighted_metrics = self.match_metrics(weighted_metrics)
+        if self.metrics_need_weights and metrics:
+            weighted_metrics = [metrics, weighted_metrics if has_own else []]
+            metrics, weighted_metrics = None, keras.tree.flatten(weighted_metrics)
         kwargs["weighted_metrics"] = weighted_metrics
         kwargs.setdefault("jit_compile", default_jit_compile())
         self._automatic = None
@@ -154,7 +177,7 @@ class AutomaticCompile(ReplicaTask):
         """
         if not self.compiled:
             msg = (
-                f"You must call `compile()` before `{method}()`. Received: a "
+                f"You must call `compile()` before `{method}()`. Received: an "
                 f"{type(self).__name__} that is not compiled."
             )
             raise ValueError(msg)

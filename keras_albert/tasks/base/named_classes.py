@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from keras_albert.tasks.base.compile_arguments import match_metrics
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
 
 
@@ -13,6 +14,11 @@ class NamedClasses:
     num_classes: int
     labels: tuple[str, ...] | None
     target_dtype: Any
+
+    set_by_targets: tuple[str, ...] = ("labels",)
+
+    # What makes probabilities of outputs, if anything does.
+    class_activation: str | None = "softmax"
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **kwargs: Any) -> Self:
@@ -50,6 +56,17 @@ class NamedClasses:
         """The shape of an example's target, a class or a number for each class."""
         return () if self.target_dtype == "int32" else (self.num_classes,)
 
+    def match_metrics(self, metrics: Any) -> Any:
+        """Let metrics by class read the outputs and targets; see `match_metrics`."""
+        takes_numbers = self.target_dtype == "int32"
+        return match_metrics(
+            metrics, self.num_classes, takes_numbers, self.class_activation
+        )
+
+    def set_class_names(self, names: tuple[str, ...]) -> None:
+        """Take the names of a data set, unless there are some."""
+        self.labels = self.learn_labels(names)
+
     def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the names of the classes, taken from targets if there are none yet.
 
@@ -65,13 +82,16 @@ class NamedClasses:
         Raises:
             ValueError: If the numbers of names and classes differ.
         """
-        if self.labels is not None or not names:
+        if self.labels is not None or not names or self.num_classes == 1:
             return self.labels
         if len(names) != self.num_classes:
+            remedy = "or correct the targets"
+            if len(names) < self.num_classes:
+                remedy = "since a batch or a small set may lack some"
             msg = (
                 f"The targets have {len(names)} names ({', '.join(names[:9])}), "
                 f"and the model has {self.num_classes} classes. Pass "
-                "`labels=[...]` to the model, or correct the targets."
+                f"`labels=[...]` to the model, {remedy}."
             )
             raise ValueError(msg)
         return names

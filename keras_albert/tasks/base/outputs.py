@@ -1,5 +1,6 @@
 """Outputs of models: all batches of a prediction, probabilities, and shapes."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice
@@ -14,7 +15,7 @@ from keras_albert.tasks.distribution.model_state import kept_weights
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.even_rows import even_dataset, num_parts
 from keras_albert.tasks.inputs.length_batches import LengthBatches
-from keras_albert.tasks.inputs.model_input import read_model_input
+from keras_albert.tasks.inputs.model_input import has_ragged_outputs, read_model_input
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -26,12 +27,6 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
-
-
-def has_ragged_outputs(model: keras.Model) -> bool:
-    """Return whether an output is as long as the longest row of a batch."""
-    outputs = keras.tree.flatten(model.output)
-    return any(None in output.shape[1:] for output in outputs)
 
 
 def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
@@ -112,7 +107,19 @@ def predict_all(
             return keras.Model.predict(task, even_dataset(data), **kwargs)
 
     outputs = run_on(compute, {"x": x})
+    _warn_of_nan(outputs)
     return outputs if batches is None else batches.restore_order(outputs)
+
+
+def _warn_of_nan(outputs: Any) -> None:
+    """Warn if training has diverged; a sum costs less than a look at each number."""
+    arrays = keras.tree.flatten(outputs)
+    if any(np.isnan(array.sum()) and np.isnan(array).any() for array in arrays):
+        warnings.warn(
+            "The outputs are NaN: the model has diverged in training, or was loaded "
+            "from weights that had. Train it again, with a lower learning rate.",
+            stacklevel=4,
+        )
 
 
 def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:

@@ -23,19 +23,21 @@ from keras_albert.tasks.distribution.model_state import (
     kept_weights,
 )
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
-from keras_albert.tasks.inputs.datasets import after
+from keras_albert.tasks.inputs.datasets import after, is_dataset
 from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
 from keras_albert.tasks.inputs.model_input import (
-    holds_ids,
     preprocess_batch,
     read_model_input,
     unpack_validation,
 )
-from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
+from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
+from keras_albert.tasks.inputs.tables import Columns, is_table, read_table
+from keras_albert.tasks.inputs.targets import EncodedTargets, unchanged_on_error
 from keras_albert.tasks.inputs.validation_split import split_validation
 from keras_albert.text.inputs.read_text_columns import text_columns
+from keras_albert.text.packing.examples import read_weights
 from keras_albert.types import Purpose
-from keras_albert.utils.arguments import refuse_unknown
+from keras_albert.utils.arguments import check_at_least, refuse_unknown
 from keras_albert.utils.keras_internals import is_evaluation_of_fit
 from keras_albert.utils.local_path import local_path
 
@@ -62,6 +64,15 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     # Whether targets come from the texts themselves, and whether those of ids do.
     is_self_supervised = False
     ids_have_targets = True
+
+    # Whether a `tf.data.Dataset` is read in its graph, where targets are one array.
+    encodes_in_graph = True
+
+    # The columns of texts and targets, see `fit`; no texts for a task that reads dicts.
+    default_columns: tuple[str | None, str] = ("text", "label")
+
+    # Attributes that a method may set by its targets.
+    set_by_targets: tuple[str, ...] = ()
 
     # The padding of outputs whose shape differs between batches.
     output_padding: float = 0.0
@@ -107,12 +118,21 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Encode and check the targets of input that is preprocessed already."""
         return self.encode_targets(y)
 
-    def encode_class_weight(self, class_weight: Any, y: Any) -> dict[int, float]:
+    def set_class_names(self, names: tuple[str, ...]) -> None:
+        """Take the names of a data set, if the task names its classes."""
+
+    def learn_from_targets(self, y: Any) -> None:
+        """Set what training determines by its targets, once all have been checked.
+
+        Args:
+            y: The result of `encode_targets`.
+        """
+
+    def encode_class_weight(self, class_weight: Any) -> dict[int, float]:
         """Return a weight for each class number, after a check of `class_weight`.
 
         Args:
             class_weight: The argument of `fit`.
-            y: The targets, or `None` if they are in a data set.
 
         Returns:
             A dict of all class numbers.
@@ -122,7 +142,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """
         msg = (
             "`class_weight` needs targets of one class for each example, and this "
-            f"{type(self).__name__} learns others. Pass `sample_weight` instead."
+            f"{type(self).__name__} learns others. Pass `sample_weight` instead; that "
+            "of a tagger may have a weight for each word."
         )
         raise ValueError(msg)
 
@@ -155,6 +176,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             raise ValueError(msg)
         return self.preprocessor
 
+    def read_weights(self, sample_weight: Any) -> Any:
+        """Read and check the weights of raw input; see `read_weights`."""
+        return read_weights(sample_weight)
+
     def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
         """Check that targets, unless `None`, fit the ids."""
 
@@ -165,6 +190,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         batch_size: int | None = None,
         epochs: int = 1,
         *,
+        text: Any = None,
+        label: Any = None,
         validation_split: float = 0.0,
         validation_data: Any = None,
         validation_batch_size: int | None = None,
@@ -185,11 +212,18 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         Args:
             x: Texts or pairs (see `keras_albert.text.inputs.read_text_columns`); a dict
-                of `token_ids`, `segment_ids` and `padding_mask`; or a data set of
-                batches `(x, y)` or `(x, y, sample_weight)`.
-            y: Targets, unless `x` is a data set. Defaults to `None`.
+                of `token_ids`, `segment_ids` and `padding_mask`; a data set of batches
+                `(x, y)`, `(x, y, sample_weight)` or dicts; or a table: a dict of
+                columns, a list of dicts, a data frame, or a Hugging Face data set.
+            y: Targets, unless `x` has them. Defaults to `None`.
             batch_size: int. Defaults to `None`, which means 32.
             epochs: int. Defaults to `1`.
+            text: string, or a tuple of strings for pairs. The columns of texts in a
+                table or in batches that are dicts. Defaults to `None`, "text"; for a
+                tagger "tokens".
+            label: string. The column of targets; or a list of columns of zeros and
+                ones, the labels of a text that may have several. Defaults to `None`,
+                "label"; "ner_tags" or "answers" for a tagger or question answerer.
             validation_split: float. The share of the data, from its end, to validate
                 on. Defaults to `0.0`.
             validation_data: `(x, y)`, `(x, y, sample_weight)` or a data set. Defaults
@@ -197,7 +231,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             validation_batch_size: int. Defaults to `None`, `batch_size`.
             class_weight: A dict of class names or numbers and their weights; the weight
                 of a missing class is 1. Defaults to `None`.
-            sample_weight: One weight per example. Defaults to `None`.
+            sample_weight: One weight per example, or the name of a column. For words, a
+                tagger also takes a list of one weight per word. Defaults to `None`.
             shuffle: bool. Whether to change the order in each epoch. Defaults to
                 `True`.
             **kwargs: Other arguments of `keras.Model.fit`: `verbose`, `callbacks`,
@@ -215,33 +250,52 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """
         # Before any text is read.
         self.check_compiled("fit")
-        if class_weight is not None:
-            kwargs["class_weight"] = self._read_class_weight(
-                class_weight, y, sample_weight
+        check_at_least(0, epochs=epochs)
+        named = columns = Columns(text, label)
+        with unchanged_on_error(self):
+            x, y, sample_weight, columns = read_table(
+                self, x, y, sample_weight, columns, batch_size
             )
-        if validation_split and validation_data is None:
-            # Before the split, so that names come from all of them, and errors name
-            # the row in `y`.
-            if y is not None and not holds_ids(self, x):
-                y = self.encode_targets(y)
-            columns_of = getattr(self.preprocessor, "columns", text_columns)
-            train, validation_data = split_validation(
-                x, y, sample_weight, validation_split, columns_of
+            self.set_class_names(columns.class_names)
+            if y is not None and not (is_dataset(x) or holds_ids(self, x)):
+                # Before a split, so that names come from all of them, and errors name
+                # the row in `y`.
+                y = EncodedTargets(self.encode_targets(y))
+            targets = y
+            if class_weight is not None:
+                kwargs["class_weight"] = self._read_class_weight(
+                    class_weight, sample_weight
+                )
+            if validation_split and validation_data is None:
+                columns_of = getattr(self.preprocessor, "columns", text_columns)
+                train, validation_data = split_validation(
+                    x, y, sample_weight, validation_split, columns_of
+                )
+                x, y, sample_weight = train
+            data, _ = read_model_input(
+                *(self, x, y, sample_weight, batch_size, shuffle, "training"),
+                steps=kwargs.get("steps_per_epoch"),
+                columns=columns,
             )
-            x, y, sample_weight = train
-        data, _ = read_model_input(
-            *(self, x, y, sample_weight, batch_size, shuffle, "training"),
-            steps=kwargs.get("steps_per_epoch"),
-        )
-        datasets = {"x": x}
-        if validation_data is not None:
-            held_out = unpack_validation(self, validation_data)
-            kwargs["validation_data"], _ = read_model_input(
-                *(self, *held_out, validation_batch_size or batch_size),
-                argument="validation_data",
-                steps=kwargs.get("validation_steps"),
-            )
-            datasets["validation_data"] = held_out[0]
+            datasets = {"x": x}
+            if validation_data is not None:
+                held_out = unpack_validation(self, validation_data)
+                if is_table(held_out[0]) or is_dataset(held_out[0]):
+                    named = named._replace(weight=columns.weight)
+                else:
+                    named = Columns()
+                *held_out, named = read_table(
+                    self, *held_out, named, validation_batch_size or batch_size
+                )
+                kwargs["validation_data"], _ = read_model_input(
+                    *(self, *held_out, validation_batch_size or batch_size),
+                    argument="validation_data",
+                    steps=kwargs.get("validation_steps"),
+                    columns=named,
+                )
+                datasets["validation_data"] = held_out[0]
+        if isinstance(targets, EncodedTargets):
+            self.learn_from_targets(targets.values)
         if not kwargs.get("initial_epoch"):
             steps = kwargs.get("steps_per_epoch") or num_steps(data)
             self._complete_optimizer(steps and steps * epochs, kwargs.get("callbacks"))
@@ -257,6 +311,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         y: Any = None,
         batch_size: int | None = None,
         *,
+        text: Any = None,
+        label: Any = None,
         sample_weight: Any = None,
         num_layers: int | None = None,
         **kwargs: Any,
@@ -267,7 +323,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             x: See `fit`.
             y: See `fit`.
             batch_size: int. Defaults to `None`, which means 32.
-            sample_weight: One weight per example. Defaults to `None`.
+            text: See `fit`. Defaults to `None`.
+            label: See `fit`. Defaults to `None`.
+            sample_weight: See `fit`. Defaults to `None`.
             num_layers: int. See `predict`. Defaults to `None`.
             **kwargs: Other arguments of `keras.Model.evaluate`, such as
                 `return_dict=True`.
@@ -285,9 +343,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             )
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
-        data, _ = read_model_input(
-            self, x, y, sample_weight, batch_size, steps=kwargs.get("steps")
-        )
+        with unchanged_on_error(self):
+            x, y, sample_weight, columns = read_table(
+                self, x, y, sample_weight, Columns(text, label), batch_size
+            )
+            self.set_class_names(columns.class_names)
+            data, _ = read_model_input(
+                *(self, x, y, sample_weight, batch_size),
+                steps=kwargs.get("steps"),
+                columns=columns,
+            )
         with kept_weights(self), at_depth(self, num_layers, "test"):
             data = build_before(self, data)
             return run_on(
@@ -343,9 +408,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Returns:
             The loss and the metrics.
         """
-        if class_weight is not None:
-            class_weight = self._read_class_weight(class_weight, y, sample_weight)
-        batch = preprocess_batch(self, "training", x, y, sample_weight)
+        with unchanged_on_error(self):
+            batch = preprocess_batch(self, "training", x, y, sample_weight)
+            if class_weight is not None:
+                class_weight = self._read_class_weight(class_weight, sample_weight)
         batch = even_batch(self, batch)
         return keras.Model.train_on_batch(
             self, *batch, class_weight=class_weight, **kwargs
@@ -355,7 +421,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Evaluate on one batch; arguments and result as in `train_on_batch`."""
-        batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
+        with unchanged_on_error(self):
+            batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
         batch = even_batch(self, batch)
         return keras.Model.test_on_batch(self, *batch, **kwargs)
 
@@ -365,7 +432,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         return outputs_of(self, x)
 
     def _read_class_weight(
-        self, class_weight: Any, y: Any, sample_weight: Any
+        self, class_weight: Any, sample_weight: Any
     ) -> dict[int, float]:
         if sample_weight is not None:
             msg = (
@@ -373,7 +440,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 "weight of each example with that of its class."
             )
             raise ValueError(msg)
-        return self.encode_class_weight(class_weight, y)
+        return self.encode_class_weight(class_weight)
 
     def train_step(self, *state_and_data: Any) -> Any:
         """Train on a batch of a data set; Keras calls this."""

@@ -26,7 +26,6 @@ from keras_albert.tasks.classification.exits import (
 )
 from keras_albert.tasks.classification.target_kinds import target_kind
 from keras_albert.tasks.inputs.class_weights import encode_class_weights
-from keras_albert.tasks.inputs.labels import class_names
 from keras_albert.text.classification.preprocessor import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, Texts
 
@@ -95,6 +94,12 @@ class AlbertClassifier(
         **kwargs: Any,
     ) -> None:
         num_classes = count_classes(num_classes, labels)
+        if num_classes == 1 and labels is not None:
+            msg = (
+                "A classifier needs two classes or more. Received: "
+                f"labels={list(labels)}. A regression has `num_classes=1` and no names."
+            )
+            raise ValueError(msg)
         num_exits = count_exits(exits, backbone)
         # === Layers ===
         self.backbone = backbone
@@ -133,6 +138,30 @@ class AlbertClassifier(
         """Whether probabilities are the softmax of the outputs."""
         return not (self.activation is keras.activations.softmax or self.is_multi_label)
 
+    @property
+    def outputs_are_logits(self) -> bool | None:  # type: ignore[override]
+        """Whether outputs are logits or probabilities; `None` if neither is known."""
+        activations = keras.activations
+        if self.activation in (activations.softmax, activations.sigmoid):
+            return False
+        return True if self.activation is activations.linear else None
+
+    @property
+    def class_activation(self) -> str | None:  # type: ignore[override]
+        """What makes probabilities of the outputs, if anything does."""
+        if not self.is_regression:
+            return "softmax" if self.gives_logits else None
+        return "sigmoid" if getattr(self.loss, "from_logits", False) else None
+
+    def match_metrics(self, metrics: Any) -> Any:
+        """Let metrics by class read the outputs and targets; see `match_metrics`."""
+        if isinstance(metrics, list | tuple):
+            return [self.match_metrics(metric) for metric in metrics]
+        if self.is_multi_label and metrics in ("accuracy", "acc"):
+            # Keras would choose by shape, and compare the most likely label alone.
+            return keras.metrics.BinaryAccuracy(name=metrics)
+        return super().match_metrics(metrics)
+
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy for classes, squared error for scores."""
         return target_kind(self).loss(self.gives_logits)
@@ -167,12 +196,11 @@ class AlbertClassifier(
         self.labels = labels
         return targets
 
-    def encode_class_weight(self, class_weight: Any, y: Any) -> dict[int, float]:
+    def encode_class_weight(self, class_weight: Any) -> dict[int, float]:
         """Return a weight for each class; see `encode_class_weights`."""
         if self.is_regression or self.is_multi_label:
-            return super().encode_class_weight(class_weight, y)
-        labels = self.labels or (() if y is None else class_names(y))
-        return encode_class_weights(class_weight, self.num_classes, labels)
+            return super().encode_class_weight(class_weight)
+        return encode_class_weights(class_weight, self.num_classes, self.labels)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Run the model; in training with exits, return the outputs of all heads."""

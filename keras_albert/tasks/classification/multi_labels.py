@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from keras_albert.tasks.inputs.tables import column_names
+from keras_albert.text.inputs.read_texts import plain_column
 from keras_albert.types import FloatArray
 
 
@@ -15,7 +18,8 @@ def encode_label_sets(
 
     Args:
         y: For each example the list of its labels, possibly empty; or an array
-            `(examples, num_classes)` of zeros and ones.
+            `(examples, num_classes)` of zeros and ones; or a table with a column of
+            them for each label.
         num_classes: int. The number of labels.
         labels: The names of the labels, or `None`.
 
@@ -34,7 +38,7 @@ def encode_label_sets(
     """
     if hasattr(y, "detach"):
         y = y.detach().cpu()
-    rows = list(y)
+    rows = list(indicators(y, labels) if indicator_names(y) else plain_column(y))
     encoded = np.zeros((len(rows), num_classes), np.float32)
     numbers = {name: number for number, name in enumerate(labels or ())}
     for row, value in enumerate(rows):
@@ -64,8 +68,35 @@ def encode_label_sets(
     return encoded
 
 
+def indicator_names(y: Any) -> tuple[str, ...]:
+    """Return the names of a table with a column for each class, `()` for others."""
+    names = column_names(y) or []
+    is_named = len(names) > 1 and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_named else ()
+
+
+def indicators(y: Any, labels: Sequence[str] | None) -> npt.NDArray[Any]:
+    """Return the columns of a table, `indicator_names`, in the order of the labels.
+
+    Raises:
+        ValueError: If a label has no column, or a column is no label.
+    """
+    names = indicator_names(y)
+    if set(labels or names) != set(names):
+        msg = (
+            f"The targets have the columns {', '.join(map(repr, names))}, and the "
+            f"labels of the model are {', '.join(map(repr, labels or ()))}. Pass one "
+            "column for each label."
+        )
+        raise ValueError(msg)
+    columns = [np.asarray(plain_column(y[name])) for name in labels or names]
+    return np.stack(columns, axis=1)
+
+
 def set_names(y: Any) -> tuple[str, ...]:
-    """Return the distinct names among sets of labels, sorted."""
+    """Return the distinct names among sets of labels, sorted; those of columns."""
+    if columns := indicator_names(y):
+        return columns
     names = {name for row in y if _holds_names(row) for name in row}
     return tuple(sorted(names))
 

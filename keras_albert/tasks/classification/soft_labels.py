@@ -6,11 +6,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.tasks.base.compile_arguments import loss_name
+from keras_albert.tasks.classification.multi_labels import indicator_names, indicators
 from keras_albert.tasks.inputs.labels import encode_classes
 from keras_albert.types import FloatArray
 
-# The names of Keras' losses, as classes and as functions.
+# As `loss_name` returns them.
 _LOSSES = {
+    "binarycrossentropy",
+    "binaryfocalcrossentropy",
     "categoricalcrossentropy",
     "categoricalfocalcrossentropy",
     "categoricalgeneralizedcrossentropy",
@@ -34,10 +38,7 @@ def takes_probabilities(loss: Any) -> bool:
         >>> takes_probabilities(keras.losses.SparseCategoricalCrossentropy())
         False
     """
-    name = loss
-    if not isinstance(loss, str):
-        name = getattr(loss, "__name__", type(loss).__name__)
-    return name.replace("_", "").lower() in _LOSSES
+    return loss_name(loss) in _LOSSES
 
 
 def encode_probabilities(
@@ -46,8 +47,8 @@ def encode_probabilities(
     """Return probabilities, or class names or numbers as ones and zeros.
 
     Args:
-        y: `(examples, num_classes)`, such as the predictions of a teacher, or what
-            `encode_classes` takes.
+        y: `(examples, num_classes)`, such as the predictions of a teacher, a table with
+            a column for each class, or what `encode_classes` takes.
         num_classes: int. The number of classes.
         labels: The names of the classes, or `None`.
 
@@ -65,6 +66,8 @@ def encode_probabilities(
     """
     if hasattr(y, "detach"):
         y = y.detach().cpu()
+    if indicator_names(y):
+        y = indicators(y, labels)
     rows: npt.NDArray[Any] = np.asarray(y)
     if rows.ndim != 2 or rows.shape[1] != num_classes or rows.dtype.kind not in "biuf":
         classes = encode_classes(y, num_classes, labels)

@@ -5,7 +5,11 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_albert.tasks.classification.multi_labels import encode_label_sets, set_names
+from keras_albert.tasks.classification.multi_labels import (
+    encode_label_sets,
+    indicator_names,
+    set_names,
+)
 from keras_albert.tasks.classification.soft_labels import (
     encode_probabilities,
     takes_probabilities,
@@ -44,7 +48,7 @@ _PROBABILITIES = TargetKind(
     keras.losses.CategoricalCrossentropy,
     lambda: keras.metrics.CategoricalAccuracy(name="accuracy"),
     encode_probabilities,
-    class_names,
+    lambda y: indicator_names(y) or class_names(y),
 )
 _LABEL_SETS = TargetKind(
     keras.losses.BinaryCrossentropy,

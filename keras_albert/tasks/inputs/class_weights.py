@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_albert.tasks.inputs.labels import are_integer_names
+
 
 def encode_class_weights(
     class_weight: Any, num_classes: int, labels: Sequence[str] | None
@@ -60,11 +62,14 @@ def _class_number(key: Any, num_classes: int, names: tuple[str, ...]) -> int:
     if key in names:
         return names.index(key)
     is_number = isinstance(key, Real) and not isinstance(key, bool)
-    if is_number and key in range(num_classes):
+    if are_integer_names(names):
+        # As in targets.
+        if is_number and key % 1 == 0 and str(int(key)) in names:
+            return names.index(str(int(key)))
+    elif is_number and key in range(num_classes):
         return int(key)
-    known = f"0 to {num_classes - 1}"
-    if names:
-        known += f", or {', '.join(map(repr, names))}"
+    known = "" if are_integer_names(names) else f"0 to {num_classes - 1}, or "
+    known = f"{known}{', '.join(map(repr, names))}".removesuffix(", or ")
     msg = (
         f"`class_weight` has {key!r}, which is no class of the model. Its classes are: "
         f"{known}."

@@ -8,13 +8,16 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_albert.text.inputs.read_texts import is_column
+
 # Preprocesses one element of a data set: `x`, `(x, y)` or `(x, y, sample_weight)`.
 Preprocess = Callable[[Any], tuple[Any, ...]]
 
 
 def is_dataset(x: Any) -> bool:
     """Return whether `x` yields batches, and is neither an array nor texts."""
-    if isinstance(x, str | bytes | list | tuple | Mapping) or hasattr(x, "__array__"):
+    is_array = hasattr(x, "__array__") or is_column(x)
+    if is_array or isinstance(x, str | bytes | list | tuple | Mapping):
         return False
     return isinstance(x, keras.utils.PyDataset) or hasattr(x, "__iter__")
 
@@ -27,7 +30,12 @@ def is_tf_dataset(x: Any) -> bool:
     )
 
 
-def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> Any:
+def map_dataset(
+    dataset: Any,
+    preprocess: Preprocess,
+    shuffle: bool = False,
+    fixed_targets: bool = False,
+) -> Any:
     """Preprocess the batches of a data set one by one.
 
     Args:
@@ -36,6 +44,7 @@ def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> 
         preprocess: Callable of one element.
         shuffle: bool. Whether to change the order of the batches in each epoch, if they
             can be indexed. Defaults to `False`.
+        fixed_targets: bool. See `backend_dataset`. Defaults to `False`.
 
     Returns:
         A data set that Keras takes on the current backend.
@@ -43,22 +52,25 @@ def map_dataset(dataset: Any, preprocess: Preprocess, shuffle: bool = False) -> 
     if isinstance(dataset, keras.utils.PyDataset) or (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     ):
-        return backend_dataset(_MappedBatches(dataset, preprocess, shuffle))
+        batches = _MappedBatches(dataset, preprocess, shuffle)
+        return backend_dataset(batches, fixed_targets)
     if hasattr(dataset, "__len__"):
-        return backend_dataset(_StreamedBatches(dataset, preprocess))
+        return backend_dataset(_StreamedBatches(dataset, preprocess), fixed_targets)
     elements = (preprocess(element) for element in dataset)
     if keras.config.backend() != "tensorflow":
         return elements
     first = next(elements)
     remaining = chain([first], elements)
-    return _tf_dataset(lambda: remaining, first)
+    return _tf_dataset(lambda: remaining, first, fixed_targets)
 
 
-def backend_dataset(batches: keras.utils.PyDataset) -> Any:
+def backend_dataset(batches: keras.utils.PyDataset, fixed_targets: bool = False) -> Any:
     """Return indexed batches of different widths in the form that Keras takes.
 
     Args:
         batches: A `keras.utils.PyDataset` of tuples.
+        fixed_targets: bool. Whether the targets of an example have one shape in all
+            batches, which metrics may need to know. Defaults to `False`.
 
     Returns:
         `batches` on JAX and PyTorch; on TensorFlow a `tf.data.Dataset`.
@@ -79,14 +91,16 @@ def backend_dataset(batches: keras.utils.PyDataset) -> Any:
 
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
-    dataset = _tf_dataset(epoch, batches[0])
+    dataset = _tf_dataset(epoch, batches[0], fixed_targets)
     if size is None:
         return dataset
     return dataset.apply(tf.data.experimental.assert_cardinality(size))
 
 
 def _tf_dataset(
-    epoch: Callable[[], Iterable[tuple[Any, ...]]], first: tuple[Any, ...]
+    epoch: Callable[[], Iterable[tuple[Any, ...]]],
+    first: tuple[Any, ...],
+    fixed_targets: bool,
 ) -> Any:
     """Create a `tf.data.Dataset` whose batches may have different widths.
 
@@ -99,6 +113,11 @@ def _tf_dataset(
         return tf.TensorSpec((None,) * array.ndim, array.dtype)
 
     signature = keras.tree.map_structure(any_shape, first)
+    if fixed_targets and len(first) > 1:
+        targets = keras.tree.map_structure(
+            lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), first[1]
+        )
+        signature = (signature[0], targets, *signature[2:])
     dataset = tf.data.Dataset.from_generator(epoch, output_signature=signature)
     return without_autotune(dataset.prefetch(2))
 

@@ -1,11 +1,14 @@
 """Labels, as the numbers that a loss takes."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from keras_albert.text.inputs.read_texts import plain_column
 
 
 def encode_classes(
@@ -14,7 +17,8 @@ def encode_classes(
     """Return class names or numbers as class numbers.
 
     Args:
-        y: `(examples,)` or `(examples, 1)`: names in `labels`, or integers.
+        y: `(examples,)` or `(examples, 1)`: names in `labels`, or integers, which are
+            names if all names are integers that differ from the numbers of classes.
         num_classes: int. The number of classes.
         labels: The names of the classes, or `None`.
 
@@ -44,6 +48,8 @@ def encode_classes(
             "integers or strings."
         )
         raise ValueError(msg)
+    if are_integer_names(labels):
+        return _encode_names([str(int(value)) for value in values], labels)
     outside = (values < 0) | (values >= num_classes)
     _refuse(
         values,
@@ -52,6 +58,20 @@ def encode_classes(
         f"{num_classes - 1}. Correct the label, or build the model with more classes",
     )
     return values.astype(np.int32)
+
+
+def are_integer_names(labels: Sequence[str] | None) -> bool:
+    """Return whether integers in targets are names of classes, not their numbers.
+
+    They are if all names are integers and one differs from its number.
+
+    Example:
+        >>> are_integer_names(("1", "2")), are_integer_names(("0", "1"))
+        (True, False)
+    """
+    names = list(labels or ())
+    are_integers = all(name.removeprefix("-").isdecimal() for name in names)
+    return bool(names) and are_integers and names != [str(n) for n in range(len(names))]
 
 
 def encode_scores(y: Any) -> npt.NDArray[np.float32]:
@@ -96,8 +116,7 @@ def class_names(y: Any) -> tuple[str, ...]:
 
 def _array(y: Any) -> npt.NDArray[Any]:
     """Convert labels, without the axis of a single column."""
-    if hasattr(y, "detach"):
-        y = y.detach().cpu()
+    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
     # NumPy would convert a NaN among names to the name "nan".
     is_named = isinstance(y, list | tuple) and any(
         isinstance(value, str | bytes) for value in y
@@ -146,9 +165,13 @@ def _encode_names(
         name = _name(value)
         if name not in numbers:
             known = ", ".join(map(repr, numbers)) or "none: pass `labels=[...]`"
+            near = get_close_matches(str(name), numbers, n=1)
+            remedy = f"Did you mean {near[0]!r}?" if near else "Correct or drop it."
+            if are_integer_names(labels):
+                remedy = "Integers are names if all names are integers. " + remedy
             msg = (
                 f"Row {row} has the label {value!r}, which is no class of the model. "
-                f"Its classes are: {known}. Correct the label or drop the row."
+                f"Its classes are: {known}. {remedy}"
             )
             raise ValueError(msg)
         encoded[row] = numbers[name]

@@ -21,11 +21,19 @@ from keras_albert.tasks.inputs.datasets import (
 )
 from keras_albert.tasks.inputs.even_rows import IdRows, even_dataset
 from keras_albert.tasks.inputs.length_batches import LengthBatches
+from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
 from keras_albert.tasks.inputs.shared_row_batches import (
     SharedRowBatches,
     row_shape,
     share_rows,
 )
+from keras_albert.tasks.inputs.tables import (
+    Columns,
+    column_names,
+    is_table,
+    pick_columns,
+)
+from keras_albert.tasks.inputs.targets import EncodedTargets
 from keras_albert.text.packing.examples import (
     check_counts,
     pack_all,
@@ -34,8 +42,13 @@ from keras_albert.text.packing.examples import (
 )
 from keras_albert.text.packing.shared_rows import RowShape
 from keras_albert.types import Batch, Purpose
+from keras_albert.utils.arguments import check_positive
 
 _BATCH_SIZE = 32
+_SINGLE = (
+    "Pass batches of texts. Received a single one: {}. A data set without batches "
+    "needs `.batch(32)`; make a list of one text."
+)
 
 
 def read_model_input(
@@ -49,6 +62,7 @@ def read_model_input(
     argument: str = "x",
     steps: int | None = None,
     may_share_rows: bool = True,
+    columns: Columns = Columns(),  # noqa: B008  (it is immutable)
 ) -> tuple[Any, LengthBatches | None]:
     """Read texts, arrays of ids or a data set, as a data set of batches.
 
@@ -66,6 +80,7 @@ def read_model_input(
             `None`, all.
         may_share_rows: bool. Whether texts share rows if the preprocessor is built
             so. Defaults to `True`.
+        columns: `Columns` of batches that are dicts. Defaults to those of the task.
 
     Returns:
         What Keras takes as `x`, for predictions with rows that devices may be unable to
@@ -77,6 +92,12 @@ def read_model_input(
             infinite and `steps` is `None`; if texts share rows and devices share
             batches.
     """
+    if batch_size is not None:
+        check_positive(batch_size=batch_size)
+    option = "steps_per_epoch" if purpose == "training" else "steps"
+    option = option if argument == "x" else "validation_steps"
+    if steps is not None:
+        check_positive(**{option: steps})
     shape = None
     if may_share_rows and not holds_ids(task, x):
         shape = row_shape(task)
@@ -87,11 +108,8 @@ def read_model_input(
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
             )
             raise ValueError(msg)
-        option = "steps_per_epoch" if purpose == "training" else "steps"
-        if argument != "x":
-            option = "validation_steps"
         check_size(x, argument, steps, option)
-        dataset = _read_dataset(task, x, shuffle, purpose, argument, shape)
+        dataset = _read_dataset(task, x, shuffle, purpose, argument, shape, columns)
         return dataset if purpose == "prediction" else even_dataset(dataset), None
     if hasattr(x, "pack"):
         # The task has encoded them.
@@ -99,7 +117,10 @@ def read_model_input(
     else:
         examples, batched = _encode(task, purpose, x, y, sample_weight)
     if not batched:
-        msg = f"Pass a list of examples. Received a single one: {str(x)[:80]!r}"
+        msg = (
+            f"Pass a list of examples. Received a single one: {str(x)[:80]!r}. If the "
+            "elements of a tuple are examples, pass `list(x)`."
+        )
         raise ValueError(msg)
     if purpose != "prediction" and not len(examples):
         msg = "There are no examples: `x` is empty. Pass at least one text."
@@ -114,7 +135,13 @@ def read_model_input(
         batches = SharedRowBatches(*how, shape=shape)
     if purpose == "prediction":
         return batches, batches
-    return even_dataset(backend_dataset(batches)), batches
+    return even_dataset(backend_dataset(batches, not has_ragged_outputs(task))), batches
+
+
+def has_ragged_outputs(model: keras.Model) -> bool:
+    """Return whether an output is as long as the longest row of a batch."""
+    outputs = keras.tree.flatten(model.output)
+    return any(None in output.shape[1:] for output in outputs)
 
 
 def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
@@ -130,28 +157,44 @@ def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
     """
     is_tuple = isinstance(data, tuple) and len(data) > 1
     is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
-    if is_dataset(data) or (task.is_self_supervised and not is_split):
+    if is_dataset(data) or is_table(data) or (task.is_self_supervised and not is_split):
         return data, None, None
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(tuple(data))
     return x, y, sample_weight
 
 
-def holds_ids(task: Any, x: Any) -> bool:
-    """Return whether `x` is preprocessed already."""
-    return task.preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
-
-
-def _check_targets(task: Any, x: Any, y: Any, purpose: Purpose) -> None:
+def _check_targets(
+    task: Any, x: Any, y: Any, purpose: Purpose, names: list[str] | None = None
+) -> None:
     if y is not None or purpose == "prediction":
         return
     if task.is_self_supervised and (task.ids_have_targets or not holds_ids(task, x)):
         return
+    if names is not None:
+        msg = (
+            "A loss needs targets. Name their column, "
+            f"`label=...`, one of {', '.join(map(repr, names))}."
+        )
+        raise ValueError(msg)
     msg = (
-        "A loss needs targets, and `y` is None. Pass them as the second argument, or "
-        "in a data set of batches (x, y); a pair of texts is one argument, "
-        "`x=(first, second)`."
+        "A loss needs targets, and `y` is None. Pass them as the second argument, in "
+        "a data set of batches (x, y), or as `label=COLUMN` of a table; a pair of "
+        "texts is one argument, `x=(first, second)`."
     )
     raise ValueError(msg)
+
+
+def is_single(task: Any, x: Any) -> bool:
+    """Return whether raw input or ids, also of a graph, have no axis of examples."""
+    rank = 0
+    if holds_ids(task, x):
+        rank = len(task.input["token_ids"].shape) - 1
+        x = x.get("token_ids") if isinstance(x, Mapping) else None
+    while isinstance(x, tuple | Mapping) and x:
+        x = next(iter(x.values() if isinstance(x, Mapping) else x))
+    if not hasattr(x, "shape"):
+        return isinstance(x, str | bytes)
+    return bool((x.shape.rank if hasattr(x.shape, "rank") else len(x.shape)) == rank)
 
 
 def preprocess_batch(
@@ -173,13 +216,9 @@ def preprocess_batch(
         TypeError: If `x` is none of these.
         ValueError: If it is not a batch, or a row is invalid.
     """
-    examples, batched = _encode(task, purpose, x, y, sample_weight)
-    if not batched:
-        msg = (
-            f"Pass batches of texts. Received a single one: {str(x)[:80]!r}. Make "
-            "a list of it, or batch the data set."
-        )
-        raise ValueError(msg)
+    if is_single(task, x):
+        raise ValueError(_SINGLE.format(repr(str(x)[:80])))
+    examples, _ = _encode(task, purpose, x, y, sample_weight)
     return _as_tuple(*pack_all(examples, _width_of(task, x), True))
 
 
@@ -188,13 +227,21 @@ def _encode(
 ) -> tuple[Any, bool]:
     """Read and check texts or ids, once; return whether they were a batch, too."""
     _check_targets(task, x, y, purpose)
-    weights = None if sample_weight is None else read_weights(sample_weight)
+    weights = sample_weight
     if not holds_ids(task, x):
-        targets = None if y is None else task.encode_targets(y)
+        if weights is not None:
+            weights = task.read_weights(weights)
+        if isinstance(y, EncodedTargets):
+            targets = y.values
+        else:
+            targets = None if y is None else task.encode_targets(y)
         examples, batched = task.encode(purpose, x, targets, weights)
         return examples, batched
     ids = task.read_ids(x)
     targets = None if y is None else task.encode_id_targets(y)
+    if weights is not None:
+        axes = max([1, *map(np.ndim, keras.tree.flatten(targets))])
+        weights = read_weights(weights, axes)
     check_counts(len(ids["token_ids"]), targets, weights)
     task.check_id_targets(ids, targets, purpose)
     if targets is None and weights is not None:
@@ -220,29 +267,36 @@ def _read_dataset(
     purpose: Purpose,
     argument: str,
     shape: RowShape | None,
+    columns: Columns,
 ) -> Any:
     if is_tf_dataset(dataset):
         dataset = without_autotune(dataset)
         is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph
-        if is_graph and shape is None:
-            return _map_tf_dataset(task, dataset, purpose)
+        if is_graph and task.encodes_in_graph and shape is None:
+            return _map_tf_dataset(task, dataset, purpose, columns)
         dataset = numpy_batches(dataset)
     if not dataset_size(dataset):
         # Empty, or of unknown size.
         dataset = check_first(dataset, argument)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
-        x, *rest = _unpack(task, element, purpose)
+        x, *rest = _unpack(task, element, purpose, columns)
         batch = preprocess_batch(task, purpose, x, *rest)
         if shape is None or holds_ids(task, x):
             return batch
         return share_rows(batch, shape)
 
-    return map_dataset(dataset, preprocess, shuffle)
+    return map_dataset(dataset, preprocess, shuffle, not has_ragged_outputs(task))
 
 
-def _unpack(task: Any, element: Any, purpose: Purpose) -> tuple[Any, Any, Any]:
+def _unpack(
+    task: Any, element: Any, purpose: Purpose, columns: Columns
+) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless the second must be the label."""
+    if isinstance(element, Mapping) and not holds_ids(task, element):
+        parts = pick_columns(task, element, columns, purpose != "prediction")
+        _check_targets(task, parts[0], parts[1], purpose, column_names(element))
+        return parts
     if isinstance(element, list):
         element = _read_collated(element)
     x = element if isinstance(element, tuple) else (element,)
@@ -250,8 +304,8 @@ def _unpack(task: Any, element: Any, purpose: Purpose) -> tuple[Any, Any, Any]:
         return x if len(x) > 1 else x[0], None, None
     reads_raw = task.preprocessor is not None
     if purpose == "prediction" and reads_raw and isinstance(element, tuple):
-        parts: tuple[Any, Any, Any] = task.preprocessor.split_element(element)
-        return parts
+        given: tuple[Any, Any, Any] = task.preprocessor.split_element(element)
+        return given
     parts = keras.utils.unpack_x_y_sample_weight(element)
     _check_targets(task, parts[0], parts[1], purpose)
     return parts
@@ -272,14 +326,16 @@ def _read_collated(batch: list[Any]) -> Any:
     return (x, *rest)
 
 
-def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose) -> Any:
+def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose, columns: Columns) -> Any:
     """Preprocess in the graph; rows of ids are not changed."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
     def preprocess(*element: Any) -> Any:
         x, y, sample_weight = _unpack(
-            task, element if len(element) > 1 else element[0], purpose
+            task, element if len(element) > 1 else element[0], purpose, columns
         )
+        if is_single(task, x):
+            raise ValueError(_SINGLE.format(x))
         if not holds_ids(task, x):
             x = task.preprocessor(x)
         if y is not None and not task.is_self_supervised:

@@ -11,6 +11,11 @@ import numpy.typing as npt
 ID_NAMES = ("token_ids", "segment_ids", "padding_mask")
 
 
+def holds_ids(task: Any, x: Any) -> bool:
+    """Return whether `x` is preprocessed already."""
+    return task.preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
+
+
 def read_ids(
     backbone: Any, inputs: Any, axes: tuple[str, ...] = ("examples", "tokens")
 ) -> dict[str, npt.NDArray[Any]]:
@@ -62,6 +67,9 @@ def read_ids(
             )
             raise ValueError(msg)
     length = shapes["token_ids"][-1]
+    if not length:
+        msg = f"`token_ids` have no tokens: their shape is {shapes['token_ids']}."
+        raise ValueError(msg)
     if length > backbone.max_sequence_length:
         msg = (
             f"The rows of `token_ids` have {length} tokens, and the model reads "

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_albert.tasks.inputs.datasets import is_dataset
+from keras_albert.tasks.inputs.targets import EncodedTargets
 from keras_albert.text.inputs.read_text_columns import TextColumns, text_columns
 from keras_albert.text.packing.examples import check_counts
 
@@ -19,7 +20,7 @@ def split_validation(
 
     Args:
         x: Raw input, or a dict of arrays of ids.
-        y: Targets, or `None`.
+        y: Targets, `EncodedTargets` or `None`.
         sample_weight: Weights, or `None`.
         fraction: float. The size of the validation set, between 0 and 1.
         columns_of: Callable from `x` to its columns and whether it is a batch. Defaults
@@ -51,6 +52,9 @@ def split_validation(
     else:
         columns, _ = columns_of(x)
         count = len(columns[0])
+    is_encoded = isinstance(y, EncodedTargets)
+    if is_encoded:
+        y = y.values
     check_counts(count, y, sample_weight)
     # Of examples, while the tuple `columns` is one of columns.
     y, sample_weight = (
@@ -69,7 +73,10 @@ def split_validation(
         inputs = _slice(columns, rows)
         if isinstance(inputs, tuple):
             inputs = TextColumns(inputs, True)
-        return inputs, _slice(y, rows), _slice(sample_weight, rows)
+        targets = _slice(y, rows)
+        if is_encoded:
+            targets = EncodedTargets(targets)
+        return inputs, targets, _slice(sample_weight, rows)
 
     return part(slice(0, cut)), part(slice(cut, count))
 

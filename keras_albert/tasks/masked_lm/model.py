@@ -64,6 +64,8 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
 
     uses_pooler = False
 
+    metrics_need_weights = True
+
     def __init__(
         self,
         backbone: AlbertBackbone,

@@ -63,6 +63,8 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
 
+    default_columns = (None, "answer")
+
     output_padding = MISSING_CHOICE
 
     def __init__(

@@ -16,7 +16,6 @@ from keras_albert.layers.conditional_span_head import (
 )
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.inputs.model_input import holds_ids
 from keras_albert.tasks.question_answering.answer import (
     best_null_threshold,
     rank_answers,
@@ -101,6 +100,12 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
+
+    default_columns = (None, "answers")
+
+    set_by_targets = ("null_threshold",)
+
+    encodes_in_graph = False
 
     uses_pooler = False
 
@@ -233,32 +238,10 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             for name in ("start_logits", "end_logits"):
                 check_places(name, y[name], ids["token_ids"].shape[1], 0)
 
-    def fit(
-        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
-    ) -> keras.callbacks.History:
-        """Train on questions with their contexts and answers; see `AlbertTask.fit`.
-
-        If `null_threshold` is `None`, a question without an answer in `y` sets it to 0.
-
-        Args:
-            x: Questions and contexts, `(questions, contexts)`; see `AlbertTask.fit`.
-            y: For each question a pair `(start, text)`, a dict of the lists `text` and
-                `answer_start` as in SQuAD, or `None` if there is no answer.
-            *args: See `AlbertTask.fit`.
-            **kwargs: See `AlbertTask.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            TypeError: See `AlbertTask.fit`.
-            ValueError: See `AlbertTask.fit`.
-        """
-        if y is not None and not holds_ids(self, x):
-            y = self.encode_targets(y)
-            if self.null_threshold is None and not all(y):
-                self.null_threshold = 0.0
-        return super().fit(x, y, *args, **kwargs)
+    def learn_from_targets(self, y: Any) -> None:
+        """Set `null_threshold` to 0 if it is `None` and a question has no answer."""
+        if self.null_threshold is None and not all(y):
+            self.null_threshold = 0.0
 
     def answer(
         self,

@@ -16,8 +16,8 @@ from keras_albert.tasks.base.predict_documents import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.labels import encode_scores
-from keras_albert.tasks.inputs.model_input import holds_ids, preprocess_batch
-from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
+from keras_albert.tasks.inputs.model_input import preprocess_batch
+from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.text.inputs.read_text_columns import TextColumns
 from keras_albert.text.packing.document_windows import TextWindows
 from keras_albert.text.text_embedding.preprocessor import (
@@ -239,6 +239,11 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         scores = contrastive_scores(vectors, x["token_ids"])
         numbers = ops.arange(ops.shape(vectors)[0])
         return numbers, ops.divide(scores, self.temperature)
+
+    @property
+    def outputs_are_logits(self) -> bool | None:  # type: ignore[override]
+        """Whether a loss reads logits: of all pairs, but not a cosine of one pair."""
+        return True if self.is_self_supervised else None
 
     def default_loss(self) -> keras.losses.Loss:
         """Return squared error for similarities, cross-entropy for pairs alone."""

@@ -27,6 +27,8 @@ from keras_albert.tasks.token_classification.read_targets import (
     read_spans,
     read_tag_numbers,
     read_tag_rows,
+    read_word_weights,
+    refuse_ignored,
 )
 from keras_albert.text.token_classification.examples import TaggedDocuments
 from keras_albert.text.token_classification.preprocessor import (
@@ -96,7 +98,15 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
 
+    default_columns = ("tokens", "ner_tags")
+
     uses_pooler = False
+
+    metrics_need_weights = True
+
+    set_by_targets = ("labels", "scheme")
+
+    encodes_in_graph = False
 
     output_places = "padding_mask"
 
@@ -160,8 +170,9 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
         """Encode and check tags or entities.
 
         Args:
-            y: For each text the tags of its words, names or numbers; or for raw texts
-                its entities, a list of dicts of `start`, `end` and `label`.
+            y: For each text the tags of its words, names or numbers, and -100 or `None`
+                for a word that does not count; or for raw texts its entities, a list of
+                dicts of `start`, `end` and `label`.
 
         Returns:
             For each text an int32 array, or `SpanTags`.
@@ -185,6 +196,10 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
         if self.labels is None and labels is not None:
             self.labels, self.scheme = labels, scheme
         return targets
+
+    def read_weights(self, sample_weight: Any) -> Any:
+        """Read and check a weight for each text, or a list of one for each word."""
+        return read_word_weights(sample_weight)
 
     def encode_id_targets(self, y: Any) -> npt.NDArray[np.int32]:
         """Check the tags of ids; see `read_tag_numbers`."""
@@ -301,6 +316,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
             ]
         else:
             names = self.class_names
+            refuse_ignored(targets)
             expected = [tags_to_spans([names[tag] for tag in row]) for row in targets]
         return score_entities(expected, found)
 

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from keras_albert.tasks.inputs.labels import encode_classes
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
+from keras_albert.text.inputs.read_texts import plain_column
+from keras_albert.text.packing.examples import read_weights
 from keras_albert.text.token_classification.align_tags import SpanTags
 from keras_albert.text.token_classification.tag_schemes import (
     OUTSIDE,
@@ -20,14 +22,17 @@ from keras_albert.text.token_classification.tag_schemes import (
     tag_names,
 )
 
+# The tag of a word that does not count, as in PyTorch's cross-entropy.
+IGNORED = -100
+
 
 def read_tag_rows(y: Any) -> list[Any]:
     """Read targets into plain lists, one per text.
 
     Args:
-        y: For each text the tags of its words, names or numbers, or its entities, dicts
-            of `start`, `end` and `label`; or the results of `encode_tags` or
-            `encode_spans`.
+        y: For each text the tags of its words, names or numbers, -100 or `None` for a
+            word to ignore; or its entities, dicts of `start`, `end` and `label`; or the
+            results of `encode_tags` or `encode_spans`.
 
     Returns:
         Lists of str, of int or of dicts; arrays and `SpanTags` unchanged.
@@ -35,8 +40,7 @@ def read_tag_rows(y: Any) -> list[Any]:
     Raises:
         ValueError: If a row is not a list; the message names it.
     """
-    if hasattr(y, "to_list"):  # a ragged tensor, a pandas column
-        y = y.to_list()
+    y = y.to_list() if hasattr(y, "to_list") else plain_column(y)
     if not isinstance(y, list | tuple | np.ndarray):
         msg = (
             "Targets are a list of tags, or of entities, for each text. Received: "
@@ -59,7 +63,10 @@ def _read_row(tags: Any, row: int) -> Any:
             'for each word, or entities like {"start": 0, "end": 3, "label": "person"}.'
         )
         raise ValueError(msg)
-    return [tag.decode() if isinstance(tag, bytes) else tag for tag in tags]
+    return [
+        IGNORED if tag is None else tag.decode() if isinstance(tag, bytes) else tag
+        for tag in tags
+    ]
 
 
 def holds_spans(rows: Sequence[Any]) -> bool:
@@ -121,7 +128,9 @@ def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Schem
     chosen = scheme
     if scheme == "auto":
         # A row that is not a list of names is an error later.
-        chosen = detect_scheme([[str(tag) for tag in row] for row in rows])
+        chosen = detect_scheme(
+            [[] if IGNORED in row else [str(tag) for tag in row] for row in rows]
+        )
     return tuple(sorted(tags)), chosen
 
 
@@ -144,17 +153,76 @@ def encode_tags(
     encoded = []
     for row, tags in enumerate(rows):
         try:
-            encoded.append(
-                encode_classes(tags, num_classes, labels)
-                if len(tags)
-                else np.empty(0, np.int32)
-            )
+            encoded.append(_encode_row(tags, num_classes, labels))
         except ValueError as error:
             what = str(error).replace("Row ", "Word ", 1)
             raise ValueError(f"Row {row} of the targets: {what}") from None
     if labels is not None and scheme != "IO":
-        check_tags([[labels[tag] for tag in tags] for tags in encoded], scheme)
+        check_tags(
+            [
+                [] if IGNORED in tags else [labels[tag] for tag in tags]
+                for tags in encoded
+            ],
+            scheme,
+        )
     return encoded
+
+
+def _encode_row(
+    tags: Any, num_classes: int, labels: Sequence[str] | None
+) -> npt.NDArray[np.int32]:
+    if not len(tags):
+        return np.empty(0, np.int32)
+    if IGNORED not in tags:
+        return encode_classes(tags, num_classes, labels)
+    known = [tag for tag in tags if tag != IGNORED]
+    # One in place of the ignored, so that errors name the word.
+    filled = [known[0] if tag == IGNORED else tag for tag in tags] if known else []
+    encoded = np.full(len(tags), IGNORED, np.int32)
+    counts = [tag != IGNORED for tag in tags]
+    if known:
+        encoded[counts] = encode_classes(filled, num_classes, labels)[counts]
+    return encoded
+
+
+def refuse_ignored(tags: Sequence[npt.NDArray[np.int32]]) -> None:
+    """Raise if a word has no tag, which entities need."""
+    for row, numbers in enumerate(tags):
+        if IGNORED in numbers:
+            msg = (
+                f"Row {row} has a word without a tag ({IGNORED}), and entities are "
+                "compared by the tags of all words. Tag it, or leave out the row."
+            )
+            raise ValueError(msg)
+
+
+def read_word_weights(sample_weight: Any) -> Any:
+    """Read a weight for each text, or for each word of each text.
+
+    Args:
+        sample_weight: Numbers, or for each text the list of its words' weights.
+
+    Returns:
+        float32 array `(texts,)`, or a list of float32 arrays `(words,)`.
+
+    Raises:
+        ValueError: If a weight is invalid; the message names its row.
+    """
+    if hasattr(sample_weight, "to_list"):
+        sample_weight = sample_weight.to_list()
+    rows = plain_column(sample_weight)
+    if not isinstance(rows, list | tuple | np.ndarray) or not any(
+        isinstance(row, list | tuple | np.ndarray) for row in rows
+    ):
+        return read_weights(rows)
+    read = []
+    for row, weights in enumerate(rows):
+        try:
+            read.append(read_weights(weights))
+        except ValueError as error:
+            what = str(error).replace("Row ", "Word ", 1)
+            raise ValueError(f"Row {row} of the sample weights: {what}") from None
+    return read
 
 
 def encode_spans(

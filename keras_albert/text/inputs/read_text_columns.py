@@ -59,7 +59,8 @@ def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
     if len(columns) > MAX_COLUMNS:
         msg = (
             f"An ALBERT example is one text or a pair. Received {len(columns)} texts "
-            "for each example. Join some of them into one."
+            "for each example. Join some of them into one, or pass `list(x)` if the "
+            "elements of a tuple are examples."
         )
         raise ValueError(msg)
     names = COLUMN_NAMES[len(columns)]

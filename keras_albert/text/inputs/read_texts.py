@@ -13,8 +13,8 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
 
     Args:
         inputs: `str`, `bytes` (UTF-8), a list or tuple of them, a NumPy array
-            of rank 0 or 1, a pandas Series, or any string tensor that has
-            `.numpy()`.
+            of rank 0 or 1, a Series of pandas or polars, a column of pyarrow or
+            `datasets`, or any string tensor that has `.numpy()`.
         name: str. Name of the argument in error messages. Defaults to `"texts"`.
 
     Returns:
@@ -35,6 +35,8 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
         rows, batched = [inputs], False
     elif isinstance(inputs, list | tuple):
         rows, batched = list(inputs), True
+    elif is_column(inputs):
+        rows, batched = plain_column(inputs), True
     else:
         rows, batched = _array_rows(inputs, name)
     # Valid input, the common case, costs only two passes of C code.
@@ -42,6 +44,29 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
         rows = [_to_str(row, index, name) for index, row in enumerate(rows)]
     _refuse_surrogates(rows, name)
     return rows, batched
+
+
+def is_column(values: Any) -> bool:
+    """Return whether values are a column of Arrow, polars or `datasets`."""
+    if isinstance(values, list | np.ndarray) or hasattr(values, "column_names"):
+        return False
+    module, name = type(values).__module__, type(values).__name__
+    return (
+        hasattr(values, "to_pylist")
+        or (module.startswith("polars.") and hasattr(values, "to_list"))
+        or (module.startswith("datasets.") and name.endswith("Column"))
+    )
+
+
+def plain_column(values: Any) -> Any:
+    """Return such a column as a list, and other values unchanged."""
+    if not is_column(values):
+        return values
+    for method in ("to_pylist", "to_list"):
+        if hasattr(values, method):
+            rows: list[Any] = getattr(values, method)()
+            return rows
+    return values[:] if hasattr(values, "__len__") else list(values)
 
 
 def _array_rows(inputs: Any, name: str) -> tuple[list[Any], bool]:

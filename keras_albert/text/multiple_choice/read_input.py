@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.text.inputs.read_texts import to_text_rows
+from keras_albert.text.inputs.read_texts import plain_column, to_text_rows
 
 _KEYS = ("context", "question", "choices")
 
@@ -105,8 +105,9 @@ def _check_keys(row: Mapping[Any, Any], name: str) -> None:
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
-    if hasattr(choices, "to_list"):  # a ragged tensor, a pandas Series
-        choices = choices.to_list()
+    choices = (
+        choices.to_list() if hasattr(choices, "to_list") else plain_column(choices)
+    )
     if hasattr(choices, "numpy"):
         choices = choices.numpy()
     if isinstance(choices, str | bytes) or not isinstance(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_albert.text.inputs.read_texts import plain_column
 from keras_albert.types import Int64Array, IntArray
 
 
@@ -26,8 +27,7 @@ def encode_answers(y: Any) -> IntArray:
         >>> encode_answers(["A", "c", 1]).tolist()
         [0, 2, 1]
     """
-    if hasattr(y, "detach"):
-        y = y.detach().cpu()
+    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
     # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
     if answers.ndim == 2 and answers.shape[1] == 1:

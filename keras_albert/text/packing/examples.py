@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
+from keras_albert.text.inputs.read_texts import plain_column
 from keras_albert.types import Batch, Int64Array, IntArray
 
 _WEIGHTS_ARE = "`sample_weight` must have a number for each example."
@@ -53,8 +54,8 @@ class LabelledTexts:
 
     Args:
         texts: `PackableTexts`.
-        y: Targets, arrays `(rows, ...)`, or `None`. Defaults to `None`.
-        sample_weight: An array `(rows,)`, or `None`. Defaults to `None`.
+        y: Targets, numbers `(rows, ...)`, or `None`. Defaults to `None`.
+        sample_weight: Numbers `(rows,)`, or `None`. Defaults to `None`.
 
     Raises:
         ValueError: If the numbers of texts, targets and weights differ.
@@ -63,6 +64,10 @@ class LabelledTexts:
     def __init__(
         self, texts: PackableTexts, y: Any = None, sample_weight: Any = None
     ) -> None:
+        y, sample_weight = (
+            None if values is None else np.atleast_1d(values)
+            for values in (y, sample_weight)
+        )
         check_counts(len(texts), y, sample_weight)
         self.texts = texts
         self.lengths = texts.lengths
@@ -118,18 +123,20 @@ def pack_all(
     return x, y, sample_weight
 
 
-def read_weights(sample_weight: Any) -> Any:
-    """Read sample weights, and check that they are finite.
+def read_weights(sample_weight: Any, axes: int = 1) -> Any:
+    """Read sample weights, and check that they are finite and not negative.
 
     Args:
-        sample_weight: Numbers `(examples, ...)`, or a dict of them.
+        sample_weight: Numbers `(examples,)` or `(examples, 1)`, or a dict of them.
+        axes: int. The number of axes they may have. Defaults to `1`.
 
     Raises:
-        ValueError: If they are not one number for each example, or a weight is NaN or
-            infinite; the message names its row.
+        ValueError: If they have another shape, or a weight is NaN, infinite or
+            negative; the message names its row.
     """
     if isinstance(sample_weight, Mapping):
-        return {name: read_weights(part) for name, part in sample_weight.items()}
+        return {name: read_weights(part, axes) for name, part in sample_weight.items()}
+    sample_weight = plain_column(sample_weight)
     try:
         weights = np.asarray(sample_weight, np.float32)
     except (TypeError, ValueError) as error:
@@ -138,10 +145,20 @@ def read_weights(sample_weight: Any) -> Any:
     if not weights.ndim:
         msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80}"
         raise ValueError(msg)
-    finite = np.isfinite(weights).all(axis=tuple(range(1, weights.ndim)))
-    if not finite.all():
-        row = int(np.argmin(finite))
-        msg = f"Row {row} has the sample weight {weights[row]}. Pass finite numbers."
+    if axes == 1 and weights.ndim == 2 and weights.shape[1] == 1:
+        weights = weights[:, 0]
+    if weights.ndim > axes:
+        msg = f"{_WEIGHTS_ARE} Received an array of shape {weights.shape}."
+        raise ValueError(msg)
+    # False for NaN.
+    is_valid = (weights >= 0) & (weights < np.inf)
+    is_valid = is_valid.all(axis=tuple(range(1, weights.ndim)))
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
+        msg = (
+            f"Row {row} has the sample weight {weights[row]}. Pass finite numbers that "
+            "are not negative."
+        )
         raise ValueError(msg)
     return weights
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_albert.text.token_classification.words import WordRow
-from keras_albert.types import Int64Array, IntArray
+from keras_albert.types import FloatArray, Int64Array, IntArray
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,31 @@ class SpanTags:
 
     def __len__(self) -> int:
         return len(self.spans)
+
+
+def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
+    """Return the weight of each word of all texts.
+
+    Args:
+        sample_weight: A number for each text, or for each text the weights of its
+            words.
+        words: The words of each text.
+
+    Raises:
+        ValueError: If a text has other numbers of weights and words.
+    """
+    parts = []
+    for row, (weights, text) in enumerate(zip(sample_weight, words, strict=True)):
+        count = len(text.starts)
+        given = np.asarray(weights, np.float32)
+        if given.ndim and len(given) != count:
+            msg = (
+                f"Row {row} has {count} words, but {len(given)} sample weights. Pass "
+                "one for each word, or one for the text."
+            )
+            raise ValueError(msg)
+        parts.append(np.broadcast_to(given, count))
+    return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
 
 def word_tags(target: Any, words: WordRow, row: int) -> IntArray:

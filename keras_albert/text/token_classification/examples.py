@@ -28,9 +28,10 @@ class TaggedDocuments:
             windows. Defaults to `None`, half a window.
         label_all_pieces: bool. Whether all pieces of a word are tagged instead of the
             first. Defaults to `False`.
-        tags: int32 array of one tag per word of all documents, or `None`. Defaults to
+        tags: int32 array of one tag per word of all documents, below 0 for a word to
+            ignore, or `None`. Defaults to `None`.
+        sample_weight: float32 array of one weight per word, or `None`. Defaults to
             `None`.
-        sample_weight: float32 array `(documents,)`, or `None`. Defaults to `None`.
     """
 
     def __init__(
@@ -69,11 +70,12 @@ class TaggedDocuments:
         self._places = TokenRows(np.arange(len(at), dtype=np.int32), ids.lengths)
         self._targets = None
         if tags is not None:
-            weights = self._answers.astype(np.float32)
+            learned = tags[self._word]
+            counts = self._answers & (learned >= 0)
+            weights = counts.astype(np.float32)
             if sample_weight is not None:
-                weights *= sample_weight[documents][self._word]
-            learned = np.where(self._answers, tags[self._word], 0).astype(np.int32)
-            self._targets = learned, weights
+                weights *= sample_weight[self._word]
+            self._targets = np.where(counts, learned, 0).astype(np.int32), weights
 
     def __len__(self) -> int:
         return len(self._texts)

@@ -9,7 +9,7 @@ import numpy as np
 from keras_albert.text.packing.examples import check_counts
 from keras_albert.text.packing.windows import window_stride
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.token_classification.align_tags import word_tags
+from keras_albert.text.token_classification.align_tags import word_tags, word_weights
 from keras_albert.text.token_classification.examples import TaggedDocuments
 from keras_albert.text.token_classification.words import (
     WordRow,
@@ -96,7 +96,13 @@ class AlbertTokenClassifierPreprocessor(
         The targets are an array of tag numbers, one per word, or `SpanTags` for each
         document. The result is always a batch, since a document may have several rows.
         """
-        (column,), _ = self.columns(x)
+        (column,), batched = self.columns(x)
+        if not batched and y is not None and len(y) != 1:
+            msg = (
+                "A tuple is the words of one text. Pass `list(x)` for as many texts. "
+                f"Received: {str(x)[:80]!r}"
+            )
+            raise ValueError(msg)
         words = read_word_rows(column)
         check_counts(len(words), y, sample_weight)
         tags = None
@@ -114,7 +120,7 @@ class AlbertTokenClassifierPreprocessor(
             self.stride,
             self.label_all_pieces,
             tags,
-            sample_weight,
+            None if sample_weight is None else word_weights(sample_weight, words),
         )
         return documents, True
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_albert.text.inputs.read_texts import to_text_rows
+from keras_albert.text.inputs.read_texts import plain_column, to_text_rows
 from keras_albert.text.tokenizer.characters import UNSPACED
 from keras_albert.types import Int64Array
 
@@ -72,9 +72,8 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
             )
             raise TypeError(msg)
         return ([_read_words(x, 0)],), False
-    if hasattr(x, "to_list"):  # a ragged tensor, a pandas column
-        x = x.to_list()
-    elif isinstance(x, np.ndarray) and x.ndim:
+    x = x.to_list() if hasattr(x, "to_list") else plain_column(x)
+    if isinstance(x, np.ndarray) and x.ndim:
         x = list(x)
     rows = x if isinstance(x, list) else []
     is_words = [isinstance(row, list | tuple | np.ndarray) for row in rows]

@@ -195,7 +195,7 @@ class TestBadInput:
             ([1.5, 2.5], [0, 1], r"row 0 of texts is 1.5 \(float\), not a text"),
             (np.eye(2), [0, 1], r"row 0 of first texts is 1.0 \(float\)"),
             (3, [0], "`texts` must hold texts.*Received: int"),
-            ({"text": ["a"]}, [0], "`texts` must hold texts.*Received: dict"),
+            ({"film": ["a"]}, [0], "no column 'text'; they have 'film'"),
         ],
     )
     def test_fit_and_evaluate_say_what_is_wrong(self, trained, x, y, message):

@@ -1,0 +1,227 @@
+"""Losses and metrics of `compile`, in the form of a head's outputs and targets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.types import Tensor
+
+# Losses with `from_logits`, by the name that Keras also uses for their functions.
+_CROSSENTROPIES = {
+    cls.__name__.lower(): cls
+    for cls in (
+        keras.losses.BinaryCrossentropy,
+        keras.losses.BinaryFocalCrossentropy,
+        keras.losses.CategoricalCrossentropy,
+        keras.losses.CategoricalFocalCrossentropy,
+        keras.losses.SparseCategoricalCrossentropy,
+    )
+}
+# Losses that read outputs as probabilities in any case.
+_OF_PROBABILITIES = {"kldivergence", "categoricalgeneralizedcrossentropy", "poisson"}
+
+_CROSSENTROPY = ("crossentropy", "ce")
+
+# Metrics that compare a probability of each class with its target, 0 or 1.
+_BY_CLASS = {
+    keras.metrics.AUC,
+    keras.metrics.BinaryAccuracy,
+    keras.metrics.BinaryCrossentropy,
+    keras.metrics.CategoricalAccuracy,
+    keras.metrics.CategoricalCrossentropy,
+    keras.metrics.F1Score,
+    keras.metrics.FBetaScore,
+    keras.metrics.FalseNegatives,
+    keras.metrics.FalsePositives,
+    keras.metrics.KLDivergence,
+    keras.metrics.Precision,
+    keras.metrics.PrecisionAtRecall,
+    keras.metrics.Recall,
+    keras.metrics.RecallAtPrecision,
+    keras.metrics.SensitivityAtSpecificity,
+    keras.metrics.SpecificityAtSensitivity,
+    keras.metrics.TopKCategoricalAccuracy,
+    keras.metrics.TrueNegatives,
+    keras.metrics.TruePositives,
+}
+# A metric that compares a probability of each class with the number of the right one.
+_BY_NUMBER = {keras.metrics.SparseCategoricalCrossentropy}
+
+
+def loss_name(loss: Any) -> str:
+    """Return the name of a loss without underscores, the same for all its forms.
+
+    Example:
+        >>> loss_name("kl_divergence"), loss_name(keras.losses.KLDivergence())
+        ('kldivergence', 'kldivergence')
+    """
+    if isinstance(loss, str):
+        try:
+            loss = keras.losses.get(loss)
+        except ValueError:
+            # "crossentropy", or an unknown name, which Keras refuses.
+            return loss
+    return getattr(loss, "__name__", type(loss).__name__).replace("_", "").lower()
+
+
+def match_loss(loss: Any, are_logits: bool | None) -> Any:
+    """Return a loss that reads outputs as the head returns them.
+
+    Args:
+        loss: The argument of `compile`: a loss, its name, or a dict or list of them.
+        are_logits: Whether the head returns logits; `None` if it returns neither logits
+            nor probabilities.
+
+    Returns:
+        The loss, for a name or a function an object with the head's `from_logits`;
+        "auto" for "crossentropy", which Keras would choose by shape.
+
+    Raises:
+        ValueError: If an object contradicts the head.
+    """
+    if isinstance(loss, Mapping):
+        return {name: match_loss(part, are_logits) for name, part in loss.items()}
+    if isinstance(loss, list | tuple):
+        return [match_loss(part, are_logits) for part in loss]
+    if isinstance(loss, str) and loss in _CROSSENTROPY:
+        return "auto"
+    if loss is None or are_logits is None:
+        return loss
+    name, is_object = loss_name(loss), isinstance(loss, keras.losses.Loss)
+    if name in _CROSSENTROPIES and not is_object:
+        return _CROSSENTROPIES[name](from_logits=are_logits)
+    reads_logits = getattr(loss, "from_logits", None) if is_object else None
+    if name in _OF_PROBABILITIES:
+        reads_logits = False
+    if reads_logits is None or bool(reads_logits) == are_logits:
+        return loss
+    kinds = ("probabilities", "logits")
+    remedy = (
+        f"Pass `from_logits={are_logits}` to it"
+        if name in _CROSSENTROPIES
+        else "Pass a cross-entropy"
+    )
+    msg = (
+        f"{type(loss).__name__} reads {kinds[bool(reads_logits)]}, and this model "
+        f"returns {kinds[are_logits]}. {remedy}, or leave out `loss`."
+    )
+    raise ValueError(msg)
+
+
+def match_metrics(
+    metrics: Any, num_classes: int, takes_numbers: bool, activation: str | None
+) -> Any:
+    """Let metrics by class read the outputs and targets of a classifier.
+
+    Args:
+        metrics: The argument of `compile`: a metric, its name, or a list or dict.
+        num_classes: int. The number of outputs of an example.
+        takes_numbers: bool. Whether a target is the number of a class.
+        activation: string or `None`. What makes probabilities of outputs; `None` if
+            they are probabilities, or if there are none.
+
+    Returns:
+        The same structure, with `ClassMetric` for metrics that need it.
+    """
+    arguments = (num_classes, takes_numbers, activation)
+    if isinstance(metrics, Mapping):
+        return {k: match_metrics(part, *arguments) for k, part in metrics.items()}
+    if isinstance(metrics, list | tuple):
+        return [match_metrics(part, *arguments) for part in metrics]
+    metric = metrics
+    if isinstance(metric, str):
+        # Keras would choose a cross-entropy of probabilities by shape.
+        kind = {"softmax": "categorical"}.get(activation or "", "binary")
+        name = f"{'sparse_categorical' if takes_numbers else kind}_crossentropy"
+        try:
+            metric = keras.metrics.get(name if metric in _CROSSENTROPY else metric)
+        except ValueError:
+            # "accuracy", which Keras chooses by shape, or an unknown name.
+            return metrics
+    one_hot = takes_numbers and type(metric) in _BY_CLASS
+    if type(metric) not in _BY_CLASS | _BY_NUMBER:
+        return metrics
+    # As Keras names it.
+    name = metrics if isinstance(metrics, str) else metric.name
+    return ClassMetric(metric, num_classes, one_hot, activation, name)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class ClassMetric(keras.metrics.Metric):
+    """A metric of Keras that reads a classifier's outputs and targets.
+
+    Args:
+        metric: A metric that takes a probability of each class.
+        num_classes: int. The number of classes.
+        one_hot: bool. Whether targets are numbers of classes, to be converted to zeros
+            and a one.
+        activation: string or `None`. What makes probabilities of outputs. A metric
+            with `from_logits=True` reads them unchanged.
+
+    Example:
+        >>> import numpy as np
+        >>> f1 = ClassMetric(keras.metrics.F1Score("macro"), 2, True, "softmax")
+        >>> f1.update_state(np.array([0, 1]), np.array([[2.0, 1.0], [-3.0, 1.0]]))
+        >>> float(f1.result())
+        1.0
+    """
+
+    def __init__(
+        self,
+        metric: keras.metrics.Metric,
+        num_classes: int,
+        one_hot: bool,
+        activation: str | None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name or metric.name)
+        self.metric = metric
+        self.num_classes = num_classes
+        self.one_hot = one_hot
+        self.activation = activation
+        self._reads_logits = metric.get_config().get("from_logits", False)
+
+    def update_state(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Tensor:
+        """Add a batch; tokens of all rows are rows of their own."""
+        y_pred = ops.reshape(ops.convert_to_tensor(y_pred), (-1, self.num_classes))
+        if self.activation and not self._reads_logits:
+            y_pred = keras.activations.get(self.activation)(y_pred)
+        y_true = ops.convert_to_tensor(y_true)
+        if self.one_hot:
+            numbers = ops.cast(ops.reshape(y_true, (-1,)), "int32")
+            y_true = ops.one_hot(numbers, self.num_classes, dtype=y_pred.dtype)
+        elif type(self.metric) in _BY_CLASS:
+            y_true = ops.reshape(y_true, (-1, self.num_classes))
+        else:
+            y_true = ops.reshape(y_true, (-1,))
+        if sample_weight is not None:
+            sample_weight = ops.reshape(ops.convert_to_tensor(sample_weight), (-1,))
+        return self.metric.update_state(y_true, y_pred, sample_weight)
+
+    def result(self) -> Any:
+        """Return the result of the metric."""
+        return self.metric.result()
+
+    def reset_state(self) -> None:
+        """Reset the metric."""
+        self.metric.reset_state()
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "metric": keras.saving.serialize_keras_object(self.metric),
+            "num_classes": self.num_classes,
+            "one_hot": self.one_hot,
+            "activation": self.activation,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ClassMetric":
+        """Create the metric from `get_config`."""
+        metric = keras.saving.deserialize_keras_object(config["metric"])
+        return cls(**{**config, "metric": metric})

@@ -1,0 +1,189 @@
+"""Columns of tables by name: dicts, data frames, Arrow tables, `datasets`, batches."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from keras_albert.tasks.inputs.datasets import is_dataset
+from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
+from keras_albert.text.inputs.read_texts import plain_column
+
+
+class Columns(NamedTuple):
+    """Which columns to read.
+
+    Args:
+        text: string, or for several texts an example a sequence of strings. Defaults to
+            `None`, as `task.default_columns`.
+        label: string, or a sequence of strings for a column of zeros and ones for each
+            label. Defaults to `None`, as `task.default_columns`.
+        weight: string or `None`. The column of sample weights. Defaults to `None`.
+        class_names: Names of the classes, if labels are numbers that stand for them.
+            Defaults to `()`.
+    """
+
+    text: Any = None
+    label: Any = None
+    weight: str | None = None
+    class_names: tuple[str, ...] = ()
+
+
+def column_names(table: Any) -> list[str] | None:
+    """Return the names of the columns of a table, `None` if it is not one."""
+    if isinstance(table, Mapping):
+        return list(table)
+    if isinstance(table, tuple):
+        return None
+    for attribute in ("column_names", "columns"):
+        names = getattr(table, attribute, None)
+        if names is not None and not callable(names):
+            return list(names)
+    return None
+
+
+def is_table(data: Any) -> bool:
+    """Return whether data are columns with names in memory, or rows that are dicts."""
+    if isinstance(data, list):
+        return bool(data) and isinstance(data[0], Mapping)
+    return column_names(data) is not None and hasattr(data, "__len__")
+
+
+def read_table(
+    task: Any, x: Any, y: Any, sample_weight: Any, columns: Columns, batch_size: Any
+) -> tuple[Any, Any, Any, Columns]:
+    """Read the columns of `x` if it is a table.
+
+    Args:
+        task: An `AlbertTask`.
+        x: The argument of `fit`.
+        y: The argument of `fit`.
+        sample_weight: The argument of `fit`, or the name of a column.
+        columns: `Columns`.
+        batch_size: int or `None`. The size of the batches of a stream of rows.
+
+    Returns:
+        `x`, `y` and `sample_weight` without names, and `columns` for each batch of a
+        data set.
+
+    Raises:
+        ValueError: If `x` lacks a column, or has no columns.
+    """
+    if isinstance(sample_weight, str):
+        columns, sample_weight = columns._replace(weight=sample_weight), None
+    is_named = any(name is not None for name in columns[:3])
+    if isinstance(x, list) and is_table(x) and (is_named or y is None):
+        x = {name: [row.get(name) for row in x] for name in x[0]}
+    if holds_ids(task, x) or not (is_table(x) or is_dataset(x)):
+        if is_named:
+            msg = (
+                "`text`, `label` and the name of a weight are columns of a table or a "
+                f"data set. Received: x={type(x).__name__}. Leave them out."
+            )
+            raise ValueError(msg)
+        return x, y, sample_weight, columns
+    columns = columns._replace(class_names=_class_names(task, x, columns.label))
+    if not is_table(x):
+        if type(x).__module__.startswith("datasets."):
+            x = x.batch(batch_size or 32)
+        return x, y, sample_weight, columns
+    if y is not None and columns.label is not None:
+        msg = "Pass the targets as `y`, or the name of their column as `label`."
+        raise ValueError(msg)
+    names = column_names(x) or []
+    default_text, default_label = task.default_columns
+    has_default = default_text in names or (y is None and default_label in names)
+    # A frame of two columns is one of pairs; some tasks read dicts.
+    is_frame = hasattr(x, "__array__") and len(names) <= 2
+    if not (is_named or has_default) and (is_frame or default_text is None):
+        return x, y, sample_weight, columns
+    found = pick_columns(task, x, columns, y is None)
+    x, *given = found
+    y, sample_weight = (
+        column if value is None else value
+        for column, value in zip(given, (y, sample_weight), strict=True)
+    )
+    return x, y, sample_weight, columns
+
+
+def pick_columns(
+    task: Any, table: Any, columns: Columns, wants_targets: bool
+) -> tuple[Any, Any, Any]:
+    """Read a table, or one batch that is a dict.
+
+    Args:
+        task: An `AlbertTask`.
+        table: What has columns by name.
+        columns: `Columns`.
+        wants_targets: bool. Whether to read the targets.
+
+    Returns:
+        `x`, `y` and `sample_weight`, each `None` if there is none.
+
+    Raises:
+        ValueError: If there is no such column.
+    """
+    names = column_names(table) or []
+    default_text, default_label = task.default_columns
+    text = default_text if columns.text is None else columns.text
+    label = columns.label
+    if label is None and default_label in names and not task.is_self_supervised:
+        label = default_label
+
+    def read(name: Any, option: str) -> Any:
+        if name not in names:
+            raise _missing(name, option, names)
+        return plain_column(table[name])
+
+    def read_all(chosen: Any, option: str) -> Any:
+        if isinstance(chosen, str):
+            return read(chosen, option)
+        return tuple(read(name, option) for name in chosen)
+
+    if text is None:
+        # The task reads dicts.
+        x: Any = {name: plain_column(table[name]) for name in names if name != label}
+    else:
+        x = read_all(text, "text")
+    y = weight = None
+    if wants_targets and label is not None:
+        y = read_all(label, "label")
+        if not isinstance(label, str):
+            y = dict(zip(label, y, strict=True))
+        elif columns.class_names:
+            y = _name_classes(y, columns.class_names)
+    if wants_targets and columns.weight is not None:
+        weight = read(columns.weight, "sample_weight")
+    return x, y, weight
+
+
+def _missing(name: Any, option: str, names: list[str]) -> ValueError:
+    near = get_close_matches(str(name), names, n=1)
+    remedy = f"Did you mean {near[0]!r}?" if near else f'Pass `{option}="COLUMN"`.'
+    return ValueError(
+        f"The data have no column {name!r}; they have {', '.join(map(repr, names))}. "
+        + remedy
+    )
+
+
+def _class_names(task: Any, data: Any, label: Any) -> tuple[str, ...]:
+    """Return the names of the classes of `datasets`, if there are any."""
+    features = getattr(data, "features", None)
+    label = task.default_columns[1] if label is None else label
+    if not isinstance(features, Mapping) or not isinstance(label, str):
+        return ()
+    feature = features.get(label)
+    # Of the elements of a list.
+    feature = getattr(feature, "feature", feature)
+    return tuple(getattr(feature, "names", None) or ())
+
+
+def _name_classes(values: Any, names: tuple[str, ...]) -> list[Any]:
+    """Return names for the numbers of classes; -1, without a label, stays."""
+    return [
+        _name_classes(value, names)
+        if isinstance(value, list)
+        else names[value]
+        if isinstance(value, int) and 0 <= value < len(names)
+        else value
+        for value in values
+    ]

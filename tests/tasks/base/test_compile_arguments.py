@@ -1,0 +1,141 @@
+"""Losses and metrics fit the outputs and targets of a task, in any form."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.tasks.small_models import small_tagger, toy_tags
+
+METRICS = keras.metrics
+
+
+def first_loss(model, x, y, **arguments):
+    model.compile(**arguments)
+    return model.evaluate(x, y, verbose=0, return_dict=True)["loss"]
+
+
+@pytest.mark.parametrize("activation", [None, "softmax"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "sparse_categorical_crossentropy",
+        "SparseCategoricalCrossentropy",
+        "crossentropy",
+        keras.losses.sparse_categorical_crossentropy,
+        "categorical_crossentropy",
+    ],
+)
+def test_a_name_is_the_loss_of_the_head(make_classifier, toy, activation, loss):
+    model = make_classifier(activation=activation, labels=("bad", "good"))
+    data = toy[0][:16], toy[1][:16]
+    expected = first_loss(model, *data)
+    assert first_loss(model, *data, loss=loss) == pytest.approx(expected, rel=1e-4)
+
+
+def test_binary_losses_are_of_each_class_or_score(make_classifier, toy):
+    texts, numbers = toy[0][:16], [0, 1] * 8
+    for model in (make_classifier(), make_classifier(1)):
+        logits = model.predict(texts, verbose=0)
+        targets = np.eye(2)[numbers] if model.num_classes == 2 else np.c_[numbers]
+        expected = np.mean(np.logaddexp(0, logits) - targets * logits)
+        found = first_loss(model, texts, numbers, loss="binary_crossentropy")
+        assert found == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("activation", "loss"),
+    [
+        (None, keras.losses.SparseCategoricalCrossentropy()),
+        (None, keras.losses.KLDivergence()),
+        (None, "kl_divergence"),
+        ("softmax", keras.losses.CategoricalCrossentropy(from_logits=True)),
+        ("sigmoid", keras.losses.BinaryFocalCrossentropy(from_logits=True)),
+    ],
+)
+def test_an_object_that_contradicts_the_head_is_refused(
+    make_classifier, activation, loss
+):
+    model = make_classifier(activation=activation)
+    default = model.loss
+    with pytest.raises(ValueError, match=r"reads (logits|prob.*), and this model"):
+        model.compile(loss=loss)
+    assert model.loss is default
+
+
+def test_other_losses_are_not_changed(make_classifier):
+    model = make_classifier(activation="tanh")
+    loss = keras.losses.CategoricalCrossentropy()
+    model.compile(loss=loss)
+    assert model.loss is loss
+
+
+CLASS_METRICS = {
+    "f1_score": lambda: METRICS.F1Score("macro", name="f1_score"),
+    "auc": lambda: METRICS.AUC(name="auc"),
+    "logit_auc": lambda: METRICS.AUC(from_logits=True, name="logit_auc"),
+    "precision": lambda: "precision",
+    "recall": lambda: METRICS.Recall(class_id=1, name="recall"),
+    "ce": lambda: METRICS.CategoricalCrossentropy(name="ce"),
+}
+
+
+@pytest.mark.parametrize("kind", ["class", "names", "probabilities", "labels"])
+def test_metrics_by_class(make_classifier, toy, kind):
+    texts, rows = toy[0][:16], np.eye(2, dtype="float32")[[0, 1] * 8]
+    targets = {"names": ["bad", "good"] * 8, "probabilities": rows, "labels": rows}
+    y = targets.get(kind, [0, 1] * 8)
+    model = make_classifier(
+        activation="sigmoid" if kind == "labels" else None, labels=("bad", "good")
+    )
+    loss = "categorical_crossentropy" if kind == "probabilities" else "auto"
+    model.compile(
+        loss=loss,
+        metrics=[make() for make in CLASS_METRICS.values()],
+        weighted_metrics=[METRICS.F1Score(name="weighted")],
+    )
+    history = model.fit(texts, y, verbose=0, batch_size=8, validation_data=(texts, y))
+    assert set(CLASS_METRICS) < set(history.history)
+    weights = np.arange(16.0)
+    found = model.evaluate(texts, y, sample_weight=weights, verbose=0, return_dict=True)
+    outputs = model.predict(texts, verbose=0)
+    chances = model.probabilities(outputs)
+    for name, make in CLASS_METRICS.items():
+        metric = METRICS.get(make())
+        metric.update_state(rows, outputs if name == "logit_auc" else chances)
+        assert found[name] == pytest.approx(float(metric.result()), abs=1e-4), name
+    metric = METRICS.F1Score()
+    metric.update_state(rows, chances, sample_weight=weights)
+    np.testing.assert_allclose(found["weighted"], metric.result(), atol=1e-4)
+
+
+def test_metrics_by_class_of_a_tagger_ignore_padding(toy_proto):
+    tagger = small_tagger(toy_proto, labels=("B-place", "O"), scheme="BIO")
+    words, tags = toy_tags(16)
+    tagger.compile(metrics=["accuracy", METRICS.F1Score("micro", name="f1")])
+    found = tagger.evaluate(words, tags, verbose=0, return_dict=True)
+    outputs = [row.argmax(-1) for row in tagger.predict_words(words)]
+    right = np.concatenate(outputs) == np.concatenate(tagger.encode_targets(tags))
+    assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-5)
+    assert found["f1"] == pytest.approx(right.mean(), abs=1e-5)
+
+
+def test_metrics_by_class_are_saved(make_classifier, toy, tmp_path):
+    model = make_classifier()
+    model.compile(metrics=[METRICS.F1Score()], loss="sparse_categorical_crossentropy")
+    data = toy[0][:8], [0, 1] * 4
+    model.fit(*data, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for one, other in zip(
+        model.evaluate(*data, verbose=0), loaded.evaluate(*data, verbose=0), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_accuracy_of_several_labels_counts_each(make_classifier, toy):
+    model = make_classifier(activation="sigmoid")
+    data = toy[0][:8], [[1, 1]] * 8
+    expected = model.evaluate(*data, verbose=0, return_dict=True)["accuracy"]
+    model.compile(metrics=["accuracy"])
+    found = model.evaluate(*data, verbose=0, return_dict=True)["accuracy"]
+    assert found == pytest.approx(expected)

@@ -1,0 +1,204 @@
+"""Columns by name: dicts, data frames, Arrow, `datasets`, and batches of dicts."""
+
+import grain
+import keras
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+from tests.tasks.small_models import small_embedder, small_tagger, toy_tags
+
+datasets = pytest.importorskip("datasets")
+pl = pytest.importorskip("polars")
+
+# What Keras says of a stream.
+pytestmark = pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+
+NAMES = ["neg", "pos"]
+ROWS = 8
+
+
+@pytest.fixture(scope="module")
+def columns(toy):
+    numbers = [n % 2 for n in range(ROWS)]
+    return {"id": list(range(ROWS)), "film": toy[0][:ROWS], "mood": numbers}
+
+
+@pytest.fixture(scope="module")
+def model(make_classifier):
+    return make_classifier(labels=NAMES)
+
+
+def features():
+    return datasets.Features(
+        id=datasets.Value("int32"),
+        film=datasets.Value("string"),
+        mood=datasets.ClassLabel(names=NAMES),
+    )
+
+
+def rows_of(columns):
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+TABLES = {
+    "dict": dict,
+    "rows": rows_of,
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.table,
+    "datasets": lambda c: datasets.Dataset.from_dict(c, features()),
+}
+
+
+class Batches(keras.utils.PyDataset):
+    def __init__(self, batches):
+        super().__init__()
+        self.batches = batches
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        return self.batches[index]
+
+
+def tf_batches(columns):
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(columns).batch(3)
+
+
+def batches_of(columns):
+    return [{k: v[i : i + 3] for k, v in columns.items()} for i in (0, 3, 6)]
+
+
+STREAMS = {
+    "tf.data": tf_batches,
+    "PyDataset": lambda c: Batches(batches_of(c)),
+    "generator": lambda c: iter(batches_of(c)),
+    "DataLoader": lambda c: torch.utils.data.DataLoader(rows_of(c), batch_size=3),
+    "grain": lambda c: grain.MapDataset.source(rows_of(c)).batch(3),
+    "datasets": lambda c: datasets.Dataset.from_dict(
+        c, features()
+    ).to_iterable_dataset(),
+}
+NAMED = {"text": "film", "label": "mood"}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+def test_tables(model, columns, make):
+    table = make(columns)
+    expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
+    assert model.evaluate(table, **NAMED, verbose=0) == pytest.approx(expected)
+    weights = np.arange(ROWS)
+    weighted = model.evaluate(
+        columns["film"], columns["mood"], sample_weight=weights, verbose=0
+    )
+    found = model.evaluate(table, **NAMED, sample_weight="id", verbose=0)
+    assert found == pytest.approx(weighted, rel=1e-5)
+    with pytest.raises(ValueError, match=r"no column 'filn'.*'film'.*mean 'film'"):
+        model.evaluate(table, text="filn", label="mood")
+    if isinstance(table, list):
+        return
+    texts, targets = table["film"], table["mood"]
+    assert model.evaluate(texts, targets, verbose=0) == pytest.approx(expected)
+    assert model.classify(texts) == model.classify(columns["film"])
+
+
+@pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
+def test_streams_of_dicts(model, columns, make):
+    expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
+    found = model.evaluate(make(columns), **NAMED, verbose=0)
+    assert found == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(ValueError, match=r"no column 'text'; .*'film'"):
+        model.evaluate(make(columns), label="mood", verbose=0)
+
+
+def test_fit_on_named_columns_with_validation(make_classifier, columns):
+    table = TABLES["datasets"](columns)
+    for held_out in (table, (columns["film"], columns["mood"])):
+        model = make_classifier()
+        history = model.fit(
+            table, **NAMED, validation_data=held_out, verbose=0, batch_size=4
+        )
+        # In the order of the data set, also of a name that no row has.
+        assert model.labels == tuple(NAMES)
+        assert "val_accuracy" in history.history
+    model = make_classifier(2, labels=NAMES[::-1])
+    assert model.encode_targets(["neg"]).tolist() == [1]
+    first = model.evaluate(table, **NAMED, verbose=0)
+    names = [NAMES[number] for number in columns["mood"]]
+    assert model.evaluate(columns["film"], names, verbose=0) == pytest.approx(first)
+
+
+def test_default_names_are_text_and_label(model, columns):
+    table = {"text": columns["film"], "label": columns["mood"]}
+    expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
+    assert model.evaluate(table, verbose=0) == pytest.approx(expected)
+    assert model.evaluate(pd.DataFrame(table), verbose=0) == pytest.approx(expected)
+    # Two columns of other names are pairs.
+    pairs = pd.DataFrame({"a": columns["film"], "b": columns["film"]})
+    model.evaluate(pairs, columns["mood"], verbose=0)
+    with pytest.raises(ValueError, match="are columns of a table"):
+        model.evaluate(columns["film"], columns["mood"], text="text")
+    with pytest.raises(ValueError, match="as `y`, or the name"):
+        model.evaluate(table, columns["mood"], label="label")
+
+
+def test_pairs_tags_and_labels_of_columns(toy_proto, make_classifier):
+    words, tags = toy_tags(ROWS)
+    tagger = small_tagger(toy_proto, num_classes=2)
+    table = datasets.Dataset.from_dict(
+        {"tokens": words, "ner_tags": [[t == "O" for t in row] for row in tags]}
+    ).cast_column(
+        "ner_tags", datasets.Sequence(datasets.ClassLabel(names=["B-x", "O"]))
+    )
+    tagger.fit(table, verbose=0)
+    assert tagger.labels == ("B-x", "O")
+    embedder = small_embedder(toy_proto)
+    pairs = {"a": ["lamps"] * 2, "b": ["rain", "lamps"], "same": [0.0, 1.0]}
+    arguments = {"text": ("a", "b"), "label": "same", "verbose": 0}
+    assert embedder.evaluate(pairs, **arguments) == pytest.approx(
+        embedder.evaluate((pairs["a"], pairs["b"]), pairs["same"], verbose=0)
+    )
+
+
+def test_a_table_of_zeros_and_ones_names_its_labels(make_classifier):
+    texts, flags = ["lamps", "rain"], {"toxic": [1, 0], "obscene": [1, 1]}
+    for y in (flags, pd.DataFrame(flags), pl.DataFrame(flags), pa.table(flags)):
+        model = make_classifier(activation="sigmoid")
+        model.fit(texts, y, verbose=0)
+        assert model.labels == ("toxic", "obscene")
+        assert model.encode_targets(y).tolist() == [[1, 1], [0, 1]]
+    model = make_classifier(activation="sigmoid", labels=["obscene", "toxic"])
+    model.fit({"text": texts, **flags}, label=["toxic", "obscene"], verbose=0)
+    assert model.encode_targets(pd.DataFrame(flags)).tolist() == [[1, 1], [1, 0]]
+    with pytest.raises(ValueError, match="columns 'toxic', 'spam', and the labels"):
+        model.encode_targets(pd.DataFrame({"toxic": [1], "spam": [0]}))
+
+
+def test_a_data_set_without_batches_says_so(model, columns):
+    import tensorflow as tf
+
+    texts, numbers = columns["film"], columns["mood"]
+    ids = model.preprocessor(texts)
+    for x, y in ((texts, numbers), (texts, ["pos"] * ROWS), (ids, numbers)):
+        data = tf.data.Dataset.from_tensor_slices((x, y))
+        with pytest.raises(ValueError, match=r"needs `.batch\(32\)`"):
+            model.fit(data, verbose=0)
+    with pytest.raises(ValueError, match=r"needs `.batch\(32\)`"):
+        model.fit(iter(zip(texts, numbers, strict=True)), verbose=0)
+
+
+def test_columns_of_a_zip_are_tuples(model, columns):
+    x, y = zip(*zip(columns["film"], columns["mood"], strict=True), strict=True)
+    with pytest.raises(ValueError, match=r"pass `list\(x\)`"):
+        model.fit(x, y)
+    with pytest.raises(ValueError, match=r"pass `list\(x\)`"):
+        model.fit(x[:2], y[:2])
