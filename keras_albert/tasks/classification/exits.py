@@ -15,6 +15,7 @@ from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exit_rule import ExitRule, read_exit_rule
 from keras_albert.tasks.inputs.even_rows import real_rows
 from keras_albert.tasks.inputs.model_input import read_model_input
+from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
 from keras_albert.utils.arguments import is_whole_number
 from keras_albert.utils.keras_internals import all_layers
@@ -79,6 +80,8 @@ def evaluate_early(
     return_dict: bool = False,
     steps: int | None = None,
     verbose: Any = None,
+    text: Any = None,
+    label: Any = None,
 ) -> Any:
     """Evaluate with exits.
 
@@ -90,14 +93,18 @@ def evaluate_early(
         return_dict: bool. Whether to return a dict. Defaults to `False`.
         steps: int or `None`. Batches to read. Defaults to `None`, all.
         verbose: Not used.
+        text: See `AlbertTask.fit`. Defaults to `None`.
+        label: See `AlbertTask.fit`. Defaults to `None`.
 
     Returns:
         The metrics, the loss and `depth`, the mean number of layers.
     """
     del verbose
     classifier.check_compiled("evaluate")
+    *rows, size = data
+    *rows, columns = read_table(classifier, *rows, Columns(text, label), size)
     dataset, batches = read_model_input(
-        classifier, *data, steps=steps, may_share_rows=False
+        classifier, *rows, size, steps=steps, may_share_rows=False, columns=columns
     )
     early = current_early_exit(classifier)
     classifier.reset_metrics()

@@ -32,6 +32,7 @@ from keras_albert.tasks.inputs.tables import (
     column_names,
     is_table,
     pick_columns,
+    read_table,
 )
 from keras_albert.tasks.inputs.targets import EncodedTargets
 from keras_albert.text.packing.examples import (
@@ -92,12 +93,9 @@ def read_model_input(
             infinite and `steps` is `None`; if texts share rows and devices share
             batches.
     """
-    if batch_size is not None:
-        check_positive(batch_size=batch_size)
-    option = "steps_per_epoch" if purpose == "training" else "steps"
-    option = option if argument == "x" else "validation_steps"
-    if steps is not None:
-        check_positive(**{option: steps})
+    option = _check_numbers(batch_size, steps, purpose, argument)
+    if purpose == "prediction" and not hasattr(x, "pack"):
+        x, _, _, columns = read_table(task, x, None, None, columns, batch_size)
     shape = None
     if may_share_rows and not holds_ids(task, x):
         shape = row_shape(task)
@@ -136,6 +134,15 @@ def read_model_input(
     if purpose == "prediction":
         return batches, batches
     return even_dataset(backend_dataset(batches, not has_ragged_outputs(task))), batches
+
+
+def _check_numbers(batch_size: Any, steps: Any, purpose: Purpose, argument: str) -> str:
+    """Check the numbers of batches and of their rows; return the option of `steps`."""
+    option = "steps_per_epoch" if purpose == "training" else "steps"
+    option = option if argument == "x" else "validation_steps"
+    numbers = {"batch_size": batch_size, option: steps}
+    check_positive(**{name: n for name, n in numbers.items() if n is not None})
+    return option
 
 
 def has_ragged_outputs(model: keras.Model) -> bool:

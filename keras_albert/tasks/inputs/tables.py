@@ -71,7 +71,11 @@ def read_table(
     if isinstance(sample_weight, str):
         columns, sample_weight = columns._replace(weight=sample_weight), None
     is_named = any(name is not None for name in columns[:3])
-    if isinstance(x, list) and is_table(x) and (is_named or y is None):
+    default_text, default_label = task.default_columns
+    # Some tasks read rows that are dicts.
+    reads_rows = default_text is None and not is_named
+    is_rows = isinstance(x, list) and is_table(x)
+    if is_rows and not (reads_rows and (y is not None or default_label not in x[0])):
         x = {name: [row.get(name) for row in x] for name in x[0]}
     if holds_ids(task, x) or not (is_table(x) or is_dataset(x)):
         if is_named:
@@ -81,7 +85,8 @@ def read_table(
             )
             raise ValueError(msg)
         return x, y, sample_weight, columns
-    columns = columns._replace(class_names=_class_names(task, x, columns.label))
+    if y is None:
+        columns = columns._replace(class_names=_class_names(task, x, columns.label))
     if not is_table(x):
         if type(x).__module__.startswith("datasets."):
             x = x.batch(batch_size or 32)
@@ -90,9 +95,8 @@ def read_table(
         msg = "Pass the targets as `y`, or the name of their column as `label`."
         raise ValueError(msg)
     names = column_names(x) or []
-    default_text, default_label = task.default_columns
     has_default = default_text in names or (y is None and default_label in names)
-    # A frame of two columns is one of pairs; some tasks read dicts.
+    # A frame of two columns is one of pairs.
     is_frame = hasattr(x, "__array__") and len(names) <= 2
     if not (is_named or has_default) and (is_frame or default_text is None):
         return x, y, sample_weight, columns
@@ -151,7 +155,7 @@ def pick_columns(
             y = dict(zip(label, y, strict=True))
         elif columns.class_names:
             y = _name_classes(y, columns.class_names)
-    if wants_targets and columns.weight is not None:
+    if columns.weight is not None:
         weight = read(columns.weight, "sample_weight")
     return x, y, weight
 
