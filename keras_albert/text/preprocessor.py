@@ -82,7 +82,7 @@ class AlbertPreprocessor(PresetMixin):
                     f"{name}={length!r}"
                 )
                 raise ValueError(msg)
-        if not isinstance(share_rows, bool):
+        if share_rows not in (True, False):
             msg = f"`share_rows` is True or False. Received: share_rows={share_rows!r}"
             raise ValueError(msg)
         if isinstance(self, _TAKE_TOKENIZER):

@@ -63,7 +63,8 @@ def loss_name(loss: Any) -> str:
         except ValueError:
             # "crossentropy", or an unknown name, which Keras refuses.
             return loss
-    return getattr(loss, "__name__", type(loss).__name__).replace("_", "").lower()
+    name: str = getattr(loss, "__name__", type(loss).__name__)
+    return name.replace("_", "").lower()
 
 
 def match_loss(loss: Any, are_logits: bool | None) -> Any:

@@ -31,7 +31,7 @@ from keras_albert.tasks.inputs.model_input import (
     unpack_validation,
 )
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
-from keras_albert.tasks.inputs.tables import Columns, is_table, read_table
+from keras_albert.tasks.inputs.tables import Columns, has_columns, read_table
 from keras_albert.tasks.inputs.targets import EncodedTargets, unchanged_on_error
 from keras_albert.tasks.inputs.validation_split import split_validation
 from keras_albert.text.inputs.read_text_columns import text_columns
@@ -251,10 +251,9 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         # Before any text is read.
         self.check_compiled("fit")
         check_at_least(0, epochs=epochs)
-        named = columns = Columns(text, label)
         with unchanged_on_error(self):
             x, y, sample_weight, columns = read_table(
-                self, x, y, sample_weight, columns, batch_size
+                self, x, y, sample_weight, Columns(text, label), batch_size
             )
             self.set_class_names(columns.class_names)
             if y is not None and not (is_dataset(x) or holds_ids(self, x)):
@@ -280,15 +279,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             datasets = {"x": x}
             if validation_data is not None:
                 held_out = unpack_validation(self, validation_data)
-                if is_table(held_out[0]) or is_dataset(held_out[0]):
-                    named = named._replace(weight=columns.weight)
-                else:
-                    named = Columns()
-                *held_out, named = read_table(
-                    self, *held_out, named, validation_batch_size or batch_size
-                )
+                named = Columns()
+                if held_out[1] is None and has_columns(held_out[0]):
+                    named = Columns(text, label, columns.weight)
+                size = validation_batch_size
+                size = batch_size if size is None else size
+                *rows, named = read_table(self, *held_out, named, size)
                 kwargs["validation_data"], _ = read_model_input(
-                    *(self, *held_out, validation_batch_size or batch_size),
+                    *(self, *rows, size),
                     argument="validation_data",
                     steps=kwargs.get("validation_steps"),
                     columns=named,

@@ -101,10 +101,15 @@ def evaluate_early(
     """
     del verbose
     classifier.check_compiled("evaluate")
-    *rows, size = data
-    *rows, columns = read_table(classifier, *rows, Columns(text, label), size)
+    x, y, weights, size = data
+    x, y, weights, columns = read_table(
+        *(classifier, x, y, weights, Columns(text, label), size)
+    )
     dataset, batches = read_model_input(
-        classifier, *rows, size, steps=steps, may_share_rows=False, columns=columns
+        *(classifier, x, y, weights, size),
+        steps=steps,
+        may_share_rows=False,
+        columns=columns,
     )
     early = current_early_exit(classifier)
     classifier.reset_metrics()

@@ -242,6 +242,13 @@ def _encode(
             targets = y.values
         else:
             targets = None if y is None else task.encode_targets(y)
+        if targets is not None and len(targets) != 1 and is_single(task, x):
+            msg = (
+                f"There are {len(targets)} targets, and `x` is one example: "
+                f"{str(x)[:80]!r}. If the elements of a tuple are examples, pass "
+                "`list(x)`."
+            )
+            raise ValueError(msg)
         examples, batched = task.encode(purpose, x, targets, weights)
         return examples, batched
     ids = task.read_ids(x)
@@ -301,6 +308,7 @@ def _unpack(
 ) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless the second must be the label."""
     if isinstance(element, Mapping) and not holds_ids(task, element):
+        parts: tuple[Any, Any, Any]
         parts = pick_columns(task, element, columns, purpose != "prediction")
         _check_targets(task, parts[0], parts[1], purpose, column_names(element))
         return parts
@@ -311,8 +319,8 @@ def _unpack(
         return x if len(x) > 1 else x[0], None, None
     reads_raw = task.preprocessor is not None
     if purpose == "prediction" and reads_raw and isinstance(element, tuple):
-        given: tuple[Any, Any, Any] = task.preprocessor.split_element(element)
-        return given
+        parts = task.preprocessor.split_element(element)
+        return parts
     parts = keras.utils.unpack_x_y_sample_weight(element)
     _check_targets(task, parts[0], parts[1], purpose)
     return parts

@@ -48,6 +48,11 @@ def is_table(data: Any) -> bool:
     return column_names(data) is not None and hasattr(data, "__len__")
 
 
+def has_columns(data: Any) -> bool:
+    """Return whether data, or batches of them, may have columns with names."""
+    return is_table(data) or is_dataset(data)
+
+
 def read_table(
     task: Any, x: Any, y: Any, sample_weight: Any, columns: Columns, batch_size: Any
 ) -> tuple[Any, Any, Any, Columns]:
@@ -77,7 +82,7 @@ def read_table(
     is_rows = isinstance(x, list) and is_table(x)
     if is_rows and not (reads_rows and (y is not None or default_label not in x[0])):
         x = {name: [row.get(name) for row in x] for name in x[0]}
-    if holds_ids(task, x) or not (is_table(x) or is_dataset(x)):
+    if holds_ids(task, x) or not has_columns(x):
         if is_named:
             msg = (
                 "`text`, `label` and the name of a weight are columns of a table or a "

@@ -151,8 +151,8 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
         msg = f"{_WEIGHTS_ARE} Received an array of shape {weights.shape}."
         raise ValueError(msg)
     # False for NaN.
-    is_valid = (weights >= 0) & (weights < np.inf)
-    is_valid = is_valid.all(axis=tuple(range(1, weights.ndim)))
+    valid = (weights >= 0) & (weights < np.inf)
+    is_valid = np.asarray(valid.all(axis=tuple(range(1, weights.ndim))))
     if not is_valid.all():
         row = int(np.argmin(is_valid))
         msg = (

@@ -96,13 +96,7 @@ class AlbertTokenClassifierPreprocessor(
         The targets are an array of tag numbers, one per word, or `SpanTags` for each
         document. The result is always a batch, since a document may have several rows.
         """
-        (column,), batched = self.columns(x)
-        if not batched and y is not None and len(y) != 1:
-            msg = (
-                "A tuple is the words of one text. Pass `list(x)` for as many texts. "
-                f"Received: {str(x)[:80]!r}"
-            )
-            raise ValueError(msg)
+        (column,), _ = self.columns(x)
         words = read_word_rows(column)
         check_counts(len(words), y, sample_weight)
         tags = None

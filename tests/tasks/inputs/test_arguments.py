@@ -80,7 +80,7 @@ def test_weights_of_words_and_words_to_ignore(toy_proto):
         tagger.fit(words, tags, class_weight={"O": 2.0})
     with pytest.raises(ValueError, match="Row 0 has a word without a tag"):
         tagger.evaluate_entities(words, some)
-    with pytest.raises(ValueError, match=r"Pass `list\(x\)`"):
+    with pytest.raises(ValueError, match=r"pass `list\(x\)`"):
         tagger.fit(("a", "b"), tags[:2])
 
 

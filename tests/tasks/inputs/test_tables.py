@@ -142,6 +142,9 @@ def test_default_names_are_text_and_label(model, columns):
     expected = model.evaluate(columns["film"], columns["mood"], verbose=0)
     assert model.evaluate(table, verbose=0) == pytest.approx(expected)
     assert model.evaluate(pd.DataFrame(table), verbose=0) == pytest.approx(expected)
+    outputs = model.predict(columns["film"], verbose=0)
+    for given in (table, pd.DataFrame(table), datasets.Dataset.from_dict(table)):
+        np.testing.assert_array_equal(model.predict(given, verbose=0), outputs)
     # Two columns of other names are pairs.
     pairs = pd.DataFrame({"a": columns["film"], "b": columns["film"]})
     model.evaluate(pairs, columns["mood"], verbose=0)

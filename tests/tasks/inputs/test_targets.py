@@ -63,5 +63,5 @@ def test_diverged_models_say_so(make_classifier, toy_proto):
         kernel.assign(kernel * float("nan"))
         answer = model.classify if hasattr(model, "classify") else model.tag
         for call in (answer, model.predict):
-            with pytest.warns(UserWarning, match="the model has diverged"):
+            with pytest.raises(UserWarning, match="the model has diverged"):
                 call(texts)
