@@ -1,6 +1,8 @@
 """The ALBERT model without a head."""
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +27,11 @@ from keras_albert.utils.arguments import (
     check_positive,
     refuse_unknown,
     warn_of_depth,
+)
+from keras_albert.utils.keras_internals import (
+    all_layers,
+    building_model,
+    register_parameters,
 )
 from keras_albert.utils.reading import read_json
 
@@ -197,7 +204,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         x, first = self.encoder(x, padding_mask=mask, return_first=True)
         pooled = first if pooler_input == "cls" else masked_mean(x, mask)
         outputs = {"sequence_output": x, "pooled_output": self.pooler(pooled)}
-        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+        with building_model():
+            super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+        register_parameters(self)
 
         # === Config ===
         self.vocabulary_size = vocabulary_size
@@ -233,6 +242,46 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         if builtin is not None and builtin.handle is not None and not load_weights:
             return cls(**(architecture(builtin.size, builtin.version) | kwargs))
         return super().from_preset(preset, load_weights=load_weights, **kwargs)
+
+    def quantize(
+        self, mode: Any = None, config: Any = None, filters: Any = None, **kwargs: Any
+    ) -> Any:
+        """Quantize the weights; see `keras.Model.quantize`.
+
+        Args:
+            mode: string. `"int8"`, `"int4"` or `"float8"`.
+            config: A configuration of Keras. Defaults to `None`.
+            filters: The layers to quantize; see Keras. Defaults to `None`, all.
+            **kwargs: Other arguments of Keras.
+
+        Returns:
+            As in Keras.
+
+        Raises:
+            ValueError: If a layer is quantized already, or the mode calibrates layer by
+                layer (`"gptq"`, `"awq"`). Nothing is changed then.
+        """
+        kind = mode or getattr(config, "mode", config)
+        if kind in ("gptq", "awq"):
+            msg = (
+                f"{kind!r} calibrates one layer after the other, and here all layers "
+                "share their weights. Quantize to 'int8', 'int4' or 'float8'."
+            )
+            raise ValueError(msg)
+        for layer in all_layers(self):
+            if layer.quantization_mode and _is_selected(layer, filters):
+                msg = (
+                    f"The layer {layer.path!r} is quantized already, to "
+                    f"{layer.quantization_mode}. Load the float weights again, or pass "
+                    "`filters` that leave it out."
+                )
+                raise ValueError(msg)
+        return super().quantize(mode, config=config, filters=filters, **kwargs)
+
+    def enable_lora(self, rank: int, target_layer_names: Any = None) -> None:
+        """Add LoRA to layers and freeze the rest; see `keras_hub.models.Backbone`."""
+        super().enable_lora(rank, target_layer_names)
+        register_parameters(self)
 
     def load_weights(
         self,
@@ -284,6 +333,22 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         arguments = {k: v for k, v in config.items() if k != "quantized_dtype"}
         backbone: Self = super().from_config(arguments)
         return backbone
+
+    def call(
+        self, inputs: ModelInputs, training: bool | None = None, mask: Any = None
+    ) -> dict[str, Tensor]:
+        """Run the model on its inputs; other keys of the dict are ignored."""
+        inputs = select_inputs(self, inputs)
+        outputs: dict[str, Tensor] = super().call(inputs, training=training, mask=mask)
+        return outputs
+
+    def compute_output_spec(
+        self, inputs: ModelInputs, training: bool | None = None, mask: Any = None
+    ) -> dict[str, keras.KerasTensor]:
+        """Return symbolic outputs."""
+        inputs = select_inputs(self, inputs)
+        spec: dict[str, keras.KerasTensor] = super().compute_output_spec(inputs)
+        return spec
 
     @property
     def token_embedding(self) -> keras.layers.Layer:
@@ -388,6 +453,25 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         if config["dtype"]["class_name"] == "DTypePolicyMap":
             config["quantized_dtype"] = config["dtype"]
         return config
+
+
+def select_inputs(model: Any, inputs: Any) -> Any:
+    """Return the inputs of a functional model without other keys.
+
+    Keras takes the values of a dict in the order of their sorted names, so one key more
+    would exchange inputs.
+    """
+    if not isinstance(inputs, Mapping) or len(inputs) <= len(model.input):
+        return inputs
+    return {name: inputs[name] for name in model.input}
+
+
+def _is_selected(layer: keras.layers.Layer, filters: Any) -> bool:
+    """Return whether the `filters` of `quantize` select a layer, as in Keras."""
+    if filters is None or callable(filters):
+        return filters is None or bool(filters(layer))
+    patterns = [filters] if isinstance(filters, str) else filters
+    return any(re.search(pattern, layer.name) for pattern in patterns)
 
 
 def _refuse_no_length(max_sequence_length: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Writing a model in the formats of other libraries."""
+"""Writing a model to files, and in the formats of other libraries."""
 
 import os
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_albert.presets.checkpoint_formats import get_format
 from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.keras_internals import all_layers
 
 # The files that any of the formats reads.
 _CHECKPOINT_FILES = (
@@ -94,6 +95,21 @@ class CheckpointExports:
         """
         return self._export_checkpoint("google", directory, tokenizer)
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the whole model; see `keras.Model.save`."""
+        _refuse_rounding(self)
+        super().save(*args, **kwargs)  # type: ignore[misc]
+
+    def save_weights(self, *args: Any, **kwargs: Any) -> None:
+        """Save the weights; see `keras.Model.save_weights`."""
+        _refuse_rounding(self)
+        super().save_weights(*args, **kwargs)  # type: ignore[misc]
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save no weights, as layers do; Keras calls this for any file."""
+        _refuse_rounding(self)
+        super().save_own_variables(store)  # type: ignore[misc]
+
     def _export_checkpoint(
         self, key: str, directory: str | os.PathLike[str], tokenizer: Any
     ) -> Path:
@@ -104,6 +120,21 @@ class CheckpointExports:
         with atomic_directory(directory, _plan) as temporary:
             get_format(key).write(self, temporary, vocabulary)
         return Path(directory)
+
+
+def _refuse_rounding(model: Any) -> None:
+    """Raise if a file would change the outputs of a model."""
+    for layer in all_layers(model):
+        mode = layer.quantization_mode
+        if getattr(layer, "lora_enabled", False) and mode in ("int8", "int4"):
+            msg = (
+                "A file contains LoRA's update inside the matrices, and "
+                f"{mode} would round it. Save it separately, with "
+                "`backbone.save_lora_weights('NAME.lora.h5')` and the head with "
+                "`save_task_weights('NAME.weights.h5')`; load both into a model of the "
+                "same preset after `quantize` and `enable_lora`."
+            )
+            raise ValueError(msg)
 
 
 def _plan(written: Path, target: Path) -> Callable[[str], bool]:

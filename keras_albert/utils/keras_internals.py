@@ -5,8 +5,12 @@ which fails if a release removes the name or changes its meaning. The versions a
 that have the name; 3.16 and 0.33 are development versions.
 """
 
+import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
+
+import keras
 
 # Private methods that the package overrides, because Keras and KerasHub call them.
 HOOKS = {
@@ -21,6 +25,27 @@ HOOKS = {
 def all_layers(layer: Any) -> list[Any]:
     """Return a layer and all layers inside it, at any depth. Keras 3.15 to 3.16."""
     return list(layer._flatten_layers())
+
+
+_BUILDING = threading.RLock()
+
+
+def building_model() -> AbstractContextManager[Any]:
+    """Return the context in which to call the constructor of a functional model.
+
+    One thread at a time: the first of a class assigns `__bases__` of the class and of
+    its bases, and fails if two threads do. Keras 3.15 to 3.16.
+    """
+    return _BUILDING
+
+
+def register_parameters(model: Any) -> None:
+    """Let PyTorch see a model's variables as parameters. Keras 3.15 to 3.16.
+
+    Keras does that before KerasHub's models are initialized, and then it has no effect.
+    """
+    if keras.config.backend() == "torch":
+        model._track_variables()
 
 
 def variable_index(optimizer: Any, variable: Any) -> int:

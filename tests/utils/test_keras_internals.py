@@ -16,9 +16,11 @@ from keras_albert.utils.keras_internals import (
     adam_moments,
     add_special_token,
     all_layers,
+    building_model,
     has_no_value,
     is_evaluation_of_fit,
     mark_as_seeded,
+    register_parameters,
     variable_index,
 )
 
@@ -53,6 +55,38 @@ def test_all_layers():
     model = small_model()
     assert {layer.name for layer in all_layers(model)} >= {"inner", "dense"}
     assert all_layers(model)[0] is model
+
+
+def test_building_model():
+    """Keras still assigns the bases of a class when it builds its first model."""
+    assigned = []
+
+    class Watched(type(keras.Model)):
+        def __setattr__(cls, name, value):
+            assigned.append(name)
+            super().__setattr__(name, value)
+
+    class Model(keras.Model, metaclass=Watched):
+        def __init__(self):
+            inputs = keras.Input((2,))
+            super().__init__(inputs=inputs, outputs=keras.layers.ReLU()(inputs))
+
+    with building_model(), building_model():
+        Model()
+    assert "__bases__" in assigned
+
+
+@pytest.mark.skipif(on() != "torch", reason="parameters of PyTorch")
+def test_register_parameters():
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    shapes = [tuple(weight.shape) for weight in model.weights]
+    # As where KerasHub's models set attributes.
+    model._modules.clear()
+    object.__setattr__(model, "_torch_params", None)
+    assert list(model.parameters()) == []
+    register_parameters(model)
+    assert sorted(tuple(p.shape) for p in model.parameters()) == sorted(shapes)
 
 
 def test_variable_index():

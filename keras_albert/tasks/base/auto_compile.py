@@ -11,6 +11,7 @@ from keras_albert.tasks.optimizers.default_optimizer import (
     default_jit_compile,
     default_learning_rate,
     default_optimizer,
+    default_schedule,
 )
 
 # They set the rate, which is not possible with a schedule.
@@ -108,7 +109,9 @@ class AutomaticCompile(ReplicaTask):
             optimizer: string or `keras.optimizers.Optimizer`. Defaults to `"auto"`:
                 AdamW whose rate warms up over the first tenth of the steps of each call
                 of `fit`, and decays to zero over the others. If the number of steps is
-                unknown, or a callback sets the rate, it is constant.
+                unknown, or a callback sets the rate, it is constant. With
+                `initial_epoch` the last schedule continues, and is extended if `epochs`
+                goes beyond its end.
             loss: string or `keras.losses.Loss`. A name, such as
                 `"sparse_categorical_crossentropy"`, reads outputs as the model returns
                 them, logits or probabilities. Defaults to `"auto"`, the default of the
@@ -188,17 +191,42 @@ class AutomaticCompile(ReplicaTask):
         )
         return default_optimizer(rate, total_steps)
 
-    def _complete_optimizer(self, total_steps: int | None, callbacks: Any) -> None:
-        """Create the optimizer `"auto"` anew, for one call of `fit`."""
+    def _complete_optimizer(self, num_steps: int | None, callbacks: Any) -> None:
+        """Create the optimizer `"auto"` anew, for the steps of one call of `fit`."""
         if self._automatic is None:
             return
-        callbacks = getattr(callbacks, "callbacks", callbacks) or ()
-        if any(isinstance(c, _RATE_CALLBACKS) for c in keras.tree.flatten(callbacks)):
-            total_steps = None
         rate, arguments = self._automatic.learning_rate, self._automatic.arguments
+        if _sets_rate(callbacks):
+            num_steps = None
         with self.variable_scope():
-            optimizer = self._automatic_optimizer(rate, total_steps)
+            optimizer = self._automatic_optimizer(rate, num_steps)
             super().compile(optimizer, **arguments)  # type: ignore[misc]
+
+    def _continue_optimizer(self, num_steps: int | None, callbacks: Any) -> bool:
+        """Let the optimizer `"auto"` of an earlier `fit` make more steps.
+
+        Returns:
+            Whether it can: `False` if it is new, or its rate cannot become constant.
+        """
+        if self._automatic is None:
+            return True
+        # Keras wraps it for float16.
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        if not (made := int(optimizer.iterations)):
+            return False
+        schedule = optimizer.get_config()["learning_rate"]
+        if not isinstance(schedule, dict) or schedule["class_name"] != "CosineDecay":
+            return True
+        if num_steps is None or _sets_rate(callbacks):
+            return False
+        planned = schedule["config"]
+        if made + num_steps > planned["warmup_steps"] + planned["decay_steps"]:
+            optimizer.learning_rate = default_schedule(
+                planned["warmup_target"], made + num_steps
+            )
+            # It has the old schedule.
+            self.train_function = None
+        return True
 
     def make_train_function(self, force: bool = False) -> Any:
         """Create the function of a training step, and first the optimizer's variables.
@@ -217,9 +245,11 @@ class AutomaticCompile(ReplicaTask):
         config: dict[str, Any] = super().get_compile_config()  # type: ignore[misc]
         if not config:
             return config
-        config["has_state"] = bool(self.optimizer.built)
+        # Keras ignores keys that it does not know only here, as in `clone_model`.
+        config["optimizer"]["has_state"] = bool(self.optimizer.built)
         if self._automatic is not None:
-            config["automatic"] = {"learning_rate": self._automatic.learning_rate}
+            rate = self._automatic.learning_rate
+            config["optimizer"]["automatic"] = {"learning_rate": rate}
         return config
 
     def get_config(self) -> dict[str, Any]:
@@ -230,8 +260,12 @@ class AutomaticCompile(ReplicaTask):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the saved model was, with variables for the optimizer's state."""
         arguments = dict(config)
-        automatic = arguments.pop("automatic", None)
-        has_state = arguments.pop("has_state", True)
+        # Version 0.1 stored them beside the arguments.
+        optimizer = arguments.get("optimizer")
+        known = arguments | (optimizer if isinstance(optimizer, dict) else {})
+        automatic, has_state = known.get("automatic"), known.get("has_state", True)
+        for name in ("automatic", "has_state"):
+            arguments.pop(name, None)
         arguments = keras.saving.deserialize_keras_object(arguments)
         self.compile(**arguments)
         if automatic is not None:
@@ -241,3 +275,9 @@ class AutomaticCompile(ReplicaTask):
         if has_state:
             with self.variable_scope():
                 self.optimizer.build(self.trainable_variables)
+
+
+def _sets_rate(callbacks: Any) -> bool:
+    """Return whether one of the callbacks of `fit` sets the learning rate."""
+    callbacks = getattr(callbacks, "callbacks", callbacks) or ()
+    return any(isinstance(c, _RATE_CALLBACKS) for c in keras.tree.flatten(callbacks))

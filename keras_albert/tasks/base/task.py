@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy.typing as npt
 
+from keras_albert.backbone.albert_backbone import select_inputs
 from keras_albert.layers.shared_rows import sharing_rows
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.batch_outputs import BatchOutputs
@@ -38,7 +39,11 @@ from keras_albert.text.inputs.read_text_columns import text_columns
 from keras_albert.text.packing.examples import read_weights
 from keras_albert.types import Purpose
 from keras_albert.utils.arguments import check_at_least, refuse_unknown
-from keras_albert.utils.keras_internals import is_evaluation_of_fit
+from keras_albert.utils.keras_internals import (
+    building_model,
+    is_evaluation_of_fit,
+    register_parameters,
+)
 from keras_albert.utils.local_path import local_path
 
 if TYPE_CHECKING:
@@ -93,8 +98,22 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         # Read and written by `at_depth`.
         self.functions_at_depth: dict[Any, Any] = {}
         self.depth_lock = DepthLock()
-        super().__init__(*args, **kwargs)
+        with building_model():
+            super().__init__(*args, **kwargs)
+        register_parameters(self)
         self.batch_outputs = BatchOutputs(self)
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """Run the model on its inputs; other keys of a dict are ignored."""
+        inputs = select_inputs(self, inputs)
+        return super().call(inputs, training=training, mask=mask)
+
+    def compute_output_spec(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> Any:
+        """Return symbolic outputs; `call` may differ from the functional model's."""
+        del mask
+        return keras.Operation.compute_output_spec(self, inputs, training=training)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Encode and check targets; return an array."""
@@ -294,9 +313,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 datasets["validation_data"] = held_out[0]
         if isinstance(targets, EncodedTargets):
             self.learn_from_targets(targets.values)
-        if not kwargs.get("initial_epoch"):
-            steps = kwargs.get("steps_per_epoch") or num_steps(data)
-            self._complete_optimizer(steps and steps * epochs, kwargs.get("callbacks"))
+        first = kwargs.get("initial_epoch") or 0
+        steps = kwargs.get("steps_per_epoch") or num_steps(data)
+        rest = steps and steps * (epochs - first), kwargs.get("callbacks")
+        if not (first and self._continue_optimizer(*rest)):
+            self._complete_optimizer(*rest)
         # Data sets are in their order already.
         kwargs |= {"epochs": epochs, "shuffle": False}
         with kept_weights(self):
@@ -469,16 +490,25 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             *preprocess_batch(self, "training", x, y, sample_weight)
         )
 
-    def quantize(self, mode: Any = None, **kwargs: Any) -> None:
+    def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Quantize the backbone; the head, which has few weights, remains float.
 
         Args:
             mode: string. `"int8"`, or another mode of Keras.
-            **kwargs: Other arguments of `keras.Model.quantize`.
+            *args: See `AlbertBackbone.quantize`.
+            **kwargs: See `AlbertBackbone.quantize`.
+
+        Returns:
+            As in Keras.
+
+        Raises:
+            ValueError: See `AlbertBackbone.quantize`.
         """
-        self.backbone.quantize(mode, **kwargs)
-        # The compiled functions use the old weights.
+        result = self.backbone.quantize(mode, *args, **kwargs)
+        # They have the old weights.
         self.train_function = self.test_function = self.predict_function = None
+        register_parameters(self)
+        return result
 
     def export(
         self,

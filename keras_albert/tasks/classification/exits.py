@@ -141,7 +141,8 @@ def copy_without_exits(classifier: Any, num_layers: int | None) -> Any:
     config["backbone"]["config"]["num_layers"] = num_layers
     copy = type(classifier).from_config(config)
     copy.preprocessor = classifier.preprocessor
-    layers = all_layers(classifier.backbone), all_layers(copy.backbone)
+    # The backbone itself, which is the first, has no variables of its own.
+    layers = all_layers(classifier.backbone)[1:], all_layers(copy.backbone)[1:]
     for layer, its_copy in zip(*layers, strict=True):
         # As in a file, where matrices contain LoRA's update.
         variables: dict[str, Any] = {}

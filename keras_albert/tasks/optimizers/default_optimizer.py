@@ -57,26 +57,37 @@ def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
 def default_optimizer(
     learning_rate: float, total_steps: int | None
 ) -> keras.optimizers.Optimizer:
-    """Return an AdamW with warm-up and decay.
+    """Return an AdamW with `default_schedule`, or with a constant rate.
 
     Args:
         learning_rate: float. The highest rate.
-        total_steps: int or `None`. Steps until the rate is zero, of which a tenth is
-            the warm-up: step `k` of `w` has `(k + 1) / w` of the highest rate, so that
-            the first step, possibly the only one, has an effect. `None` keeps the rate
+        total_steps: int or `None`. See `default_schedule`. `None` keeps the rate
             constant.
     """
-    rate: Any = learning_rate
-    if total_steps is not None:
-        warmup_steps = max(1, total_steps // 10)
-        # Keras reaches the target after `warmup_steps`, this package in the last one.
-        rate = keras.optimizers.schedules.CosineDecay(
-            learning_rate / warmup_steps,
-            decay_steps=max(1, total_steps - warmup_steps + 1),
-            warmup_target=learning_rate,
-            warmup_steps=warmup_steps - 1,
-        )
-    return adamw(rate)
+    if total_steps is None:
+        return adamw(learning_rate)
+    return adamw(default_schedule(learning_rate, total_steps))
+
+
+def default_schedule(
+    learning_rate: float, total_steps: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Return a schedule with warm-up and decay.
+
+    Args:
+        learning_rate: float. The highest rate.
+        total_steps: int. Steps until the rate is zero, of which a tenth is the warm-up:
+            step `k` of `w` has `(k + 1) / w` of the highest rate, so that the first
+            step, possibly the only one, has an effect.
+    """
+    warmup_steps = max(1, total_steps // 10)
+    # Keras reaches the target after `warmup_steps`, this package in the last one.
+    return keras.optimizers.schedules.CosineDecay(
+        learning_rate / warmup_steps,
+        decay_steps=max(1, total_steps - warmup_steps + 1),
+        warmup_target=learning_rate,
+        warmup_steps=warmup_steps - 1,
+    )
 
 
 def adamw(

@@ -133,11 +133,62 @@ def test_each_fit_starts_the_schedule_anew(make_classifier, toy):
     # Metrics are counted once, however often `fit` compiled.
     assert sorted(first.history) == sorted(second.history) == ["accuracy", "loss"]
     assert len(classifier.evaluate(x, y, verbose=0)) == 2
-    # With `initial_epoch` the same run goes on.
+
+
+def weights_moved(classifier, *fit, **kwargs):
+    before = classifier.get_weights()
+    classifier.fit(*fit, batch_size=8, verbose=0, **kwargs)
+    pairs = zip(before, classifier.get_weights(), strict=True)
+    return max(np.abs(new - old).max() for old, new in pairs)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_schedule_that_has_ended_is_extended(make_classifier, toy, tmp_path, saved):
+    data = toy[0][:16], toy[1][:16]
+    classifier = make_classifier()
+    classifier.compile(learning_rate=1e-3)
+    classifier.fit(*data, batch_size=8, epochs=2, verbose=0)
+    if saved:
+        classifier.save(tmp_path / "classifier.keras")
+        classifier = keras.saving.load_model(tmp_path / "classifier.keras")
     going_on = classifier.optimizer
-    classifier.fit(x, y, batch_size=8, initial_epoch=1, epochs=2, verbose=0)
+    assert weights_moved(classifier, *data, initial_epoch=2, epochs=4) > 1e-4
+    # As if four epochs had been planned from the start.
     assert classifier.optimizer is going_on
     assert int(going_on.iterations) == 8
+    planned = default_optimizer(1e-3, 8)
+    assert rates(going_on, range(9)) == pytest.approx(rates(planned, range(9)))
+
+
+def test_a_planned_epoch_keeps_the_schedule(make_classifier, toy):
+    data = toy[0][:16], toy[1][:16]
+    stop = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: setattr(stop.model, "stop_training", True)
+    )
+    whole, halved = make_classifier(), make_classifier()
+    whole.fit(*data, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    halved.fit(
+        *data, batch_size=8, epochs=2, shuffle=False, callbacks=[stop], verbose=0
+    )
+    schedule = halved.optimizer._learning_rate
+    halved.fit(*data, batch_size=8, epochs=2, initial_epoch=1, shuffle=False, verbose=0)
+    assert halved.optimizer._learning_rate is schedule
+    for one, two in zip(whole.get_weights(), halved.get_weights(), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+def test_a_rest_without_a_plan_gets_one(make_classifier, toy):
+    """A new optimizer has a constant rate; a callback sets none of a schedule."""
+    data = toy[0][:16], toy[1][:16]
+    classifier = make_classifier()
+    assert weights_moved(classifier, *data, initial_epoch=2, epochs=4) > 1e-4
+    assert rates(classifier.optimizer, [4]) == pytest.approx([0], abs=1e-9)
+    plateau = keras.callbacks.ReduceLROnPlateau("loss", patience=0, min_delta=9)
+    rest = {"initial_epoch": 4, "epochs": 6, "callbacks": [plateau]}
+    assert weights_moved(classifier, *data, **rest) > 1e-4
+    constant = classifier.optimizer
+    assert weights_moved(classifier, *data, initial_epoch=6, epochs=7) > 1e-6
+    assert classifier.optimizer is constant
 
 
 @pytest.mark.parametrize(
