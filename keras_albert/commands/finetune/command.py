@@ -30,6 +30,7 @@ from keras_albert.commands.finetune.tasks import (
 from keras_albert.commands.finetune.training import train_task
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks import AlbertClassifier
+from keras_albert.tasks.distribution.processes import check_processes
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
 
@@ -44,6 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: If a file, a column or an argument is invalid, or another run
             writes to the same output.
     """
+    check_processes("training")
     console = plain_console()
     folder = RunFolder(arguments.output)
     try:

@@ -9,6 +9,7 @@ import keras
 from keras_albert.pretraining.devices.jax import KerasDevices
 from keras_albert.pretraining.devices.tensorflow import TensorflowReplicas
 from keras_albert.pretraining.devices.torch import TorchProcesses
+from keras_albert.tasks.distribution.processes import num_processes
 from keras_albert.training.one_device import OneDevice
 
 _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
@@ -35,7 +36,8 @@ def choose_devices(distribution: str) -> Any:
         An object with the members of `OneDevice`.
 
     Raises:
-        ValueError: If there is no such layout on this backend.
+        ValueError: If there is no such layout on this backend, or it is of one process
+            and several were started.
 
     Example:
         >>> from keras_albert.pretraining.devices.choose import choose_devices
@@ -60,6 +62,13 @@ def choose_devices(distribution: str) -> Any:
         msg = (
             f"`distribution` must be one of {_NAMES}. Received: {distribution!r}, on "
             f"the backend {backend!r}"
+        )
+        raise ValueError(msg)
+    if name == "none" and (count := num_processes()) > 1:
+        msg = (
+            f"`distribution` is 'none', and {count} processes were started, each of "
+            "which would train a model of its own. Pass "
+            "distribution='data_parallel', or start one process."
         )
         raise ValueError(msg)
     return known[name, backend]()

@@ -148,19 +148,20 @@ class AutomaticCompile(ReplicaTask):
         has_own = weighted_metrics not in (None, "auto")
         # Defaults may depend on it.
         self.loss = loss
-        if isinstance(loss, str) and loss == "auto":
-            loss = self.default_loss()
-        if isinstance(metrics, str) and metrics == "auto":
-            metrics = self.default_metrics()
-        else:
-            metrics = self.match_metrics(metrics)
-        if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
-            weighted_metrics = self.default_weighted_metrics()
-        else:
-            weighted_metrics = self.match_metrics(weighted_metrics)
-        if self.metrics_need_weights and metrics:
-            weighted_metrics = [metrics, weighted_metrics if has_own else []]
-            metrics, weighted_metrics = None, keras.tree.flatten(weighted_metrics)
+        with self.variable_scope():
+            if isinstance(loss, str) and loss == "auto":
+                loss = self.default_loss()
+            if isinstance(metrics, str) and metrics == "auto":
+                metrics = self.default_metrics()
+            else:
+                metrics = self.match_metrics(metrics)
+            if isinstance(weighted_metrics, str) and weighted_metrics == "auto":
+                weighted_metrics = self.default_weighted_metrics()
+            else:
+                weighted_metrics = self.match_metrics(weighted_metrics)
+            if self.metrics_need_weights and metrics:
+                weighted_metrics = [metrics, weighted_metrics if has_own else []]
+                metrics, weighted_metrics = None, keras.tree.flatten(weighted_metrics)
         kwargs["weighted_metrics"] = weighted_metrics
         kwargs.setdefault("jit_compile", default_jit_compile())
         self._automatic = None

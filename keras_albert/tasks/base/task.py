@@ -23,6 +23,7 @@ from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
     kept_weights,
 )
+from keras_albert.tasks.distribution.processes import check_processes
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.datasets import after, is_dataset
 from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
@@ -265,10 +266,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             ValueError: If a text or a target is invalid, with its row; if there are no
                 examples, or the numbers of examples and targets differ; if a data set
                 is empty, or infinite and `steps_per_epoch` is `None`; if a class weight
-                is invalid; if the task is not compiled.
+                is invalid; if the task is not compiled; or in one of several processes,
+                except under `tf.distribute.MultiWorkerMirroredStrategy`.
         """
         # Before any text is read.
         self.check_compiled("fit")
+        check_processes("training", self.strategy)
         check_at_least(0, epochs=epochs)
         with unchanged_on_error(self):
             x, y, sample_weight, columns = read_table(
@@ -427,6 +430,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Returns:
             The loss and the metrics.
         """
+        check_processes("training", self.strategy)
         with unchanged_on_error(self):
             batch = preprocess_batch(self, "training", x, y, sample_weight)
             if class_weight is not None:

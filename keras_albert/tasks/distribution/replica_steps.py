@@ -181,6 +181,9 @@ class ReplicaSteps:
                 if not self._is_built:
                     with self.strategy.scope():
                         build_metrics(self.model, batch)
+                    for group in self.model.metrics:
+                        for metric in getattr(group, "metrics", [group]):
+                            self._check_scope(metric, metric.variables)
                     self._is_built = True
                 logs = step(batch)
             return logs
@@ -196,13 +199,18 @@ class ReplicaSteps:
             )
             raise ValueError(msg)
         # `iterations` is an expression if gradients are accumulated.
-        iterations = optimizer.variables[0].value
-        is_shared = isinstance(iterations, tf.distribute.DistributedValues)
-        if self.strategy.num_replicas_in_sync > 1 and not is_shared:
+        self._check_scope(optimizer, optimizer.variables[:1])
+
+    def _check_scope(self, owner: Any, variables: list[Any]) -> None:
+        """Check that the variables of an optimizer or a metric are in all replicas."""
+        if self.strategy.num_replicas_in_sync > 1 and not all(
+            isinstance(variable.value, tf.distribute.DistributedValues)
+            for variable in variables
+        ):
             msg = (
-                "The model was made in the scope of a `tf.distribute` strategy and its "
-                f"optimizer outside of it: {type(optimizer).__name__}. Make the "
-                "optimizer in `with strategy.scope():`, too, or pass its name."
+                "The model was created in the scope of a `tf.distribute` strategy, and "
+                f"{type(owner).__name__} outside of it. Create it in `with "
+                "strategy.scope():`, too, or pass its name to `compile`."
             )
             raise ValueError(msg)
 

@@ -5,6 +5,14 @@ from typing import Any
 
 import keras
 
+# Strategies whose replicas train in step, each with all weights.
+_SUPPORTED = (
+    "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
+    "OneDeviceStrategy",
+    "TPUStrategy",
+)
+
 
 class ReplicaTask:
     """Training with the strategy in whose scope the task was created, as a mixin.
@@ -24,6 +32,7 @@ class ReplicaTask:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Before `compile`, which the constructor calls.
         self.strategy = _current_strategy()
+        _check_supported(self.strategy)
         super().__init__(*args, **kwargs)
         if self.strategy is not None:
             # Keras would build the model with a batch that it then does not train on.
@@ -102,6 +111,21 @@ def _current_strategy() -> Any:
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     return tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
+
+
+def _check_supported(strategy: Any) -> None:
+    if strategy is None:
+        return
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    if not isinstance(
+        strategy, tuple(getattr(tf.distribute, name) for name in _SUPPORTED)
+    ):
+        msg = (
+            f"Tasks do not train with {type(strategy).__name__}. Create the backbone "
+            f"and the task in the scope of one of: {', '.join(_SUPPORTED)}."
+        )
+        raise ValueError(msg)
 
 
 class _WholeBatches:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_albert.tasks.distribution.processes import check_processes
 from keras_albert.tasks.inputs.dataset_sizes import (
     check_first,
     check_size,
@@ -91,8 +92,9 @@ def read_model_input(
         TypeError: If `x` is none of these.
         ValueError: If there are no examples, an example is invalid, or a data set is
             infinite and `steps` is `None`; if texts share rows and devices share
-            batches.
+            batches; see also `check_processes`.
     """
+    check_processes(purpose, task.strategy)
     option = _check_numbers(batch_size, steps, purpose, argument)
     if purpose == "prediction" and not hasattr(x, "pack"):
         x, _, _, columns = read_table(task, x, None, None, columns, batch_size)

@@ -2,11 +2,9 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 
@@ -14,8 +12,8 @@ from keras_albert.pretraining import PretrainingConfig, pretrain
 from keras_albert.pretraining.devices.choose import choose_devices
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from tests.several_processes import BACKEND, environments
 
-BACKEND = keras.config.backend()
 SPEEDS = ("examples/s", "tokens/s", "seconds")
 
 # Name, devices per process, processes.
@@ -30,36 +28,15 @@ LAYOUTS = {
 }
 
 
-def environments(processes):
-    """The environment variables by which each process finds the others."""
-    with socket.socket() as free, socket.socket() as other:
-        for each in (free, other):
-            each.bind(("127.0.0.1", 0))
-        hosts = [f"127.0.0.1:{each.getsockname()[1]}" for each in (free, other)]
-    for number in range(processes):
-        if processes == 1:
-            yield {}
-        elif BACKEND == "tensorflow":
-            task = {"type": "worker", "index": number}
-            cluster = {"cluster": {"worker": hosts}, "task": task}
-            yield {"TF_CONFIG": json.dumps(cluster)}
-        elif BACKEND == "jax":
-            yield {
-                "KERAS_DISTRIBUTION_JOB_ADDRESSES": hosts[0],
-                "KERAS_DISTRIBUTION_NUM_PROCESSES": str(processes),
-                "KERAS_DISTRIBUTION_PROCESS_ID": str(number),
-            }
-        elif not number:
-            # `torchrun` starts the others.
-            yield {}
-
-
 def start(given, path, processes):
     path.write_text(json.dumps(given))
     command = [sys.executable, "-m", "tests.pretraining.one_process", str(path)]
+    each_of = environments(processes)
     if BACKEND == "torch":
+        # `torchrun` starts all of them, and sets their environments.
         launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
         command[2:2] = launcher
+        each_of = [{}]
     flags = os.environ.get("XLA_FLAGS", "")
     devices = f"{flags} --xla_force_host_platform_device_count={given['devices']}"
     return [
@@ -70,7 +47,7 @@ def start(given, path, processes):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for each in environments(processes)
+        for each in each_of
     ]
 
 

@@ -62,7 +62,8 @@ def test_it_learns_what_one_device_learns(found, name, way):
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="scopes of tf.distribute")
 def test_says_where_a_scope_was_forgotten(found):
-    task, optimizer = found["errors"]
+    task, optimizer, metric = found["errors"]
     assert "made outside of the scope" in task
     assert "MirroredStrategy" in task
-    assert "its optimizer outside of it: SGD" in optimizer
+    assert "SGD outside of it" in optimizer
+    assert "SparseCategoricalAccuracy outside of it" in metric

@@ -1,0 +1,80 @@
+"""What several processes do not support yet: `fit` of tasks, except on TensorFlow."""
+
+import os
+from typing import Any
+
+import keras
+
+from keras_albert.types import Purpose
+
+_REMEDY = (
+    "Start one process; several devices of a process are supported on TensorFlow and "
+    "JAX. `evaluate` and `predict` may run in each process."
+)
+
+
+def num_processes() -> int:
+    """Return how many processes were started together, by the backend or a launcher.
+
+    Example:
+        >>> num_processes()
+        1
+    """
+    backend = keras.config.backend()
+    if backend == "torch":
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        group = torch.distributed
+        if group.is_available() and group.is_initialized():
+            return int(group.get_world_size())
+        return int(os.environ.get("WORLD_SIZE") or 1)
+    if backend == "jax":
+        import jax  # noqa: PLC0415  (it is the backend)
+
+        named = os.environ.get("KERAS_DISTRIBUTION_NUM_PROCESSES") or 1
+        return max(int(jax.process_count()), int(named))
+    if "TF_CONFIG" not in os.environ:
+        return 1
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
+    jobs = {"chief", "worker"} & set(cluster.jobs)
+    return max(1, sum(int(cluster.num_tasks(job)) for job in jobs))
+
+
+def check_processes(purpose: Purpose, strategy: Any = None) -> None:
+    """Check that a task can be trained or used in this process.
+
+    Args:
+        purpose: `"training"`, `"evaluation"` or `"prediction"`.
+        strategy: The `tf.distribute` strategy of the task. Defaults to `None`.
+
+    Raises:
+        ValueError: If it is one of several processes, each of which would train a model
+            of its own; or, on JAX, if devices of other processes are used.
+    """
+    count = num_processes()
+    if count == 1:
+        return
+    is_jax = keras.config.backend() == "jax"
+    if is_jax and keras.distribution.distribution() is not None:
+        msg = (
+            f"The distribution of Keras spans {count} processes, and tasks are trained "
+            "and used on the devices of one process. Start one process, or leave out "
+            "`set_distribution` to call `evaluate` and `predict` in each."
+        )
+        raise ValueError(msg)
+    if purpose == "training" and not _connects_processes(strategy):
+        msg = (
+            f"This is one of {count} processes, each of which would train a model of "
+            f"its own. {_REMEDY}"
+        )
+        raise ValueError(msg)
+
+
+def _connects_processes(strategy: Any) -> bool:
+    if strategy is None:
+        return False
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

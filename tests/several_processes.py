@@ -1,0 +1,37 @@
+"""How processes on this machine find each other, on each backend."""
+
+import json
+import socket
+
+import keras
+
+BACKEND = keras.config.backend()
+
+
+def environments(processes):
+    """The environment variables of each process, with free ports."""
+    with socket.socket() as free, socket.socket() as other:
+        for each in (free, other):
+            each.bind(("127.0.0.1", 0))
+        hosts = [f"127.0.0.1:{each.getsockname()[1]}" for each in (free, other)]
+    for number in range(processes):
+        if processes == 1:
+            yield {}
+        elif BACKEND == "tensorflow":
+            task = {"type": "worker", "index": number}
+            cluster = {"cluster": {"worker": hosts}, "task": task}
+            yield {"TF_CONFIG": json.dumps(cluster)}
+        elif BACKEND == "jax":
+            yield {
+                "KERAS_DISTRIBUTION_JOB_ADDRESSES": hosts[0],
+                "KERAS_DISTRIBUTION_NUM_PROCESSES": str(processes),
+                "KERAS_DISTRIBUTION_PROCESS_ID": str(number),
+            }
+        else:
+            yield {
+                "WORLD_SIZE": str(processes),
+                "RANK": str(number),
+                "LOCAL_RANK": str(number),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": hosts[0].rpartition(":")[2],
+            }
