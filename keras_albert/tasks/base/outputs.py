@@ -104,22 +104,22 @@ def predict_all(
             return predict_batches(task, data, run_batch, **kwargs)
         # Devices share each batch.
         with kept_weights(task):
-            return keras.Model.predict(task, even_dataset(data), **kwargs)
+            return check_nan(keras.Model.predict(task, even_dataset(data), **kwargs))
 
     outputs = run_on(compute, {"x": x})
-    _warn_of_nan(outputs)
     return outputs if batches is None else batches.restore_order(outputs)
 
 
-def _warn_of_nan(outputs: Any) -> None:
+def check_nan(outputs: Any) -> Any:
     """Warn if training has diverged; a sum costs less than a look at each number."""
     arrays = keras.tree.flatten(outputs)
     if any(np.isnan(array.sum()) and np.isnan(array).any() for array in arrays):
         warnings.warn(
             "The outputs are NaN: the model has diverged in training, or was loaded "
             "from weights that had. Train it again, with a lower learning rate.",
-            stacklevel=4,
+            stacklevel=3,
         )
+    return outputs
 
 
 def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
@@ -133,7 +133,7 @@ def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
         Arrays `(rows, ...)` in the structure of the model's outputs.
     """
     outputs = keras.tree.map_structure(_to_numpy, task.batch_outputs(inputs))
-    return blank_outputs(task, inputs, outputs)
+    return check_nan(blank_outputs(task, inputs, outputs))
 
 
 def predict_batches(

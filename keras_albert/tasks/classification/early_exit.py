@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_albert.tasks.base.outputs import check_nan
 from keras_albert.tasks.base.torch_program import TracedPrograms, trace
 from keras_albert.tasks.classification.exit_rule import ExitRule
 from keras_albert.types import FloatArray, Int64Array
@@ -98,7 +99,7 @@ class EarlyExit:
                 kept = ops.convert_to_tensor(np.resize(places, size), "int32")
                 x, mask = ops.take(x, kept, axis=0), ops.take(mask, kept, axis=0)
                 places = np.arange(len(texts))
-        return outputs, depths
+        return check_nan(outputs), depths
 
 
 def _batch_size(count: int) -> int:

@@ -58,10 +58,15 @@ def test_a_wrong_label_names_a_similar_one(make_classifier):
 
 def test_diverged_models_say_so(make_classifier, toy_proto):
     texts = TEXTS
-    for model in (make_classifier(), small_tagger(toy_proto, num_classes=2)):
-        kernel = model.output_dense.kernel
-        kernel.assign(kernel * float("nan"))
-        answer = model.classify if hasattr(model, "classify") else model.tag
-        for call in (answer, model.predict):
+    classifier, tagger = make_classifier(), small_tagger(toy_proto, num_classes=2)
+    early = make_classifier(exits=True)
+    for model, *calls in (
+        (classifier, classifier.classify, classifier.predict_on_batch),
+        (tagger, tagger.tag, tagger.predict),
+        (early, lambda texts: early.classify(texts, threshold=0.9)),
+    ):
+        weight = model.output_dense.variables[0]
+        weight.assign(weight * float("nan"))
+        for call in calls:
             with pytest.raises(UserWarning, match="the model has diverged"):
                 call(texts)
