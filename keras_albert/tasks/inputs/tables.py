@@ -186,13 +186,10 @@ def _class_names(task: Any, data: Any, label: Any) -> tuple[str, ...]:
     return tuple(getattr(feature, "names", None) or ())
 
 
-def _name_classes(values: Any, names: tuple[str, ...]) -> list[Any]:
-    """Return names for the numbers of classes; -1, without a label, stays."""
-    return [
-        _name_classes(value, names)
-        if isinstance(value, list)
-        else names[value]
-        if isinstance(value, int) and 0 <= value < len(names)
-        else value
-        for value in values
-    ]
+def _name_classes(values: Any, names: tuple[str, ...]) -> Any:
+    """Return names for numbers of classes, also nested; -1, without a label, stays."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(values, list):
+        return [_name_classes(value, names) for value in values]
+    is_number = isinstance(values, int) and 0 <= values < len(names)
+    return names[values] if is_number else values

@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 import torch
 
-from tests.tasks.small_models import small_embedder, small_tagger, toy_tags
+from tests.tasks.question_answering.small_reader import small_reader, toy_reading
+from tests.tasks.small_models import (
+    small_chooser,
+    small_embedder,
+    small_tagger,
+    toy_questions,
+    toy_tags,
+)
 
 datasets = pytest.importorskip("datasets")
 pl = pytest.importorskip("polars")
@@ -53,6 +60,7 @@ TABLES = {
     "polars": pl.DataFrame,
     "arrow": pa.table,
     "datasets": lambda c: datasets.Dataset.from_dict(c, features()),
+    "formatted": lambda c: datasets.Dataset.from_dict(c, features()).with_format("np"),
 }
 
 
@@ -170,6 +178,24 @@ def test_pairs_tags_and_labels_of_columns(toy_proto, make_classifier):
     assert embedder.evaluate(pairs, **arguments) == pytest.approx(
         embedder.evaluate((pairs["a"], pairs["b"]), pairs["same"], verbose=0)
     )
+
+
+def test_questions_are_columns(toy_proto):
+    reader, chooser = small_reader(toy_proto), small_chooser(toy_proto)
+    (asked, contexts), answers = toy_reading(4)
+    found = [
+        {"text": [a[1]] if a else [], "answer_start": [a[0]] if a else []}
+        for a in answers
+    ]
+    table = {"question": asked, "context": contexts, "answers": found}
+    expected = reader.evaluate((asked, contexts), answers, verbose=0)
+    (texts, questions, options), right = toy_questions(4)
+    choices = {"context": texts, "question": questions, "choices": options}
+    for make in (dict, rows_of, datasets.Dataset.from_dict):
+        assert reader.evaluate(make(table), verbose=0) == pytest.approx(expected)
+        assert chooser.evaluate(
+            make(choices | {"answer": right}), verbose=0
+        ) == pytest.approx(chooser.evaluate(choices, right, verbose=0))
 
 
 def test_a_table_of_zeros_and_ones_names_its_labels(make_classifier):
