@@ -180,7 +180,7 @@ def test_iob1_is_learned_and_checked(make):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_classes": None}, "Pass the number of classes"),
+        ({"num_classes": None}, "number of classes is not known"),
         ({"num_classes": 2, "labels": ["O"]}, "as many names as classes"),
         ({"scheme": "IOB2"}, "`scheme` is .*'IOB2'"),
     ],
