@@ -32,7 +32,10 @@ class Limits:
         body_bytes: int. Bytes in the body of a request; more result in status 413.
         rows: int. Rows in a request; more result in status 400.
         characters: int. Characters of a text; more result in status 400.
-        requests: int. Requests at the same time; more result in status 503.
+        requests: int. Requests that wait for the model; more result in status 503.
+        connections: int. Open connections, including idle ones. A further one ends the
+            one that has waited longest for its client, with status 408 if a request
+            has begun, among those of the client with most connections.
         batch_rows: int. Rows of several requests that are computed together; with 1,
             each request is computed alone.
         seconds: int. Time for a request to arrive, after which the status is 408, and
@@ -43,6 +46,7 @@ class Limits:
     rows: int = 128
     characters: int = 100_000
     requests: int = 16
+    connections: int = 64
     batch_rows: int = 64
     seconds: int = 20
 

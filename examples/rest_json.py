@@ -17,6 +17,7 @@ import numpy.typing as npt
 from keras_albert.serving.tensorflow_files.saved_model_file import Signature, TensorSpec
 
 _DEFAULT = "serving_default"
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class RestRequest(NamedTuple):
@@ -193,7 +194,7 @@ def _read_value(value: Any, dtype: str) -> Any:
     if dtype == "int32":
         fits = isinstance(value, int) and -(2**31) <= value < 2**31
         return value if fits else None
-    return value
+    return value if abs(value) <= _LARGEST_FLOAT else None
 
 
 def _to_plain(value: Any) -> Any:

@@ -23,6 +23,7 @@ import json
 import shlex
 import socket
 import sys
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -137,10 +138,12 @@ def _describe(spec: TensorSpec) -> dict[str, Any]:
     }
 
 
-def timed_protocol(seconds: float) -> type[H11Protocol]:
-    """Return a protocol that limits the time to send a request and read its answer."""
+def limited_protocol(limits: Limits) -> type[H11Protocol]:
+    """Return a protocol that limits connections, and how long they wait for clients."""
+    # Of all clients, the oldest first.
+    open_connections: list[Any] = []
 
-    class TimedProtocol(H11Protocol):
+    class LimitedProtocol(H11Protocol):
         """Closes connections that wait for their client, not those of the model."""
 
         timer: asyncio.TimerHandle | None = None
@@ -148,6 +151,16 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self.start_timer()
+            if len(open_connections) >= limits.connections:
+                self.make_room()
+            open_connections.append(self)
+
+        def make_room(self) -> None:
+            """End what has waited longest, of the client with most connections."""
+            waiting = [each for each in open_connections if not each.is_computed()]
+            by_client = Counter(each.client and each.client[0] for each in waiting)
+            for client, _ in by_client.most_common(1):
+                next(x for x in waiting if (x.client and x.client[0]) == client).end()
 
         def data_received(self, data: bytes) -> None:
             if self.is_idle():  # A request begins.
@@ -160,6 +173,8 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.stop_timer()
+            if self in open_connections:
+                open_connections.remove(self)
             super().connection_lost(exc)
 
         def is_idle(self) -> bool:
@@ -169,21 +184,27 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
         def start_timer(self) -> None:
             self.stop_timer()
             if not self.transport.is_closing():
-                self.timer = self.loop.call_later(seconds, self.end)
+                self.timer = self.loop.call_later(limits.seconds, self.end)
 
         def stop_timer(self) -> None:
             if self.timer:
                 self.timer.cancel()
             self.timer = None
 
-        def end(self) -> None:
+        def is_computed(self) -> bool:
             client, server = (self.conn.states[x] for x in (h11.CLIENT, h11.SERVER))
-            if server is h11.SEND_RESPONSE and client in (h11.DONE, h11.MUST_CLOSE):
+            return server is h11.SEND_RESPONSE and client in (h11.DONE, h11.MUST_CLOSE)
+
+        def end(self) -> None:
+            if self in open_connections and not self.is_computed():
+                open_connections.remove(self)
+            if self.is_computed():
                 self.start_timer()
             elif self.is_idle():
                 self.transport.close()
-            elif server in (h11.IDLE, h11.SEND_RESPONSE):
-                body = json.dumps({"error": f"No whole request within {seconds} s."})
+            elif self.conn.states[h11.SERVER] in (h11.IDLE, h11.SEND_RESPONSE):
+                words = f"No whole request within {limits.seconds} s, or too many."
+                body = json.dumps({"error": words})
                 self.transport.write(
                     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n"
                     b"content-type: application/json\r\n"
@@ -193,7 +214,7 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
             else:
                 self.transport.abort()
 
-    return TimedProtocol
+    return LimitedProtocol
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
@@ -238,16 +259,23 @@ def build_app(model: ServedModel) -> Starlette:
     async def predict(request: Request) -> Response:
         nonlocal open_requests
         check(request)
+        stops = HTTPException(503, "The server stops. Try later.")
+        try:
+            body = await read_body(request, limits.body_bytes)
+        except ClientDisconnect:
+            return Response()
+        except asyncio.CancelledError:
+            raise stops from None
+        # Only now, or clients that send slowly would keep others out.
         if open_requests >= limits.requests:
             raise HTTPException(503, f"{open_requests} requests are open. Try later.")
         open_requests += 1
         try:
-            body = await read_body(request, limits.body_bytes)
             answer = await asyncio.wrap_future(batches.submit(body))
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
-        except ClientDisconnect:
-            return Response()
+        except asyncio.CancelledError:
+            raise stops from None
         finally:
             open_requests -= 1
         return Response(answer, media_type="application/json")
@@ -405,9 +433,7 @@ def main(arguments: argparse.Namespace) -> None:
     print(f"serving on {url}; Ctrl-C ends it", flush=True)
     config = uvicorn.Config(
         app,
-        http=timed_protocol(limits.seconds),
-        # The limit of connections, including idle ones.
-        limit_concurrency=4 * limits.requests,
+        http=limited_protocol(limits),
         # Longer than the protocol's own timer, which closes idle connections first.
         timeout_keep_alive=2 * limits.seconds,
         timeout_graceful_shutdown=5,

@@ -78,6 +78,10 @@ def test_one_input_needs_no_name():
         ({}, 'either "instances" or "inputs"'),
         ({"instances": ["a"], "inputs": ["a"]}, 'either "instances" or "inputs"'),
         ({"instances": []}, "at least one row"),
+        *(
+            ({"signature_name": "numbers", "inputs": [number]}, "values of float32")
+            for number in (10**400, -1e39, float("nan"))
+        ),
         ({"instances": "a"}, "at least one row"),
         ({"instances": [None]}, "`text` holds values of string. Received: None"),
         ({"instances": [1]}, "holds values of string. Received: 1"),

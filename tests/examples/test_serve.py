@@ -71,7 +71,7 @@ def serving(output, *options):
 @pytest.fixture(scope="module")
 def url(output):
     """The address of the model in a server that ends after the tests."""
-    options = ("--max-requests", "3", "--max-seconds", "5")
+    options = ("--max-requests", "3", "--max-connections", "16", "--max-seconds", "5")
     with serving(output, *options) as (server, printed, url):
         assert "warm-up requests answered" in printed
         assert "docker run" in printed
@@ -206,10 +206,11 @@ def test_what_a_request_may_ask_for_is_bounded(body, code, words, url):
     assert ask(f"{url}:predict", {"instances": ["a"]})[0] == 200
 
 
-def connect(url, words):
-    """Open a connection, and send data."""
+def connect(url, words, client=None):
+    """Open a connection, and send data; clients have addresses of their own."""
     host, port = re.search(r"//(.*):(\d+)/", url).groups()
-    connection = socket.create_connection((host, int(port)), timeout=60)
+    source = client and (client, 0)
+    connection = socket.create_connection((host, int(port)), 60, source)
     connection.sendall(words)
     return connection
 
@@ -242,8 +243,7 @@ def test_a_request_that_does_not_arrive_is_ended(words, url):
 
 def test_a_second_request_has_its_time_as_well(url):
     body = b'{"instances": ["a"]}'
-    whole = HEADERS + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
-    answer = read_all(connect(url, whole + HEADERS))
+    answer = read_all(connect(url, post(body) + HEADERS))
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"HTTP/1.1 408 " in answer
 
@@ -252,24 +252,40 @@ def test_a_connection_that_asks_for_nothing_is_ended(url):
     assert read_all(connect(url, b"")) == b""
 
 
+def post(body):
+    return HEADERS + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
 def test_open_requests_are_bounded_and_given_back(url):
-    half = HEADERS + b'Content-Length: 100\r\n\r\n{"instances": ['
-    waiting = [connect(url, half) for _ in range(3)]
-    # Other connections may be served before the data of these is read.
-    codes = {ask(f"{url}:predict", {"instances": ["a"]})[0] for _ in range(20)}
-    assert codes in ({503}, {200, 503})
-    assert ask(url)[0] == 200
-    for connection in waiting:
-        assert read_all(connection).startswith(b"HTTP/1.1 408 ")
+    body = json.dumps({"instances": ["where is my parcel? " * 700] * 128}).encode()
+    waiting = [connect(url, post(body)) for _ in range(12)]
+    codes = {read_all(connection)[9:12] for connection in waiting}
+    assert codes == {b"200", b"503"}
     assert ask(f"{url}:predict", {"instances": ["a"]})[0] == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs several local addresses")
+@pytest.mark.parametrize("half", [b"POST", HEADERS + b"Content-Length: 9\r\n\r\n{"])
+def test_slow_clients_do_not_keep_others_out(half, url):
+    body = b'{"instances": ["a"]}'
+    another = connect(url, post(body)[:-1], "127.0.0.2")
+    slow = [connect(url, half) for _ in range(40)]
+    for _ in range(5):
+        assert ask(f"{url}:predict", body)[0] == 200
+        assert ask(url)[0] == 200
+    another.sendall(body[-1:])
+    assert another.recv(12) == b"HTTP/1.1 200"
+    another.close()
+    for connection in slow:
+        connection.close()
 
 
 def test_a_server_that_stops_answers_the_requests_that_wait(output, expected):
     body = json.dumps({"instances": [TEXTS[0]]}).encode()
-    whole = HEADERS + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
     with serving(output, "--max-requests", "8") as (server, _, address):
         assert ask(f"{address}:predict", body)[0] == 200
-        waiting = [connect(address, whole) for _ in range(8)]
+        waiting = [connect(address, post(body)) for _ in range(8)]
+        unfinished = connect(address, post(body)[:-1])
         # This is answered after the requests before it were begun.
         assert ask(address)[0] == 200
         server.terminate()
@@ -278,6 +294,7 @@ def test_a_server_that_stops_answers_the_requests_that_wait(output, expected):
             assert head.startswith(b"HTTP/1.1 200 ")
             (row,) = json.loads(words)["predictions"]
             assert_answers([row["label"]], [row["score"]], expected[:1])
+        assert read_all(unfinished).startswith(b"HTTP/1.1 503 ")
         assert server.wait() == 143
 
 
