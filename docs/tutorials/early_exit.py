@@ -161,7 +161,7 @@ half of the layers may take more than half of the time.
 
 Look at the fixed depths first. Whole messages of one subject are easy, and the preset
 has only four layers, so the first layers may be nearly as good as the last. Then a
-small fixed depth is as good as any rule, and simpler.
+small fixed depth does as well as any rule, and is simpler.
 
 ## Choosing
 

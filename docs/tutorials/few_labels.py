@@ -10,7 +10,7 @@ Accelerator: None
 """
 ## Introduction
 
-Texts are easy to collect, and labels are not, since each text has to be read. So the
+Texts are easy to collect; labels are costly: someone must read every text. So the
 first question of a project is how many labels are enough, and the second is which
 model makes the best use of them. This tutorial answers both for one data set. It
 trains five models on 96, on 300 and on 960 labelled messages:
@@ -62,7 +62,8 @@ data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 """
 ## The data
 
-1,200 support messages in six classes, written for this project. Six consecutive
+1,200 support messages in six classes, written for this project, until TF-IDF with
+logistic regression reached about 85%: it is a favourable baseline here. Six consecutive
 rows have one message of each class, so any part of the file is balanced. The last
 fifth, 240 messages, is the validation set of all models.
 

@@ -87,9 +87,10 @@ sizes.
 ## The data
 
 The task is to find the subject of short messages to the support desk of a shop.
-The 1,200 messages were written for this project. Six classes have 200 messages
-each, and any six consecutive rows have one message of each class, so the last fifth,
-240 rows, is a balanced validation set.
+The 1,200 messages were written for this project, until TF-IDF with logistic
+regression reached about 85%: real mail is harder. Each of six classes has 200, and
+any six consecutive rows have one message of each class, so the last fifth, 240 rows,
+is a balanced validation set.
 
 A file of your own with the columns `label` and `text` can take its place: set
 `TUTORIAL_MESSAGES` to its path. Its rows are shuffled, and the last fifth of them is

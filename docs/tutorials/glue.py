@@ -11,7 +11,7 @@ Accelerator: GPU
 ## Introduction
 
 GLUE ([Wang et al., 2018](https://arxiv.org/abs/1804.07461)) is a collection of
-nine tasks of understanding English: single sentences and pairs of sentences, with
+nine English language-understanding tasks: single sentences and pairs of sentences, with
 a class or a score to predict. It is the usual test of encoders, and ALBERT's
 paper reports it. This tutorial fine-tunes on four of its tasks, which show the
 three kinds of outputs:

@@ -288,7 +288,8 @@ for name, found in probabilities.items():
 ## Size
 
 Each weight is stored once, at any depth: the layers of ALBERT share their
-weights, and the graphs have a loop instead of copies.
+weights. In the SavedModel and the LiteRT file they are a loop; the ONNX graph
+repeats the operations of a layer, which refer to the same weights.
 """
 
 

@@ -201,7 +201,7 @@ print(f"{'TF-IDF':<43}accuracy {accuracy:.1%}")
 print(f"{'guessing':<43}accuracy {1 / 8:.1%}")
 
 """
-The parameters differ by a multiple, and the number of operations is about the same:
+The parameters differ several-fold, and the number of operations is about the same:
 each model runs four layers of the same width. The task is easy, since each sentence
 of these stories has its own words, which TF-IDF counts. The accuracies are those
 of one seed, and their order may change with another one. The paper's table above is
@@ -300,8 +300,8 @@ So far, all texts run through the same number of layers. With `exits=True` a
 classifier has a head after each layer, and all heads are trained together. A text may
 then leave before the last layer: with `patience=1` as soon as two heads in a row have
 the same answer, with `threshold=0.9` as soon as a head assigns its answer this
-probability ([Zhou et al., 2020](https://arxiv.org/abs/2006.04152)). Texts that have
-left are not computed further.
+probability ([Zhou et al., 2020](https://arxiv.org/abs/2006.04152)). No further
+layers run for texts that have exited.
 """
 
 keras.utils.set_random_seed(0)

@@ -20,8 +20,8 @@ class SharedRows:
     """Where each token of a batch stands in rows that texts share.
 
     From the embedding to the end of the encoder a batch has these rows, without the
-    padding of its texts. No text attends to another, and the positions of each start
-    at 0. Known as sequence packing.
+    padding of its texts. Texts sharing a row do not attend to each other, and the
+    positions of each start at 0. Known as sequence packing.
     Source: [Krell et al., 2021](https://arxiv.org/abs/2107.02027).
 
     Args:

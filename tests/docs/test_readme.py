@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import keras_albert
-from keras_albert import AlbertBackbone
+from keras_albert import AlbertBackbone, AlbertMaskedLM
 from keras_albert.backbone import architecture
 from keras_albert.presets import BUILTIN_PRESETS
 
@@ -105,7 +105,7 @@ def test_the_picture_is_drawn_from_the_code():
     finished = subprocess.run(
         [sys.executable, program, "--check"], capture_output=True, text=True, check=True
     )
-    # "With the layers of BERT base it has a ninth of BERT's weights".
+    # "At BERT-base size it has one ninth of the parameters".
     assert re.search(r"\| base \| .* \| 9\.\d \|", finished.stdout)
 
 
@@ -128,8 +128,33 @@ def test_the_table_of_presets_has_the_sizes_of_the_code(picture):
         assert [int(number) for number in numbers[:3]] == [sizes[x] for x in names]
 
 
+def test_the_card_of_the_small_model_counts_its_parameters(picture):
+    card = ROOT / "keras_albert/presets/albert_tiny_en_uncased/README.md"
+    page = ROOT / "docs/checkpoints.md"
+    masked_lm = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+    for path in (card, page):
+        text = path.read_text(encoding="utf-8")
+        for model in (masked_lm, masked_lm.backbone):
+            assert f"{num_parameters(model):,}" in text
+
+
+def read_project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_versions_of_python_are_those_that_are_tested():
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    tested = re.findall(r'"(3\.\d+)"', workflow)
+    last = "Programming Language :: Python :: 3."
+    classifiers = read_project()["project"]["classifiers"]
+    assert tested == [f"3.{x.removeprefix(last)}" for x in classifiers if last in x]
+    named = f"Python {', '.join(tested[:-1])} or {tested[-1]} is required"
+    for page in ("README.md", "docs/index.md"):
+        assert named in (ROOT / page).read_text(encoding="utf-8")
+
+
 def test_the_version_is_the_same_everywhere():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = read_project()
     version = project["project"]["version"]
     assert keras_albert.__version__ == version
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Prediction with exits: texts that have left are not computed further."""
+"""Prediction with exits: no further layers run for texts that have exited."""
 
 from collections.abc import Callable
 from typing import Any

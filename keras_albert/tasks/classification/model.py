@@ -241,8 +241,8 @@ class AlbertClassifier(
         """Compute the model's outputs, in the order of the inputs.
 
         At most one of `patience`, `threshold` and `num_layers` is set. The first two
-        need a model with `exits`. Texts that have left are not computed further; when a
-        text leaves does not depend on the others.
+        need a model with `exits`. No further layers run for texts that have exited;
+        when a text leaves does not depend on the others.
 
         Args:
             x: See `fit`.
