@@ -293,7 +293,11 @@ class WordPieceVocabulary(Vocabulary):
 
     def graph_tokenizer(self, out_type: Any = "int32") -> Any:
         """Create the tokenizer of a TensorFlow graph."""
-        raise NotImplementedError
+        from keras_albert.text.tokenizer.graph_word_piece import (  # noqa: PLC0415
+            GraphWordPiece,
+        )
+
+        return GraphWordPiece(self.proto, out_type)
 
 
 @functools.lru_cache(maxsize=8)

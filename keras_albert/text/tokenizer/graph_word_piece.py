@@ -1,0 +1,199 @@
+"""Tokenizing texts with a WordPiece vocabulary in a TensorFlow graph."""
+
+import functools
+import re
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_albert.text.tokenizer.vocabularies import open_vocabulary
+from keras_albert.text.tokenizer.word_piece import CONTINUES, LONGEST_WORD
+from keras_albert.text.tokenizer.word_piece_characters import (
+    DROPPED,
+    IN_WORD,
+    SPACE,
+    character_table,
+)
+
+# In place of a word that is too long; it is in no vocabulary.
+_TOO_LONG = "\0"
+
+_MOST_BYTES = 4 * LONGEST_WORD
+
+
+class GraphWordPiece(tf.Module):
+    """A WordPiece tokenizer of TensorFlow operations, with Python's ids.
+
+    The text rules are a table of all characters (see `character_table`), since those of
+    tensorflow-text's `FastBertTokenizer` follow another version of Unicode. Its
+    `FastWordpieceTokenizer` splits the words into pieces.
+
+    Args:
+        proto: bytes. The vocabulary.
+        out_type: `"int32"` or another integer type, or `"string"` for pieces.
+    """
+
+    def __init__(self, proto: bytes, out_type: Any = "int32") -> None:
+        super().__init__()
+        self._vocabulary: Any = open_vocabulary(proto)
+        self._out_type = tf.as_dtype(out_type)
+        self._table = character_table(self._vocabulary.rules)
+        self._never_split = sorted(
+            self._vocabulary.rules.never_split, key=len, reverse=True
+        )
+
+    def tokenize(self, texts: Any) -> Any:
+        """Split texts into ids: ragged `(rows, ids)`, for one text `(ids,)`."""
+        return self.tokenize_with_offsets(texts)[0]
+
+    def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
+        """Split texts into ids, and return where each begins and ends, in bytes."""
+        if isinstance(texts, tf.RaggedTensor):
+            found = self.tokenize_with_offsets(texts.flat_values)
+            return tuple(texts.with_flat_values(part) for part in found)  # type: ignore[return-value]
+        texts = tf.convert_to_tensor(texts)
+        if texts.shape.rank == 0:
+            found = self.tokenize_with_offsets(tf.expand_dims(texts, 0))
+            return tuple(part.values for part in found)  # type: ignore[return-value]
+        if self._never_split:
+            ids, starts, ends, rows = self._around_tokens(texts)
+        else:
+            ids, starts, ends, rows = self._pieces(texts)
+        # Of several pieces of one character, the last has its text.
+        following = tf.where(rows[1:] == rows[:-1], starts[1:], ends[:-1])
+        ends = tf.concat([tf.minimum(ends[:-1], following), ends[-1:]], axis=0)
+        if self._out_type == tf.string:
+            ids = tf.gather(tf.constant(self._vocabulary.pieces), ids)
+        else:
+            ids = tf.cast(ids, self._out_type)
+        return tuple(  # type: ignore[return-value]
+            tf.RaggedTensor.from_value_rowids(
+                part, rows, tf.size(texts, tf.int64), validate=False
+            )
+            for part in (ids, starts, ends)
+        )
+
+    def detokenize(self, ids: Any) -> Any:
+        """Join rows of ids to texts, as `WordPieceVocabulary.decode`."""
+        vocabulary = self._vocabulary
+        texts = list(vocabulary.texts)
+        for role, token in vocabulary.special_tokens.items():
+            if role != "unk_token":
+                texts[vocabulary.ids[token]] = ""
+        parts = tf.gather(tf.constant(texts), ids)
+        joined = tf.strings.reduce_join(parts, axis=-1)
+        return tf.strings.regex_replace(joined, "^ ", "")
+
+    def _around_tokens(self, texts: Any) -> tuple[Any, Any, Any, Any]:
+        """Tokenize around the tokens that are never split."""
+        pattern = "|".join(map(re.escape, self._never_split))
+        parts, begins, _ = tf_text.regex_split_with_offsets(texts, pattern, pattern)
+        tokens = tf.constant(self._never_split)
+        is_token = parts.values[:, None] == tokens
+        known = tf.constant([self._vocabulary.ids[t] for t in self._never_split])
+        own = tf.where(is_token, known, -1)
+        own = tf.reduce_max(own, axis=1)
+        # One piece for each token; `_TOO_LONG` is one piece.
+        ids, starts, ends, part = self._pieces(
+            tf.where(own >= 0, "a" * (LONGEST_WORD + 1), parts.values)
+        )
+        is_own = tf.gather(own, part) >= 0
+        ids = tf.where(is_own, tf.gather(own, part), ids)
+        lengths = tf.strings.length(parts.values, out_type=tf.int64)
+        ends = tf.where(is_own, tf.gather(lengths, part), ends)
+        shift = tf.gather(begins.values, part)
+        return ids, starts + shift, ends + shift, tf.gather(parts.value_rowids(), part)
+
+    def _pieces(self, texts: Any) -> tuple[Any, Any, Any, Any]:
+        """Return all ids, their first bytes and ends in the texts, and their texts."""
+        table = self._table
+        codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+        rows, code, first = codes.value_rowids(), codes.values, first_bytes.values
+        page = tf.gather(tf.constant(table.pages), code // 256)
+        entry = tf.gather(tf.constant(table.entries), page * 256 + code % 256)
+        kind = tf.gather(tf.constant(table.kinds), entry)
+        last = first + _byte_lengths(code)
+
+        is_kept = kind != DROPPED
+        rows, code, entry, kind, first, last = (
+            tf.boolean_mask(x, is_kept) for x in (rows, code, entry, kind, first, last)
+        )
+        # A character goes on a word if it and the one before it are inside words.
+        goes_on = (kind[1:] == IN_WORD) & (kind[:-1] == IN_WORD)
+        goes_on &= rows[1:] == rows[:-1]
+        goes_on = tf.concat([[False], goes_on], axis=0)[: tf.size(kind)]
+        is_inked = kind != SPACE
+        rows, code, entry, first, last, goes_on = (
+            tf.boolean_mask(x, is_inked)
+            for x in (rows, code, entry, first, last, goes_on)
+        )
+        word = tf.cumsum(tf.cast(~goes_on, tf.int64)) - 1
+        row_of_word = tf.boolean_mask(rows, ~goes_on)
+        number = tf.size(row_of_word, tf.int64)
+
+        # From characters to those that replace them, with `source` back to these.
+        length = tf.gather(tf.constant(table.lengths), entry)
+        begin = tf.gather(
+            tf.constant(np.cumsum(table.lengths) - table.lengths, tf.int32), entry
+        )
+        source = tf.repeat(tf.range(tf.size(entry)), length)
+        place = tf.ragged.range(begin, begin + length).values
+        new = tf.gather(tf.constant(table.outputs), place)
+        new = tf.where(new == 0, tf.gather(code, source), new)
+        words = tf.RaggedTensor.from_value_rowids(
+            new, tf.gather(word, source), number, validate=False
+        )
+        strings = tf.strings.unicode_encode(words, "UTF-8")
+        sizes = words.row_lengths()
+        strings = tf.where(sizes > LONGEST_WORD, _TOO_LONG, strings)
+        splitter = tf_text.FastWordpieceTokenizer(
+            model_buffer=tf.constant(
+                np.frombuffer(_model(self._vocabulary.proto), "u1")
+            ),
+            token_out_type=tf.int32,
+        )
+        ids, starts, ends = splitter.tokenize_with_offsets(strings)
+        owner = ids.value_rowids()
+        ids, starts, ends = ids.values, starts.values, ends.values
+
+        # From bytes in words to the new characters, and to bytes in texts.
+        byte_begins = tf.cumsum(_byte_lengths(new), exclusive=True)
+        word_begins = words.row_starts()
+        base = tf.gather(tf.concat([byte_begins, [0]], axis=0), word_begins)
+        base = tf.gather(base, owner)
+        is_whole = ids == self._vocabulary.unknown_id
+        start = tf.searchsorted(
+            byte_begins, base + tf.cast(starts, tf.int64), out_type=tf.int64
+        )
+        end = tf.searchsorted(
+            byte_begins, base + tf.cast(ends, tf.int64), out_type=tf.int64
+        )
+        start = tf.where(is_whole, tf.gather(word_begins, owner), start)
+        end = tf.where(is_whole, tf.gather(word_begins + sizes, owner), end)
+        first = tf.gather(first, tf.gather(source, start))
+        last = tf.gather(last, tf.gather(source, end - 1))
+        return ids, first, last, tf.gather(row_of_word, owner)
+
+
+def _byte_lengths(codes: Any) -> Any:
+    """Return the number of bytes of each character in UTF-8, int64."""
+    limits = tf.constant([0x80, 0x800, 0x10000])
+    longer = tf.cast(codes[:, None] >= limits, tf.int64)
+    return 1 + tf.reduce_sum(longer, axis=1)
+
+
+@functools.lru_cache(maxsize=4)
+def _model(proto: bytes) -> bytes:
+    """Build the tables of `FastWordpieceTokenizer`."""
+    vocabulary: Any = open_vocabulary(proto)
+    found: bytes = tf_text.build_fast_wordpiece_model(
+        list(vocabulary.pieces),
+        _MOST_BYTES,
+        CONTINUES,
+        vocabulary.special_tokens["unk_token"],
+        True,  # the words are split already
+        False,  # ids are not joined to texts
+    )
+    return found
