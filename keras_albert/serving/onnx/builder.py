@@ -17,6 +17,7 @@ OPSET = 20
 # The file format version of the same ONNX release.
 IR_VERSION = 9
 TEXT_DOMAIN = "ai.onnx.contrib"
+TABLE_DOMAIN = "ai.onnx.ml"
 
 DTYPES = {
     "float32": onnx_ir.DataType.FLOAT,
@@ -34,6 +35,7 @@ class OnnxBuilder:
         op: ONNX operations as methods, `op.Add(x, 1)`; arguments may be numbers and
             lists of numbers instead of tensors.
         texts: The operations of onnxruntime-extensions, likewise.
+        tables: The operations of ONNX for tables, likewise.
 
     Args:
         quantize: bool. Whether to store matrices in int8, with a scale per output.
@@ -51,6 +53,7 @@ class OnnxBuilder:
         self._builder: GraphBuilder = GraphBuilder(self.graph, parent=parent)
         self.op: Any = self._builder.op
         self.texts: Any = self._builder.opset(TEXT_DOMAIN, 1)
+        self.tables: Any = self._builder.opset(TABLE_DOMAIN, 2)
         self.quantize = quantize
         self._weights: dict[tuple[int, str], tuple[Any, ...]] = {}
         if around is not None:

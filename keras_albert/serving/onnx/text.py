@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_albert.serving.onnx.builder import OnnxBuilder
+from keras_albert.serving.onnx.word_piece import OnnxWordPiece
+from keras_albert.text.tokenizer.vocabularies import Vocabulary, WordPieceVocabulary
 from keras_albert.text.tokenizer.vocabulary_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
@@ -21,12 +23,15 @@ class Pieces:
         lengths: int64 `(texts,)`. The number of ids of each text.
         places: int64 `(all ids,)`, or `None`. The byte at which each piece begins in
             its text.
+        ends: int64 `(all ids,)`, or `None`. The byte after the last of each piece;
+            `None` if it is that before the next piece.
     """
 
     ids: Any
     begins: Any
     lengths: Any
     places: Any = None
+    ends: Any = None
 
 
 class OnnxText:
@@ -39,7 +44,7 @@ class OnnxText:
         self.special = preprocessor.special_ids
 
     def tokenize(self, *columns: Any) -> list[Pieces]:
-        """Tokenize columns of texts in one operation, which contains the vocabulary.
+        """Tokenize columns of texts at once.
 
         Args:
             *columns: string `(texts,)` each, of any sizes.
@@ -47,14 +52,29 @@ class OnnxText:
         Returns:
             `Pieces` of each column.
         """
-        op = self.op
         texts = self.builder.join(columns, 0) if len(columns) > 1 else columns[0]
-        proto = graph_vocabulary(self.preprocessor.tokenizer.proto)
-        vocabulary = base64.b64encode(proto).decode()
+        vocabulary = self.preprocessor.tokenizer.vocabulary
+        is_words = isinstance(vocabulary, WordPieceVocabulary)
+        tokenize = self._word_piece if is_words else self._sentence_piece
+        return self.split(tokenize(texts, vocabulary), *columns)
+
+    def _word_piece(self, texts: Any, vocabulary: Vocabulary) -> Pieces:
+        op = self.op
+        ids, starts, ends, rows = OnnxWordPiece(self, vocabulary).tokenize(texts)
+        lengths = op.Expand([0], self.builder.size(texts, 0))
+        ones = op.Add(op.Mul(rows, 0), 1)
+        lengths = op.ScatterElements(lengths, rows, ones, reduction="add")
+        begins = op.CumSum(lengths, 0, exclusive=1)
+        return Pieces(ids, begins, lengths, starts, ends)
+
+    def _sentence_piece(self, texts: Any, vocabulary: Vocabulary) -> Pieces:
+        op = self.op
+        proto = graph_vocabulary(vocabulary.proto)
+        model = base64.b64encode(proto).decode()
         # No sampling, no special tokens, not reversed, no fairseq ids.
         settings = ([0], [0.0], [False], [False], [False], [False])
         found = self.builder.texts.SentencepieceTokenizer(
-            texts, *settings, model=vocabulary, _outputs=3
+            texts, *settings, model=model, _outputs=3
         )
         dtypes = ("int32", "int64", "int32")
         ids, starts, places = map(self.builder.typed, found, dtypes)
@@ -66,8 +86,7 @@ class OnnxText:
         ids, starts, places = self._merge_bytes(ids, starts, places)
         begins = op.Slice(starts, [0], count)
         ends = op.Slice(starts, [1], op.Add(count, 1))
-        pieces = Pieces(ids, begins, op.Sub(ends, begins), places)
-        return self.split(pieces, *columns)
+        return Pieces(ids, begins, op.Sub(ends, begins), places)
 
     def _merge_bytes(self, ids: Any, starts: Any, places: Any) -> tuple[Any, Any, Any]:
         """Replace each run of bytes by `<unk>`; see `graph_vocabulary`."""

@@ -3,20 +3,23 @@
 import re
 import sys
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_albert.serving.graph_tables import SPACES
-from keras_albert.serving.onnx.text import OnnxText, Pieces
 from keras_albert.text.token_classification.words import JOINER, character_kinds
 from keras_albert.text.tokenizer.characters import BLANKS
+from keras_albert.types import Int64Array
+
+if TYPE_CHECKING:
+    from keras_albert.serving.onnx.text import OnnxText, Pieces
 
 
 class OnnxCharacters:
     """The concatenated characters of texts."""
 
-    def __init__(self, texts: OnnxText, column: Any) -> None:
+    def __init__(self, texts: "OnnxText", column: Any) -> None:
         op = self.op = texts.op
         self.texts = texts
         self._characters, begins, ends, rows, self._firsts = split(
@@ -47,7 +50,7 @@ class OnnxCharacters:
         found = op.Sub(characters, op.Gather(self._firsts, rows))
         return self.texts.builder.cast(found, "int32")
 
-    def spans(self, pieces: Pieces) -> tuple[Any, Any]:
+    def spans(self, pieces: "Pieces") -> tuple[Any, Any]:
         """Return the characters of all pieces, without surrounding blanks.
 
         Returns:
@@ -57,13 +60,13 @@ class OnnxCharacters:
         op, builder = self.op, self.texts.builder
         rows = self.texts.owners(pieces)
         start = self.at_bytes(rows, pieces.places)
-        # A piece ends where the next one begins, or at the end of its text.
+        # In SentencePiece, a piece ends where the next one begins, or with its text.
         final = op.Add(pieces.begins, op.Sub(pieces.lengths, 1))
         is_final = op.Equal(self.texts.positions(pieces.ids), op.Gather(final, rows))
         behind = op.Concat(op.Slice(pieces.places, [1], [2**31]), [0], axis=0)
         behind = op.Slice(behind, [0], builder.size(pieces.ids, 0))
         behind = op.Where(is_final, op.Gather(self.byte_lengths, rows), behind)
-        end = self.at_bytes(rows, behind)
+        end = self.at_bytes(rows, behind if pieces.ends is None else pieces.ends)
         pattern = f"[{escape(BLANKS)}]"
         is_inked = op.Not(op.RegexFullMatch(self._characters, pattern=pattern))
         inked = op.Squeeze(op.NonZero(is_inked), [0])
@@ -76,7 +79,7 @@ class OnnxCharacters:
         return first, op.Max(last, first)
 
 
-def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
+def split(texts: "OnnxText", column: Any, pattern: str) -> tuple[Any, ...]:
     """Split texts into the matches of a pattern and the parts between them.
 
     Args:
@@ -98,7 +101,7 @@ def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
     return parts, begins, ends, rows, firsts
 
 
-def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
+def split_words(texts: "OnnxText", column: Any) -> tuple[Any, ...]:
     """Split texts into words, as the function of this name in `keras_albert.text`.
 
     Returns:
@@ -133,6 +136,10 @@ def _word_pattern() -> str:
 
 def escape(characters: Any) -> str:
     """Format characters as the content of RE2's `[...]`."""
-    codes = np.array(sorted(map(ord, characters)))
+    return escape_codes(np.array(sorted(map(ord, characters))))
+
+
+def escape_codes(codes: Int64Array) -> str:
+    """Format ascending codes of characters as the content of RE2's `[...]`."""
     parts = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
     return "".join(rf"\x{{{part[0]:x}}}-\x{{{part[-1]:x}}}" for part in parts)

@@ -89,6 +89,8 @@ class GraphWordPiece(tf.Module):
     def _around_tokens(self, texts: Any) -> tuple[Any, Any, Any, Any]:
         """Tokenize around the tokens that are never split."""
         pattern = "|".join(map(re.escape, self._never_split))
+        # The operation ends at a NUL. All control characters are dropped later.
+        texts = tf.strings.regex_replace(texts, r"\x00", "\x01")
         parts, begins, _ = tf_text.regex_split_with_offsets(texts, pattern, pattern)
         tokens = tf.constant(self._never_split)
         is_token = parts.values[:, None] == tokens
@@ -101,7 +103,7 @@ class GraphWordPiece(tf.Module):
         )
         is_own = tf.gather(own, part) >= 0
         ids = tf.where(is_own, tf.gather(own, part), ids)
-        lengths = tf.strings.length(parts.values, out_type=tf.int64)
+        lengths = tf.cast(tf.strings.length(parts.values), tf.int64)
         ends = tf.where(is_own, tf.gather(lengths, part), ends)
         shift = tf.gather(begins.values, part)
         return ids, starts + shift, ends + shift, tf.gather(parts.value_rowids(), part)
@@ -148,11 +150,9 @@ class GraphWordPiece(tf.Module):
         strings = tf.strings.unicode_encode(words, "UTF-8")
         sizes = words.row_lengths()
         strings = tf.where(sizes > LONGEST_WORD, _TOO_LONG, strings)
+        model = np.frombuffer(_model(self._vocabulary.proto), "u1")
         splitter = tf_text.FastWordpieceTokenizer(
-            model_buffer=tf.constant(
-                np.frombuffer(_model(self._vocabulary.proto), "u1")
-            ),
-            token_out_type=tf.int32,
+            model_buffer=tf.constant(model), token_out_type=tf.int32
         )
         ids, starts, ends = splitter.tokenize_with_offsets(strings)
         owner = ids.value_rowids()

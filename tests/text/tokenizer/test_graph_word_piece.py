@@ -35,9 +35,8 @@ GRAPHS = [graph_of(tokenizer) for tokenizer in TOKENIZERS]
 @given(text=TEXTS)
 @example("".join(hard_texts))
 @example(" ".join(hard_texts))
-@example(
-    "가각힣 é\u0301\u200bx \u3000漢字caf\u00e9 [E1] [e1]" + "a" * 101 + " " + "é" * 100
-)
+@example("가각힣 é\u0301\u200bx \u3000漢字caf\u00e9 [E1] [e1]")
+@example("a" * 101 + " " + "é" * 100 + "é" * 101)
 @example("İSTANBUL ǅ Σίσυφος ﬁ ½ \ufffd\ue000 the\u0378river")
 def test_graph_and_python_are_equal(number, text):
     texts = ["the river", text, "", text]
