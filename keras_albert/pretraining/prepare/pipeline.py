@@ -34,6 +34,8 @@ from keras_albert.pretraining.prepare.part import (
 from keras_albert.pretraining.prepare.progress import Progress, reported_progress
 from keras_albert.pretraining.prepare.sentence_pairs import PairSettings
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.read_vocabulary import VocabularySource
+from keras_albert.text.tokenizer.read_word_piece import split_pieces
 from keras_albert.utils.arguments import check_at_least, check_positive
 
 # Seconds to minutes of work per part, and shards of similar size.
@@ -188,15 +190,18 @@ def _raised_by_worker(error: BaseException) -> BaseException:
 
 
 def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
+    source: VocabularySource = vocabulary
     if not isinstance(vocabulary, bytes):
         path = os.fspath(vocabulary)
         filesystems = beam_filesystems()
         if os.path.isdir(path) or not filesystems.exists(path):
             return _vocabulary_of_preset(path)
         with filesystems.open(path) as stream:
-            vocabulary = stream.read()
+            source = stream.read()
+        if path.endswith(".txt"):
+            source = split_pieces(source)
     # With the text rules included, as workers and readers need it.
-    proto: bytes = AlbertTokenizer(vocabulary).proto
+    proto: bytes = AlbertTokenizer(source).proto
     return proto
 
 

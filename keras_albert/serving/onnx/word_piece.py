@@ -123,23 +123,32 @@ class OnnxWordPiece:
         spaced = op.Concat(op.Constant(value_strings=[""]), spaced, axis=0)
         whole = builder.texts.StringJoin(spaced, op.Constant(value_strings=[""]), [0])
         whole = op.Reshape(builder.typed(whole, "string"), [1])
-        tokens = builder.texts.WordpieceTokenizer(
-            whole,
+        words, _ = op.StringSplit(whole, delimiter=" ", _outputs=2)
+        # Nothing stands before the first space.
+        words = op.Slice(op.Reshape(words, [-1]), [1], [2**31])
+        tokens, _, token_begins, _ = builder.texts.WordpieceTokenizer(
+            words,
             op.Slice(rows, [0], [0]),
             vocab=json.dumps(self.vocabulary.ids),
             suffix_indicator=CONTINUES,
             unknown_token=self.unknown,
             max_input_chars_per_word=LONGEST_WORD,
             _outputs=4,
-        )[0]
+        )
         tokens = builder.typed(tokens, "string")
+        token_begins = builder.typed(token_begins, "int64")
         pieces = list(self.vocabulary.pieces)
         unknown = self.vocabulary.unknown_id
         ids = self._look_up(tokens, pieces, list(range(len(pieces))), unknown)
+        word = texts.numbers(token_begins, builder.size(ids, 0))
+        # The pieces before an unknown one stay; of the word, only that is a token.
+        count = builder.size(ids, 0)
+        lasts = op.Concat(op.Slice(token_begins, [1], [2**31]), count, axis=0)
+        lasts = op.Sub(op.Slice(lasts, [0], builder.size(token_begins, 0)), 1)
+        is_unknown = op.Equal(op.Gather(ids, op.Gather(lasts, word)), unknown)
+        is_one = op.Or(op.Not(is_unknown), op.Equal(ids, unknown))
+        ids, word = (op.Compress(x, is_one, axis=0) for x in (ids, word))
 
-        # Words have no number sign, so that only a piece inside a word begins with it.
-        is_first = op.Not(op.RegexFullMatch(tokens, pattern=f"(?s){CONTINUES}.+"))
-        word = op.Sub(op.CumSum(builder.cast(is_first, "int64"), 0), 1)
         # From new characters to those of the texts.
         new_begins = op.CumSum(lengths, 0, exclusive=1)
         total = op.ReduceSum(lengths, keepdims=1)

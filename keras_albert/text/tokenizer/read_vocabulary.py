@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from keras_albert.text.tokenizer.read_word_piece import read_word_piece_file
@@ -96,17 +97,21 @@ def read_any_vocabulary(source: VocabularySource, rules: AnyRules) -> bytes:
             rules are not those of its kind.
     """
     if isinstance(source, bytes):
-        if is_word_piece(source):
-            found = parse_word_piece(source)
-            return _word_piece(found.pieces, found.rules, rules)
-        return _sentence_piece(check_vocabulary(source), rules)
+        return _of_bytes(source, rules)
     if isinstance(source, str | os.PathLike):
         if os.fspath(source).endswith((".txt", ".json")):
             pieces, own = read_word_piece_file(source)
             with reading(source):
                 return _word_piece(pieces, own, rules)
-        return _sentence_piece(read_vocabulary(source), rules)
+        return read_vocabulary(source, partial(_of_bytes, rules=rules))
     return _word_piece(list(source), None, rules)
+
+
+def _of_bytes(proto: bytes, rules: AnyRules) -> bytes:
+    if is_word_piece(proto):
+        found = parse_word_piece(proto)
+        return _word_piece(found.pieces, found.rules, rules)
+    return _sentence_piece(check_vocabulary(proto), rules)
 
 
 def _word_piece(

@@ -140,8 +140,12 @@ def read_pieces(path: str | os.PathLike[str]) -> list[str]:
         ValueError: If it is not UTF-8.
     """
     with reading(path):
-        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
-    lines = text.replace("\r\n", "\n").split("\n")
+        return split_pieces(read_bytes(path, MOST_BYTES))
+
+
+def split_pieces(content: bytes) -> list[str]:
+    """Return the lines of a `vocab.txt`."""
+    lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 

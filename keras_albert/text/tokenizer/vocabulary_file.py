@@ -5,6 +5,7 @@ import binascii
 import contextlib
 import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -154,12 +155,17 @@ def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
     )
 
 
-def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
-    """Read a model from a path or from base64, and check it.
+def read_vocabulary(
+    source: str | os.PathLike[str],
+    check: Callable[[bytes], bytes] = check_vocabulary,
+) -> bytes:
+    """Read a vocabulary from a path or from base64, and check it.
 
     Args:
-        source: A path, or the model's bytes in base64. As in KerasHub, a str of more
-            than 2,048 characters that are all base64 is not a path.
+        source: A path, or the vocabulary's bytes in base64. As in KerasHub, a str of
+            more than 2,048 characters that are all base64 is not a path.
+        check: The function that checks the bytes. Defaults to `check_vocabulary`, for
+            a SentencePiece model.
 
     Raises:
         OSError: If the file does not exist.
@@ -169,10 +175,10 @@ def read_vocabulary(source: str | os.PathLike[str]) -> bytes:
     source = os.fspath(source)
     if len(source) > 2048:
         with contextlib.suppress(binascii.Error):
-            return check_vocabulary(base64.b64decode(source, validate=True))
+            return check(base64.b64decode(source, validate=True))
     proto = read_bytes(source, MOST_BYTES)
     with reading(source, _REMEDY):
-        return check_vocabulary(proto)
+        return check(proto)
 
 
 def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
