@@ -8,7 +8,6 @@ import onnx_ir
 from keras_albert.serving.base import graph_class
 from keras_albert.serving.onnx.builder import (
     IR_VERSION,
-    TABLE_DOMAIN,
     TEXT_DOMAIN,
     OnnxBuilder,
 )
@@ -26,7 +25,7 @@ def build_onnx_model(
     builder = OnnxBuilder(quantize)
     graph = graph_class(task, "onnx")(task, builder, **options)
     if inputs == "text":
-        builder.graph.opset_imports |= {TEXT_DOMAIN: 1, TABLE_DOMAIN: 2}
+        builder.graph.opset_imports[TEXT_DOMAIN] = 1
         graph.from_texts(pairs)
     else:
         graph.from_tokens()

@@ -4,8 +4,7 @@ import json
 import re
 from typing import Any
 
-import numpy as np
-
+from keras_albert.serving.onnx.builder import TABLE_DOMAIN
 from keras_albert.serving.onnx.words import escape_codes, split
 from keras_albert.text.tokenizer.word_piece import CONTINUES, LONGEST_WORD
 from keras_albert.text.tokenizer.word_piece_characters import (
@@ -36,6 +35,7 @@ class OnnxWordPiece:
         self.texts = texts
         self.op, self.builder = texts.op, texts.builder
         self.vocabulary = vocabulary
+        self.builder.graph.opset_imports[TABLE_DOMAIN] = 2
         self.unknown = vocabulary.special_tokens["unk_token"]
         self._never_split = sorted(vocabulary.rules.never_split, key=len, reverse=True)
 
@@ -156,7 +156,7 @@ class OnnxWordPiece:
         word_begins = op.Gather(new_begins, firsts)
         word_ends = op.Slice(op.Concat(word_begins, total, axis=0), [1], [2**31])
         sizes = [len(piece.removeprefix(CONTINUES)) for piece in pieces]
-        size = op.Gather(builder.constant(np.array(sizes), "piece_lengths"), ids)
+        size = op.Gather(op.Constant(value_ints=sizes), ids)
         is_whole = op.Equal(ids, unknown)
         base, limit = op.Gather(word_begins, word), op.Gather(word_ends, word)
         size = op.Where(is_whole, op.Sub(limit, base), size)
