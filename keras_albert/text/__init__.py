@@ -25,6 +25,7 @@ from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
+from keras_albert.text.tokenizer.word_piece import WordPieceRules
 
 __all__ = [
     "AlbertClassifierPreprocessor",
@@ -39,6 +40,7 @@ __all__ = [
     "SquadFile",
     "TextRules",
     "TokenRows",
+    "WordPieceRules",
     "add_text_rules",
     "read_conll",
     "read_squad",
