@@ -20,7 +20,7 @@ _CROSSENTROPIES = {
     )
 }
 # Losses that read outputs as probabilities in any case.
-_OF_PROBABILITIES = {"kldivergence", "categoricalgeneralizedcrossentropy", "poisson"}
+_OF_PROBABILITIES = {"kldivergence", "categoricalgeneralizedcrossentropy"}
 
 _CROSSENTROPY = ("crossentropy", "ce")
 
