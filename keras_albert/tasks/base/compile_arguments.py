@@ -62,7 +62,7 @@ def loss_name(loss: Any) -> str:
             loss = keras.losses.get(loss)
         except ValueError:
             # "crossentropy", or an unknown name, which Keras refuses.
-            return loss
+            return str(loss)
     name: str = getattr(loss, "__name__", type(loss).__name__)
     return name.replace("_", "").lower()
 

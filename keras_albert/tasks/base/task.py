@@ -306,9 +306,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                     named = Columns(text, label, columns.weight)
                 size = validation_batch_size
                 size = batch_size if size is None else size
-                *rows, named = read_table(self, *held_out, named, size)
+                held_x, held_y, weights, named = read_table(
+                    self, *held_out, named, size
+                )
                 kwargs["validation_data"], _ = read_model_input(
-                    *(self, *rows, size),
+                    *(self, held_x, held_y, weights, size),
                     argument="validation_data",
                     steps=kwargs.get("validation_steps"),
                     columns=named,
