@@ -1,6 +1,7 @@
 """Small random ALBERTs of other libraries, and inputs for them."""
 
 import json
+import re
 
 import numpy as np
 
@@ -34,8 +35,12 @@ def transformers_model(class_name="AlbertModel", seed=1, **arguments):
     import torch
     import transformers
 
-    config = transformers.AlbertConfig(
-        **{_TRANSFORMERS_KEYS.get(k, k): v for k, v in (TINY | arguments).items()},
+    kind = re.match("(Albert|Bert|DistilBert|Electra)(?=Model|For)", class_name)[0]
+    keys = _TRANSFORMERS_KEYS
+    if kind == "DistilBert":
+        keys = keys | {"intermediate_dim": "hidden_dim", "hidden_dim": "dim"}
+    config = getattr(transformers, f"{kind}Config")(
+        **{keys.get(k, k): v for k, v in (TINY | arguments).items()},
         attn_implementation="eager",
     )
     model = getattr(transformers, class_name)(config).eval()

@@ -10,7 +10,7 @@ import keras
 import keras_hub
 
 from keras_albert.backbone.architectures import architecture
-from keras_albert.layers.activations import serialize_activation
+from keras_albert.layers.activations import get_activation, serialize_activation
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.masked_pooling import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
@@ -73,6 +73,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             `"cls"`, that of `[CLS]`, as in published checkpoints; or
             `"mean"`, that of all tokens, which is better after pretraining on masked
             tokens alone. Defaults to `"cls"`.
+        pooler_activation: string. That of the pooler: `"tanh"`, as in ALBERT and
+            BERT; ELECTRA's classifiers have `"gelu"`, DistilBERT's `"relu"`. Defaults
+            to `"tanh"`.
         remat: bool. Whether to recompute each layer in the backward pass: less memory,
             about a third more work. Defaults to `False`.
         unroll: bool or `None`. See `SharedTransformerEncoder`. Defaults to `None`.
@@ -122,6 +125,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         layer_norm_epsilon: float = 1e-12,
         use_embedding_projection: bool | None = None,
         pooler_input: str = "cls",
+        pooler_activation: str = "tanh",
         remat: bool = False,
         unroll: bool | None = None,
         seed: int | None = None,
@@ -187,12 +191,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         )
         self.pooler = keras.layers.Dense(
             hidden_dim,
-            activation="tanh",
+            activation=get_activation(pooler_activation),
             kernel_initializer=albert_initializer(next(seeds)),
             dtype=dtype,
             name="pooler",
         )
         self.pooler_input = pooler_input
+        self.pooler_activation = pooler_activation
 
         # === Functional model ===
         inputs = {
@@ -229,6 +234,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.seed = seed
         # Whether the weights were loaded; this lowers the default learning rate.
         self.pretrained = False
+        # The format that it was loaded from; it is exported as the same architecture.
+        self.loaded_from: str | None = None
 
     # The position of `[CLS]`, whose vector is the pooler's input.
     cls_token_index = 0
@@ -446,6 +453,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             layer_norm_epsilon=self.layer_norm_epsilon,
             use_embedding_projection=self.use_embedding_projection,
             pooler_input=self.pooler_input,
+            pooler_activation=self.pooler_activation,
             remat=self.remat,
             unroll=self.unroll,
             seed=self.seed,

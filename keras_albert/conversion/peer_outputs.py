@@ -11,7 +11,7 @@ import keras_hub
 import numpy as np
 
 from keras_albert.conversion.keras_hub.format import KERAS_HUB
-from keras_albert.conversion.transformers.format import TRANSFORMERS
+from keras_albert.presets.checkpoint_formats import find_format
 
 Arrays = dict[str, Any]
 
@@ -37,7 +37,7 @@ def peer_outputs(
     if key == "keras-hub":
         return {"KerasHub": _from_keras_hub(model, directory, inputs)}
     installed = all(map(importlib.util.find_spec, ("transformers", "torch")))
-    if key == "transformers" and installed:
+    if key.startswith("transformers") and installed:
         return {"transformers": _from_transformers(model, directory, inputs)}
     return {}
 
@@ -77,7 +77,8 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
     import torch  # noqa: PLC0415  (both are only needed here)
     import transformers  # noqa: PLC0415
 
-    foreign = TRANSFORMERS.head_for(model).foreign
+    written: Any = find_format(directory)
+    foreign = written.head_for(model).foreign
     with _without_progress_bars(transformers.utils.logging):
         theirs, loading = getattr(transformers, foreign).from_pretrained(
             directory, output_loading_info=True
@@ -86,29 +87,30 @@ def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> A
         if loading[kind]:
             msg = f"transformers has {kind} in {directory}: {sorted(loading[kind])}"
             raise ValueError(msg)
+    renamed = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
+    if theirs.config.model_type != "distilbert":
+        renamed |= {"token_type_ids": "segment_ids"}
     with torch.no_grad():
         outputs = theirs.eval()(
-            input_ids=torch.from_numpy(inputs["token_ids"]).long(),
-            token_type_ids=torch.from_numpy(inputs["segment_ids"]).long(),
-            attention_mask=torch.from_numpy(inputs["padding_mask"]).long(),
+            **{
+                name: torch.from_numpy(inputs[own]).long()
+                for name, own in renamed.items()
+            }
         )
     found = {name: value.numpy() for name, value in outputs.items()}
     names = {
-        "AlbertModel": {
-            "sequence_output": "last_hidden_state",
-            "pooled_output": "pooler_output",
-        },
-        "AlbertForPreTraining": {
-            "masked_lm": "prediction_logits",
-            "sentence_order": "sop_logits",
-        },
-        "AlbertForQuestionAnswering": {
-            "start_logits": "start_logits",
-            "end_logits": "end_logits",
-        },
-    }.get(foreign, {"output": "logits"})
+        "output": "logits",
+        "sequence_output": "last_hidden_state",
+        "pooled_output": "pooler_output",
+        "masked_lm": "prediction_logits",
+        "sentence_order": (
+            "sop_logits" if "sop_logits" in found else "seq_relationship_logits"
+        ),
+        "start_logits": "start_logits",
+        "end_logits": "end_logits",
+    }
     own = model.output if isinstance(model.output, dict) else {"output": model.output}
-    outputs = {name: found[names[name]] for name in own if name in names}
+    outputs = {name: found[names[name]] for name in own if names.get(name) in found}
     if "mask_positions" in inputs:
         # transformers returns logits at all positions, `model` only at masked ones.
         where = inputs["mask_positions"][..., None]

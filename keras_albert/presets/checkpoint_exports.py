@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from keras_albert.presets.checkpoint_formats import get_format
+from keras_albert.presets.checkpoint_formats import CheckpointFormat, get_format
 from keras_albert.utils.atomic_directory import atomic_directory
 from keras_albert.utils.keras_internals import all_layers
 
@@ -29,16 +29,21 @@ class CheckpointExports:
     """
 
     def export_to_transformers(
-        self, directory: str | os.PathLike[str], tokenizer: Any = None
+        self,
+        directory: str | os.PathLike[str],
+        tokenizer: Any = None,
+        model_type: str | None = None,
     ) -> Path:
-        """Write files for `transformers.Albert*.from_pretrained(directory)`.
+        """Write files for `from_pretrained(directory)` of a class of transformers.
 
-        `config.json`, `model.safetensors`, and for the vocabulary `spiece.model`,
-        `tokenizer.json` and `tokenizer_config.json`.
+        `config.json`, `model.safetensors`, and the files of the vocabulary.
 
         Args:
             directory: string or path. The directory to write.
             tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's.
+            model_type: string or `None`. "albert", "bert", "electra" or "distilbert".
+                Defaults to `None`: that of the files that it was loaded from if the
+                model still fits it, or the one that its sizes fit.
 
         Returns:
             The directory.
@@ -49,7 +54,12 @@ class CheckpointExports:
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        return self._export_checkpoint("transformers", directory, tokenizer)
+        key = "transformers"
+        if model_type is None:
+            chosen = get_format(key).for_model(self)
+        else:
+            chosen = get_format(key + f"-{model_type}" * (model_type != "albert"))
+        return self._export_checkpoint(chosen, directory, tokenizer)
 
     def export_to_keras_hub(
         self, directory: str | os.PathLike[str], tokenizer: Any = None
@@ -69,7 +79,7 @@ class CheckpointExports:
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        return self._export_checkpoint("keras-hub", directory, tokenizer)
+        return self._export_checkpoint(get_format("keras-hub"), directory, tokenizer)
 
     def export_to_google(
         self, directory: str | os.PathLike[str], tokenizer: Any = None
@@ -93,7 +103,7 @@ class CheckpointExports:
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        return self._export_checkpoint("google", directory, tokenizer)
+        return self._export_checkpoint(get_format("google"), directory, tokenizer)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save the whole model; see `keras.Model.save`."""
@@ -111,14 +121,17 @@ class CheckpointExports:
         super().save_own_variables(store)  # type: ignore[misc]
 
     def _export_checkpoint(
-        self, key: str, directory: str | os.PathLike[str], tokenizer: Any
+        self,
+        chosen: CheckpointFormat,
+        directory: str | os.PathLike[str],
+        tokenizer: Any,
     ) -> Path:
         if tokenizer is None:
             preprocessor = getattr(self, "preprocessor", None)
             tokenizer = getattr(preprocessor, "tokenizer", None)
         vocabulary = getattr(tokenizer, "proto", None)
         with atomic_directory(directory, _plan) as temporary:
-            get_format(key).write(self, temporary, vocabulary)
+            chosen.write(self, temporary, vocabulary)
         return Path(directory)
 
 

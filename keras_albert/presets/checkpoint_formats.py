@@ -6,7 +6,7 @@ that imports go in one direction. It is imported when a format is first looked u
 
 import abc
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from keras_albert.presets.model_size import check_backbone_size
 from keras_albert.utils.arguments import warn_of_depth
@@ -25,8 +25,8 @@ class CheckpointFormat(abc.ABC):
     """
 
     # Its name in messages, and on the command line.
-    name: ClassVar[str]
-    key: ClassVar[str]
+    name: str
+    key: str
 
     @abc.abstractmethod
     def recognizes(self, directory: Path) -> bool:
@@ -78,6 +78,13 @@ class CheckpointFormat(abc.ABC):
     def names(self, model: Any) -> dict[str, str]:
         """Return the foreign names of a model's weights, by the paths of variables."""
 
+    def for_model(self, model: Any) -> "CheckpointFormat":
+        """Return the variant of the format that a model is written in."""
+        return self
+
+    def refuse(self, directory: Path) -> None:  # noqa: B027  (most need none)
+        """Raise if a directory has a model of this library that cannot be read."""
+
     def load_backbone(
         self, cls: type, directory: Path, load_weights: bool = True, **kwargs: Any
     ) -> Any:
@@ -100,6 +107,7 @@ class CheckpointFormat(abc.ABC):
         check_backbone_size(arguments, shapes, f"The config of {directory}")
         warn_of_depth(kwargs.get("num_layers"), arguments["num_layers"])
         backbone = cls(**(arguments | kwargs))
+        backbone.loaded_from = self.key
         if load_weights:
             self.load_weights(backbone, directory)
             backbone.pretrained = True
@@ -125,11 +133,15 @@ def find_format(directory: Path) -> CheckpointFormat | None:
         package, which KerasHub's loader reads.
 
     Raises:
-        ValueError: If it also contains a preset of this package.
+        ValueError: If it also contains a preset of this package, or a model that
+            cannot be read.
     """
     formats = _FORMATS.entries().values()
     found = next((each for each in formats if each.recognizes(directory)), None)
-    if found is not None and is_own_preset(directory):
+    if found is None:
+        for each in formats:
+            each.refuse(directory)
+    elif is_own_preset(directory):
         msg = (
             f"{directory} has both a preset of keras_albert and a checkpoint of "
             f"{found.name}. Move one of them to a separate directory."

@@ -60,6 +60,8 @@ def backbone_arguments(
     config: dict[str, Any],
     source: str,
     activations: Mapping[str, str] = ACTIVATIONS,
+    keys: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Translate a config to the arguments of `AlbertBackbone`.
 
@@ -68,6 +70,9 @@ def backbone_arguments(
         source: string. Its name in messages.
         activations: dict. The names here of its activations. Defaults to those of
             transformers.
+        keys: dict. The keys of another architecture, by ALBERT's. Defaults to `None`.
+        defaults: dict. The values of missing keys, by ALBERT's keys, where they are
+            not ALBERT's. Defaults to `None`.
 
     Returns:
         Keyword arguments. `use_embedding_projection` is always `True`, since
@@ -85,18 +90,23 @@ def backbone_arguments(
         ('gelu_approximate', 768)
     """
     arguments: dict[str, Any] = {}
-    for argument, key, default in _COUNTS:
-        value = config.get(key, default)
+    own, missing = keys or {}, defaults or {}
+    for argument, name, default in _COUNTS:
+        key = own.get(name, name)
+        value = config.get(key, missing.get(name, default))
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise wrong_value(source, key, value, "a whole number above 0")
         arguments[argument] = value
     check_sizes(arguments, source)
-    for argument, key, default_rate in _RATES:
-        arguments[argument] = read_rate(config, key, default_rate, source)
-    activation = config.get("hidden_act", "gelu_new")
+    for argument, name, default_rate in _RATES:
+        rate = missing.get(name, default_rate)
+        key = own.get(name, name)
+        arguments[argument] = read_rate(config, key, rate, source)
+    key = own.get("hidden_act", "hidden_act")
+    activation = config.get(key, missing.get("hidden_act", "gelu_new"))
     if not isinstance(activation, str) or activation not in activations:
         expected = f"one of {', '.join(activations)}"
-        raise wrong_value(source, "hidden_act", activation, expected)
+        raise wrong_value(source, key, activation, expected)
     arguments["activation"] = activations[activation]
     positions = config.get("position_embedding_type", "absolute")
     if positions != "absolute":
@@ -119,7 +129,9 @@ def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> 
 
 
 def backbone_config(
-    backbone: AlbertBackbone, activations: Mapping[str, str] = ACTIVATIONS
+    backbone: AlbertBackbone,
+    activations: Mapping[str, str] = ACTIVATIONS,
+    keys: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Translate a backbone's arguments to a config.
 
@@ -127,6 +139,7 @@ def backbone_config(
         backbone: `AlbertBackbone`.
         activations: dict. The names here of the config's activations. Defaults to
             those of transformers.
+        keys: dict. As in `backbone_arguments`. Defaults to `None`.
 
     Raises:
         ValueError: If the config has no name for the activation.
@@ -148,7 +161,8 @@ def backbone_config(
         raise ValueError(msg)
     counts = {theirs: getattr(backbone, ours) for ours, theirs, _ in _COUNTS}
     rates = {theirs: getattr(backbone, ours) for ours, theirs, _ in _RATES}
-    return counts | rates | {"hidden_act": names[own], "initializer_range": 0.02}
+    values = counts | rates | {"hidden_act": names[own], "initializer_range": 0.02}
+    return {(keys or {}).get(key, key): value for key, value in values.items()}
 
 
 def check_groups(

@@ -19,12 +19,15 @@ class Head:
         parts: Tuples of `Row`. A checkpoint contains each part completely or not at
             all; a checkpoint for pretraining has one part more than a masked LM.
         has_pooler: bool. Whether the foreign model has a pooler. Defaults to `True`.
+        pooler_rows: Tuple of `Row` or `None`. Those of the pooler, if they are not
+            the format's. Defaults to `None`.
     """
 
     task: str
     foreign: str
     parts: tuple[tuple[Row, ...], ...] = ()
     has_pooler: bool = True
+    pooler_rows: tuple[Row, ...] | None = None
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -32,13 +32,16 @@ class TabledFormat(CheckpointFormat):
     # The module of the format's names: `EMBEDDING_ROWS`, `PROJECTION_ROWS`,
     # `block_rows`, `POOLER_ROWS` and `HEADS`; names that begin as in `HEAD_PREFIXES`
     # belong to a head, and are ignored without it.
-    table: ClassVar[Any]
+    table: Any
 
     # The file of the vocabulary, and other files to read it from.
     vocabulary_files: ClassVar[tuple[str, ...]]
 
     # Whether embeddings that are as wide as the encoder are projected, too.
-    always_projects: ClassVar[bool] = True
+    always_projects: bool = True
+
+    # The activation of the pooler.
+    pooler_activation: str = "tanh"
 
     @abc.abstractmethod
     def read_tensors(
@@ -101,12 +104,12 @@ class TabledFormat(CheckpointFormat):
         head = None if keep_head else find_head(self.table.HEADS, model)
         found = head is not None and self.has_head(directory, head)
         parts = head.parts if head is not None and found else ()
-        passed_over = self._prefixes_beside(parts)
+        pooler = self._pooler_rows(head if found else None)
+        passed_over = self._prefixes_beside((pooler, *parts))
         tensors = self.read_tensors(
             directory, lambda name: not name.startswith(passed_over)
         )
         rows = self._rows(backbone)
-        pooler = self.table.POOLER_ROWS
         for part in (pooler, *parts):
             if any(row.name in tensors for row in part):
                 rows += part
@@ -126,6 +129,12 @@ class TabledFormat(CheckpointFormat):
             if not any(name.startswith(prefix) for name in names)
         )
 
+    def _pooler_rows(self, head: Head | None) -> tuple[Row, ...]:
+        if head is not None and head.pooler_rows is not None:
+            return head.pooler_rows
+        rows: tuple[Row, ...] = self.table.POOLER_ROWS
+        return rows
+
     def _rows(self, backbone: AlbertBackbone) -> list[Row]:
         """Return the rows of a backbone, without its pooler."""
         rows = list(self.table.EMBEDDING_ROWS)
@@ -143,7 +152,8 @@ class TabledFormat(CheckpointFormat):
             ValueError: If the format has none, or another input of the pooler.
         """
         pooler_input = backbone_of(model).pooler_input
-        if getattr(model, "uses_pooler", True) and pooler_input != "cls":
+        uses_pooler = getattr(model, "uses_pooler", True)
+        if uses_pooler and pooler_input != "cls":
             msg = (
                 f"The pooler of {self.name}'s ALBERT reads the vector of `[CLS]`. "
                 f"Received a model with pooler_input={pooler_input!r}. Load its preset "
@@ -151,6 +161,19 @@ class TabledFormat(CheckpointFormat):
             )
             raise ValueError(msg)
         head = find_head(self.table.HEADS, model)
+        activation = backbone_of(model).pooler_activation
+        if (
+            uses_pooler
+            and (head is None or head.has_pooler)
+            and activation != self.pooler_activation
+        ):
+            msg = (
+                f"The pooler of {self.name}'s model has the activation "
+                f"{self.pooler_activation!r}, and this model's has {activation!r}. "
+                "Export it in the format that it came from, or save it as a preset of "
+                "keras_albert."
+            )
+            raise ValueError(msg)
         if head is None:
             known = sorted({head.task for head in self.table.HEADS})
             msg = (
@@ -170,7 +193,7 @@ class TabledFormat(CheckpointFormat):
                 have LoRA weights beside them, or one is not finite.
         """
         head, backbone = self.head_for(model), backbone_of(model)
-        rows, pooler = self._rows(backbone), self.table.POOLER_ROWS
+        rows, pooler = self._rows(backbone), self._pooler_rows(head)
         rows += head.rows
         kept = [] if head.has_pooler else [row.variable for row in pooler]
         rows += pooler if head.has_pooler else ()
@@ -210,7 +233,7 @@ class TabledFormat(CheckpointFormat):
         head = find_head(self.table.HEADS, model)
         rows = self._rows(backbone_of(model))
         if head is None or head.has_pooler:
-            rows += self.table.POOLER_ROWS
+            rows += self._pooler_rows(head)
         return rows + list(head.rows if head is not None else ())
 
     def names(self, model: keras.Model) -> dict[str, str]:

@@ -1,9 +1,10 @@
-"""Hugging Face transformers' ALBERT checkpoints."""
+"""Hugging Face transformers' checkpoints of ALBERT, BERT, ELECTRA and DistilBERT."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,11 +16,23 @@ from keras_albert.conversion.tables.config import (
     label_config,
     read_labels,
     read_rate,
+    wrong_value,
 )
 from keras_albert.conversion.tables.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.tables.tabled_format import TabledFormat
 from keras_albert.conversion.tables.weight_table import Array
-from keras_albert.conversion.transformers import names
+from keras_albert.conversion.transformers.model_types import (
+    CONFIG_FILE,
+    find_model_type,
+    refuse_other_models,
+    stored_weights,
+)
+from keras_albert.conversion.transformers.names import (
+    albert,
+    bert,
+    distilbert,
+    electra,
+)
 from keras_albert.conversion.transformers.safetensors_files import (
     safetensors_of,
     write_safetensors,
@@ -28,14 +41,10 @@ from keras_albert.conversion.transformers.tokenizer_json import (
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
-from keras_albert.conversion.transformers.torch_files import (
-    holds_torch_files,
-    torch_tensors,
-)
 from keras_albert.conversion.weight_files import StoredTensor
-from keras_albert.utils.reading import read_json, read_optional_json
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.utils.reading import read_json
 
-_CONFIG_FILE = "config.json"
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
 
@@ -45,28 +54,89 @@ _AMBIGUOUS_PREFIX = "classifier."
 # The classes whose labels, activation and dropout are in transformers' config.
 _LABELLED = ("AlbertClassifier", "AlbertTokenClassifier")
 _SETS = "multi_label_classification"
-_WITH_DROPOUT = (*_LABELLED, "AlbertMultipleChoice")
+
+# The beginnings of names in a file of the base class, which has no prefix.
+_BARE = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.")
+
+# DistilBERT's cannot be chosen.
+_LAYER_NORM_EPSILON = 1e-12
 
 
 class TransformersFormat(TabledFormat):
-    """`config.json` and `model.safetensors`, as `save_pretrained` writes them."""
+    """`config.json` and `model.safetensors`, as `save_pretrained` writes them.
+
+    Args:
+        key: string. The name on the command line.
+        table: The module with the names of an architecture.
+    """
 
     name = "Hugging Face transformers"
-    key = "transformers"
-    table: ClassVar[Any] = names
     vocabulary_files = (_VOCABULARY_FILE, _TOKENIZER_FILE)
 
+    def __init__(self, key: str, table: ModuleType) -> None:
+        self.key = key
+        self.table = table
+        # Only transformers' ALBERT projects embeddings that are wide enough.
+        self.always_projects = table is albert
+        self.pooler_activation = self.table.POOLER_ACTIVATION
+
     def recognizes(self, directory: Path) -> bool:
-        """Return whether a directory has an ALBERT of transformers."""
-        config = read_optional_json(directory / _CONFIG_FILE)
-        return config.get("model_type") == "albert"
+        """Return whether a directory has a model of this architecture."""
+        return find_model_type(directory) == self.table.MODEL_TYPE
+
+    def refuse(self, directory: Path) -> None:
+        """Raise if a directory has another model of transformers."""
+        refuse_other_models(directory)
+
+    def for_model(self, model: Any) -> CheckpointFormat:
+        """Return the format of the architecture that a model has.
+
+        That of the files that it was loaded from; or BERT, ELECTRA or DistilBERT if
+        its dials and its pooler are theirs; or ALBERT. A format of another
+        architecture than ALBERT was chosen, and returns itself.
+        """
+        if self.table is not albert:
+            return self
+        backbone = backbone_of(model)
+        fitting = [each for each in BERT_FAMILY if each.fits(backbone)]
+        origin = backbone.loaded_from
+        chosen = [each for each in (*fitting, self) if each.key == origin]
+        same = [
+            each
+            for each in fitting
+            if each.pooler_activation == backbone.pooler_activation
+        ]
+        return (*chosen, *same, self)[0]
+
+    def fits(self, backbone: Any) -> bool:
+        """Return whether a backbone has the two dials of this architecture."""
+        if self.table is albert:
+            return True
+        own_layers = backbone.num_groups == backbone.num_layers
+        are_equal = backbone.embedding_dim == backbone.hidden_dim
+        projects = backbone.embedding.projection is not None
+        return (
+            own_layers
+            and backbone.num_inner_repetitions == 1
+            and (are_equal or self.table is electra)
+            and projects != are_equal
+            and (self.table is not distilbert or _is_distilbert(backbone))
+        )
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""
-        path = directory / _CONFIG_FILE
-        arguments = backbone_arguments(self._config(directory), source=str(path))
+        path = directory / CONFIG_FILE
+        config, table = self._config(directory), self.table
+        arguments = backbone_arguments(
+            config, str(path), keys=table.KEYS, defaults=table.DEFAULTS
+        )
+        for key in ("is_decoder", "add_cross_attention"):
+            if config.get(key):
+                raise wrong_value(path, key, config[key], "false, as in an encoder")
         _check_groups(arguments["num_layers"], arguments["num_groups"])
-        return arguments
+        if not self.always_projects:
+            arguments["use_embedding_projection"] = None
+        return arguments | {"pooler_activation": self.pooler_activation}
 
     def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
         """Return the shapes of the weights in the checkpoint's files."""
@@ -74,21 +144,36 @@ class TransformersFormat(TabledFormat):
 
     def task_name(self, directory: Path) -> str | None:
         """Return the name of the task class for the checkpoint's head, or `None`."""
-        found = set(self._classes(directory)) - {"AlbertModel"}
-        tasks = (head.task for head in self.table.HEADS if head.foreign in found)
-        return next(tasks, None)
+        found = set(self._classes(directory)) - {self.table.BASE_CLASS}
+        heads = [head for head in self.table.HEADS if head.foreign in found]
+        if not heads and not found and not self._classes(directory):
+            stored = self._tensors(directory)
+            heads = [
+                head
+                for head in self.table.HEADS
+                if head.rows and all(row.name in stored for row in head.rows)
+            ]
+            # A checkpoint for pretraining has the head of a masked LM and another.
+            most = max((len(head.parts) for head in heads), default=0)
+            heads = [head for head in heads if len(head.parts) == most]
+            if len(heads) > 1:
+                # Heads of several classes have the same names.
+                return None
+        return next((head.task for head in heads), None)
 
     def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
         """Return the arguments of a task class that the checkpoint defines."""
-        config, source = self._config(directory), str(directory / _CONFIG_FILE)
+        config, source = self._config(directory), str(directory / CONFIG_FILE)
         ours = [cls.__name__ for cls in task.__mro__]
         arguments: dict[str, Any] = {}
-        if set(_WITH_DROPOUT) & set(ours):
-            key, default = "classifier_dropout_prob", 0.1
+        for name in set(self.table.DROPOUTS) & set(ours):
+            key, default = self.table.DROPOUTS[name]
             if config.get(key, default) is None:
                 # In transformers, `None` means the rate of the encoder.
-                key, default = "hidden_dropout_prob", 0.0
-            arguments["dropout"] = read_rate(config, key, default, source)
+                rate = self.backbone_arguments(directory)["dropout"]
+            else:
+                rate = read_rate(config, key, default, source)
+            arguments["dropout"] = rate
         head = next((head for head in self.table.HEADS if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
             count, labels = read_labels(config, source)
@@ -113,20 +198,25 @@ class TransformersFormat(TabledFormat):
             # There are no files; this raises an error that names the expected ones.
             found = safetensors_of(directory)
         tensors = {name: found[name].read() for name in found if wanted(name)}
-        return _untied(tensors, directory)
+        if segments := getattr(self.table, "SEGMENTS", None):
+            sizes = self.backbone_arguments(directory)
+            shape = sizes["num_segments"], sizes["embedding_dim"]
+            tensors[segments] = np.zeros(shape, "float32")
+        return _untied(tensors, self.table.TIED, directory)
+
+    def dump(self, model: keras.Model) -> dict[str, Array]:
+        """Return copies of a model's weights, by the format's names."""
+        tensors = super().dump(model)
+        tensors.pop(getattr(self.table, "SEGMENTS", ""), None)
+        return tensors
 
     def _tensors(self, directory: Path) -> dict[str, StoredTensor]:
         """Return the stored tensors, by the names of the rows."""
-        found: dict[str, StoredTensor] = {}
-        if any(directory.glob("*.safetensors*")):
-            found = safetensors_of(directory)
-        elif holds_torch_files(directory):
-            found = torch_tensors(directory)
         tensors: dict[str, StoredTensor] = {}
-        for name, tensor in found.items():
-            full = _full(name)
+        for name, tensor in stored_weights(directory).items():
+            full = self._full(name)
             if full in tensors:
-                bare = full.removeprefix(names.PREFIX)
+                bare = full.removeprefix(self.table.PREFIX)
                 msg = (
                     f"The weights in {directory} contain both `{full}` and `{bare}`, "
                     "which are the same tensor. Copy or download the checkpoint "
@@ -134,9 +224,16 @@ class TransformersFormat(TabledFormat):
                 )
                 raise ValueError(msg)
             tensors[full] = tensor
-        for name in names.BUFFERS:
-            tensors.pop(name, None)
+        # Buffers that files written by transformers 4 may contain are no weights.
+        for name in ("position_ids", "token_type_ids"):
+            tensors.pop(f"{self.table.PREFIX}embeddings.{name}", None)
         return tensors
+
+    def _full(self, name: str) -> str:
+        """Return the name of a tensor in a model with a head."""
+        begins = (self.table.PREFIX, *self.table.HEAD_PREFIXES)
+        is_bare = name.startswith(_BARE) and not name.startswith(begins)
+        return self.table.PREFIX + name if is_bare else name
 
     def _check_outputs(self, directory: Path, head: Head, count: int) -> None:
         """Check the number of classes in a config before a head is built."""
@@ -145,7 +242,7 @@ class TransformersFormat(TabledFormat):
             shape = stored[row.name].shape if row.name in stored else (count,)
             if shape[:1] != (count,):
                 msg = (
-                    f"{directory / _CONFIG_FILE} has {count:,} classes, but {row.name} "
+                    f"{directory / CONFIG_FILE} has {count:,} classes, but {row.name} "
                     f"has the shape {shape} instead of {(count, *shape[1:])}. Use a "
                     "checkpoint whose files belong together."
                 )
@@ -162,14 +259,14 @@ class TransformersFormat(TabledFormat):
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
         """Write files for `from_pretrained` of the corresponding class."""
-        tensors, config = self.dump(model), self.config(model)
-        if "AlbertModel" in config["architectures"]:
+        config, tensors = self.config(model), self.dump(model)
+        if self.table.BASE_CLASS in config["architectures"]:
             tensors = {
-                name.removeprefix(names.PREFIX): value
+                name.removeprefix(self.table.PREFIX): value
                 for name, value in tensors.items()
             }
         text = json.dumps(config, indent=2, sort_keys=True)
-        (directory / _CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
+        (directory / CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
         write_safetensors(directory, tensors)
         if vocabulary is not None:
             (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
@@ -183,19 +280,27 @@ class TransformersFormat(TabledFormat):
             ValueError: If transformers cannot compute the same as the model.
         """
         backbone, head = backbone_of(model), self.head_for(model)
+        if not self.fits(backbone):
+            msg = (
+                f"The model does not have the sizes of {self.table.MODEL_TYPE!r}: "
+                f"{_sizes(backbone)}. Export it with model_type='albert'."
+            )
+            raise ValueError(msg)
         check_head_epsilon(model, "transformers")
         _check_groups(backbone.num_layers, backbone.num_groups)
-        config = backbone_config(backbone) | {
+        config = {
+            key: value
+            for key, value in backbone_config(backbone, keys=self.table.KEYS).items()
+            if key not in self.table.UNUSED_KEYS
+        }
+        config |= self.table.SPECIAL_IDS | {
             "architectures": [head.foreign],
-            "model_type": "albert",
+            "model_type": self.table.MODEL_TYPE,
             "dtype": "float32",
             "tie_word_embeddings": True,
-            "pad_token_id": 0,
-            "bos_token_id": 2,
-            "eos_token_id": 3,
         }
-        if head.task in _WITH_DROPOUT:
-            config["classifier_dropout_prob"] = model.dropout
+        if head.task in self.table.DROPOUTS:
+            config[self.table.DROPOUTS[head.task][0]] = model.dropout
         if head.task in _LABELLED:
             config |= label_config(model.num_classes, model.labels)
         if head.task == "AlbertClassifier":
@@ -205,7 +310,7 @@ class TransformersFormat(TabledFormat):
         return config
 
     def _config(self, directory: Path) -> dict[str, Any]:
-        config: dict[str, Any] = read_json(directory / _CONFIG_FILE)
+        config: dict[str, Any] = read_json(directory / CONFIG_FILE)
         return config
 
     def _classes(self, directory: Path) -> list[str]:
@@ -232,27 +337,42 @@ def _check_activation(model: Any) -> None:
         raise ValueError(msg)
 
 
-def _full(name: str) -> str:
-    """Return the name of a tensor in a model with a head."""
-    begins = (names.PREFIX, *names.HEAD_PREFIXES)
-    bare = name.startswith(("embeddings.", "encoder.", "pooler."))
-    return names.PREFIX + name if bare and not name.startswith(begins) else name
+def _sizes(backbone: Any) -> str:
+    names = (
+        *("num_layers", "num_groups", "num_inner_repetitions"),
+        *("embedding_dim", "hidden_dim", "use_embedding_projection"),
+    )
+    return ", ".join(f"{name}={getattr(backbone, name)}" for name in names)
 
 
-def _untied(tensors: dict[str, Array], directory: Path) -> dict[str, Array]:
+def _is_distilbert(backbone: Any) -> bool:
+    """Return whether a backbone without a projection has no use of segments."""
+    segments = backbone.embedding.segment_embedding.embeddings
+    return backbone.layer_norm_epsilon == _LAYER_NORM_EPSILON and not np.any(
+        keras.ops.convert_to_numpy(segments)
+    )
+
+
+def _untied(
+    tensors: dict[str, Array], tied: dict[str, str], directory: Path
+) -> dict[str, Array]:
     """Remove second copies of tied tensors, which must be equal to the first."""
-    for copy, original in names.TIED.items():
+    for copy, original in tied.items():
         if copy not in tensors:
             continue
         tensor = tensors.pop(copy)
         if not np.array_equal(tensors.setdefault(original, tensor), tensor):
             msg = (
-                f"In {directory} `{copy}` differs from `{original}`, but ALBERT's "
-                "masked LM shares them. The checkpoint is of a different model, which "
-                "this package cannot load."
+                f"In {directory} `{copy}` differs from `{original}`, but the "
+                "masked LM here shares them. The checkpoint is of a different model, "
+                "which this package cannot load."
             )
             raise ValueError(msg)
     return tensors
 
 
-TRANSFORMERS = TransformersFormat()
+TRANSFORMERS = TransformersFormat("transformers", albert)
+BERT_FAMILY = tuple(
+    TransformersFormat(f"transformers-{table.MODEL_TYPE}", table)
+    for table in (bert, electra, distilbert)
+)

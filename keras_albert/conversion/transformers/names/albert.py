@@ -1,21 +1,34 @@
-"""transformers' names of ALBERT's weights."""
+"""transformers' names of ALBERT's weights and settings."""
 
 from keras_albert.conversion.tables.heads import Head
-from keras_albert.conversion.tables.weight_table import (
-    IDENTITY,
-    TRANSPOSED,
-    Layout,
-    Row,
+from keras_albert.conversion.tables.weight_table import Row
+from keras_albert.conversion.transformers.names.rows import (
+    dense_rows,
+    embedding_rows,
+    layer_rows,
+    masked_lm_rows,
 )
 
-# The prefix of the backbone's names in all ALBERT classes but `AlbertModel`.
+MODEL_TYPE = "albert"
+BASE_CLASS = "AlbertModel"
+
+# The settings' own keys and defaults, where they are not ALBERT's.
+KEYS: dict[str, str] = {}
+DEFAULTS: dict[str, object] = {}
+
+# Keys that its config lacks.
+UNUSED_KEYS: tuple[str, ...] = ()
+
+# The key of a head's dropout and its default; `None` is the rate of the encoder.
+DROPOUTS = dict.fromkeys(
+    ("AlbertClassifier", "AlbertTokenClassifier", "AlbertMultipleChoice"),
+    ("classifier_dropout_prob", 0.1),
+)
+SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+POOLER_ACTIVATION = "tanh"
+
+# The prefix of the backbone's names in all classes but the base class.
 PREFIX = "albert."
-
-# Buffers that files written by transformers 4 may contain; they are no weights.
-BUFFERS = (
-    "albert.embeddings.position_ids",
-    "albert.embeddings.token_type_ids",
-)
 
 # Second names of tied tensors, which a file may contain as well, or instead.
 TIED = {
@@ -23,39 +36,7 @@ TIED = {
     "predictions.decoder.bias": "predictions.bias",
 }
 
-
-def dense_rows(ours: str, theirs: str) -> tuple[Row, ...]:
-    """Return the rows of a dense layer."""
-    return _pair(ours, theirs, ("kernel", "bias"), TRANSPOSED)
-
-
-def layer_norm_rows(ours: str, theirs: str) -> tuple[Row, ...]:
-    """Return the rows of a layer normalization."""
-    return _pair(ours, theirs, ("gamma", "beta"), IDENTITY)
-
-
-def _pair(
-    ours: str, theirs: str, names: tuple[str, str], layout: Layout
-) -> tuple[Row, ...]:
-    weight, bias = names
-    return (
-        Row(f"{ours}/{weight}", f"{theirs}.weight", layout),
-        Row(f"{ours}/{bias}", f"{theirs}.bias"),
-    )
-
-
-EMBEDDING_ROWS = (
-    *(
-        # KerasHub names the variable of position embeddings `embeddings`, too.
-        Row(f"embedding/{ours}/embeddings", f"albert.embeddings.{theirs}.weight")
-        for ours, theirs in (
-            ("token_embedding", "word_embeddings"),
-            ("position_embedding", "position_embeddings"),
-            ("segment_embedding", "token_type_embeddings"),
-        )
-    ),
-    *layer_norm_rows("embedding/layer_norm", "albert.embeddings.LayerNorm"),
-)
+EMBEDDING_ROWS = embedding_rows("albert.embeddings")
 PROJECTION_ROWS = dense_rows(
     "embedding/projection", "albert.encoder.embedding_hidden_mapping_in"
 )
@@ -78,20 +59,12 @@ _BLOCK_NORMS = (
 def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
     """Return the rows of one block."""
     del num_heads
-    block = f"encoder/group_{group}_block_{inner}"
     layer = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-    rows: list[Row] = []
-    for ours, theirs in _BLOCK_DENSES:
-        rows += dense_rows(f"{block}/{ours}", f"{layer}.{theirs}")
-    for ours, theirs in _BLOCK_NORMS:
-        rows += layer_norm_rows(f"{block}/{ours}", f"{layer}.{theirs}")
-    return rows
+    return layer_rows(group, inner, layer, _BLOCK_DENSES, _BLOCK_NORMS)
 
 
-_PREDICTIONS = (
-    *dense_rows("masked_lm_head/transform", "predictions.dense"),
-    *layer_norm_rows("masked_lm_head/layer_norm", "predictions.LayerNorm"),
-    Row("masked_lm_head/output_bias", "predictions.bias"),
+_PREDICTIONS = masked_lm_rows(
+    "predictions.dense", "predictions.LayerNorm", "predictions.bias"
 )
 _SENTENCE_ORDER = dense_rows("sentence_order", "sop_classifier.classifier")
 

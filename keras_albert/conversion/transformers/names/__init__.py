@@ -1,0 +1,1 @@
+"""transformers' names of weights and of settings, a module for each architecture."""

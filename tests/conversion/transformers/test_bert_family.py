@@ -1,0 +1,199 @@
+"""BERT, ELECTRA and DistilBERT: every class with its head, in both directions."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_albert import AlbertBackbone, tasks
+from keras_albert.conversion import convert_checkpoint
+from keras_albert.conversion.convert import probe_batch
+from keras_albert.conversion.peer_outputs import peer_outputs
+from keras_albert.conversion.task_classes import class_of
+from tests.compiled import to_numpy
+from tests.foreign_models import save_transformers
+
+WEIGHTS = "model.safetensors"
+
+# The class here, and what follows the name of an architecture in transformers.
+HEADS = {
+    "AlbertTextEmbedder": "Model",
+    "AlbertMaskedLM": "ForMaskedLM",
+    "AlbertClassifier": "ForSequenceClassification",
+    "AlbertTokenClassifier": "ForTokenClassification",
+    "AlbertQuestionAnswerer": "ForQuestionAnswering",
+    "AlbertMultipleChoice": "ForMultipleChoice",
+}
+CASES = [
+    ("AlbertPretrainer", "BertForPreTraining"),
+    *(
+        (task, f"{kind}{head}")
+        for kind in ("Bert", "Electra", "DistilBert")
+        for task, head in HEADS.items()
+    ),
+]
+
+
+def _load(name, directory, **arguments):
+    return getattr(tasks, name).from_preset(directory, preprocessor=None, **arguments)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """A directory for each class of transformers, written when it is asked for."""
+    folder = tmp_path_factory.mktemp("classes")
+
+    def checkpoint(class_name):
+        directory = folder / class_name
+        if not directory.exists():
+            labels = 2 if class_name.endswith("QuestionAnswering") else 3
+            save_transformers(directory, class_name, num_layers=2, num_labels=labels)
+        return directory
+
+    return checkpoint
+
+
+@pytest.mark.parametrize(("name", "theirs"), CASES)
+def test_a_class_is_the_same_on_both_sides(name, theirs, checkpoints, tmp_path):
+    directory = checkpoints(theirs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        task = _load(name, directory)
+    backbone = task.backbone
+    assert (backbone.num_groups, backbone.pretrained) == (2, True)
+    assert backbone.embedding_dim == (8 if "Electra" in theirs else 16)
+    inputs = probe_batch(task)
+    found = task(inputs)
+    found = to_numpy(found if isinstance(found, dict) else {"output": found})
+    (expected,) = peer_outputs("transformers", task, directory, inputs).values()
+    assert expected.keys() == found.keys() or name == "AlbertTextEmbedder"
+    for output, value in expected.items():
+        is_open = found[output] > -1e4
+        np.testing.assert_allclose(
+            found[output][is_open], value[is_open], rtol=0, atol=2e-5
+        )
+
+    task.export_to_transformers(tmp_path / "theirs")
+    # It loads without missing or unexpected keys, and computes the same.
+    (again,) = peer_outputs("transformers", task, tmp_path / "theirs", inputs).values()
+    for output, value in expected.items():
+        np.testing.assert_allclose(again[output], value, rtol=0, atol=1e-6)
+    written, original = (
+        load_file(place / WEIGHTS) for place in (tmp_path / "theirs", directory)
+    )
+    assert written.keys() == original.keys()
+    for tensor, value in original.items():
+        np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
+    before, after = (
+        json.loads((place / "config.json").read_text())
+        for place in (directory, tmp_path / "theirs")
+    )
+    unlike = {
+        key for key in after if after[key] != before.get(key) and "label" not in key
+    }
+    # Without a rate of its own, a head has the encoder's.
+    assert unlike <= {"problem_type", "classifier_dropout"}, unlike
+
+
+@pytest.mark.filterwarnings("ignore:.*has no weights for pooler")
+@pytest.mark.parametrize("kind", ["Bert", "Electra", "DistilBert"])
+def test_a_conversion_is_checked(kind, checkpoints, tmp_path):
+    """What has no pooler is compared without it."""
+    done = convert_checkpoint(
+        checkpoints(f"{kind}Model"),
+        tmp_path / "again",
+        "transformers",
+        with_vocabulary=False,
+    )
+    assert done.differences.keys() == {"keras_albert", "transformers"}
+    config = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert config["architectures"] == [f"{kind}Model"]
+
+
+def test_the_dials_decide_what_a_preset_is_exported_as(checkpoints, tmp_path):
+    bert = AlbertBackbone.from_preset(checkpoints("BertModel"))
+    bert.save_to_preset(tmp_path / "preset")
+    again = AlbertBackbone.from_preset(tmp_path / "preset")
+    again.export_to_transformers(tmp_path / "bert")
+    assert (
+        json.loads((tmp_path / "bert/config.json").read_text())["model_type"] == "bert"
+    )
+    again.export_to_transformers(tmp_path / "albert", model_type="albert")
+    same = AlbertBackbone.from_preset(tmp_path / "albert")
+    inputs = probe_batch(bert)
+    for name, value in to_numpy(bert(inputs)).items():
+        np.testing.assert_allclose(to_numpy(same(inputs))[name], value, atol=1e-6)
+    with pytest.raises(ValueError, match=r"sizes of 'bert'.*num_groups=1"):
+        AlbertBackbone.from_config(
+            bert.get_config() | {"num_groups": 1}
+        ).export_to_transformers(tmp_path / "no", model_type="bert")
+
+
+@pytest.mark.filterwarnings("ignore:.*has no weights for pooler")
+def test_fine_tuned_segments_make_a_distilbert_a_bert(checkpoints, tmp_path):
+    backbone = AlbertBackbone.from_preset(checkpoints("DistilBertModel"))
+    classifier = tasks.AlbertTokenClassifier(backbone, num_classes=2)
+    table = backbone.embedding.segment_embedding.embeddings
+    table.assign(np.ones(table.shape))
+    classifier.export_to_transformers(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"] == ["AlbertForTokenClassification"]
+
+
+@pytest.mark.parametrize("stated", [{}, {"model_type": "bert", "embedding_size": 8}])
+@pytest.mark.parametrize(
+    ("theirs", "name"),
+    [
+        ("AlbertForMaskedLM", "AlbertMaskedLM"),
+        ("BertForPreTraining", "AlbertPretrainer"),
+        ("BertForSequenceClassification", "AlbertBackbone"),
+        ("BertForQuestionAnswering", "AlbertQuestionAnswerer"),
+    ],
+)
+def test_weights_say_what_a_config_does_not(
+    checkpoints, theirs, name, stated, tmp_path
+):
+    original = checkpoints(theirs)
+    config = json.loads((original / "config.json").read_text())
+    del config["model_type"], config["architectures"]
+    (tmp_path / "config.json").write_text(json.dumps(config | stated))
+    (tmp_path / WEIGHTS).symlink_to(original / WEIGHTS)
+    assert class_of(tmp_path).__name__ == name
+
+
+def test_former_names_are_read(checkpoints, tmp_path):
+    original = checkpoints("BertForMaskedLM")
+    (tmp_path / "config.json").symlink_to(original / "config.json")
+    former = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in load_file(original / WEIGHTS).items()
+    }
+    former["bert.embeddings.position_ids"] = np.arange(24)[None]
+    former["cls.predictions.decoder.bias"] = former["cls.predictions.bias"]
+    save_file(former, tmp_path / WEIGHTS)
+    again, task = (_load("AlbertMaskedLM", each) for each in (tmp_path, original))
+    for mine, other in zip(again.weights, task.weights, strict=True):
+        if "pooler" not in mine.path:
+            np.testing.assert_array_equal(to_numpy(mine), to_numpy(other))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "roberta"}, "'roberta'.*positions begin at 2.*albert, bert"),
+        ({"model_type": "modernbert"}, "'modernbert'.*rotary"),
+        ({"model_type": "gpt2"}, "'gpt2'.*another architecture"),
+        ({"position_embedding_type": "relative_key"}, "`position_embedding_type`"),
+        ({"is_decoder": True}, "`is_decoder`.*false"),
+    ],
+)
+@pytest.mark.parametrize("cls", [AlbertBackbone, tasks.AlbertTextEmbedder])
+def test_another_architecture_is_refused(checkpoints, tmp_path, cls, changes, message):
+    config = json.loads((checkpoints("BertModel") / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(ValueError, match=message):
+        cls.from_preset(tmp_path)
