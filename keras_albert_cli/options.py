@@ -124,7 +124,10 @@ def _add_convert(parser: Parser) -> None:
     parser.add_argument(
         "--to",
         required=True,
-        choices=("keras-albert", "transformers", "keras-hub", "google"),
+        choices=(
+            *("keras-albert", "transformers", "sentence-transformers"),
+            *("keras-hub", "google"),
+        ),
         help="the format to write",
     )
     parser.add_argument(

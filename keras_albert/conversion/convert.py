@@ -64,7 +64,8 @@ def convert_checkpoint(
     Args:
         source: As in `from_preset`.
         target: string or path. A directory that does not exist.
-        to: string. "keras-albert", "transformers", "keras-hub" or "google".
+        to: string. "keras-albert", "transformers", "sentence-transformers",
+            "keras-hub" or "google".
         task: string or `None`. The class to load it as, for instance
             "AlbertClassifier", or "AlbertBackbone". Defaults to `None`: the class of
             the checkpoint's head.

@@ -13,7 +13,8 @@ from keras_albert.utils.keras_internals import all_layers
 _CHECKPOINT_FILES = (
     *("config.json", "task.json", "preprocessor.json", "metadata.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
-    *("added_tokens.json", "albert_config.json", "checkpoint"),
+    *("added_tokens.json", "albert_config.json", "bert_config.json", "checkpoint"),
+    *("modules.json", "*sentence_*.json", "[0-9]_*/config.json", "vocab.txt"),
     *("*.model", "*.spm", "assets/tokenizer/*"),
     *("*.weights.h5", "*.weights.json", "model*.safetensors*", "pytorch_model*"),
     *("*.ckpt*", "*.data-?????-of-?????"),
@@ -59,6 +60,27 @@ class CheckpointExports:
             chosen = get_format(key).for_model(self)
         else:
             chosen = get_format(key + f"-{model_type}" * (model_type != "albert"))
+        return self._export_checkpoint(chosen, directory, tokenizer)
+
+    def export_to_sentence_transformers(
+        self, directory: str | os.PathLike[str], tokenizer: Any = None
+    ) -> Path:
+        """Write a folder for `SentenceTransformer(directory)`; text embedders only.
+
+        Args:
+            directory: string or path. The directory to write.
+            tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's.
+
+        Returns:
+            The directory.
+
+        Raises:
+            ValueError: If the model is no text embedder, has weights for its pooling
+                (`inverse_frequency`), or its weights are quantized or not finite.
+            NotADirectoryError: If `directory` is a file.
+            FileExistsError: If it contains files of another checkpoint.
+        """
+        chosen = get_format("sentence-transformers")
         return self._export_checkpoint(chosen, directory, tokenizer)
 
     def export_to_keras_hub(

@@ -26,7 +26,7 @@ from keras_albert.commands.files.table import (
 )
 from keras_albert.commands.finetune.report import Report
 from keras_albert.tasks.question_answering.squad_scores import squad_scores
-from keras_albert.tasks.text_embedding.model import cosine_scores
+from keras_albert.tasks.text_embedding.similarities import cosine_scores
 from keras_albert.text.multiple_choice.read_targets import check_answers, encode_answers
 from keras_albert.text.question_answering.squad_file import read_squad
 from keras_albert.text.token_classification.conll_file import read_conll

@@ -10,7 +10,7 @@ from keras_albert import tasks
 from keras_albert.commands.predict.output_lines import Answer
 from keras_albert.commands.predict.predictor import Columns, Predictor
 from keras_albert.tasks.classification.exit_rule import read_exit_rule
-from keras_albert.tasks.text_embedding.model import cosine_scores
+from keras_albert.tasks.text_embedding.similarities import cosine_scores
 
 _PAIRS = (("text", "text_pair"), ("text",))
 

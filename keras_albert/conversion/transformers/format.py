@@ -105,6 +105,7 @@ class TransformersFormat(TabledFormat):
             each
             for each in fitting
             if each.pooler_activation == backbone.pooler_activation
+            and backbone.num_groups > 1
         ]
         return (*chosen, *same, self)[0]
 

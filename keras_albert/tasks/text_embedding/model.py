@@ -18,24 +18,17 @@ from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.labels import encode_scores
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
+from keras_albert.tasks.text_embedding.similarities import (
+    check_pairs,
+    contrastive_scores,
+    cosine_scores,
+)
 from keras_albert.text.inputs.read_text_columns import TextColumns
 from keras_albert.text.packing.document_windows import TextWindows
 from keras_albert.text.text_embedding.preprocessor import (
     AlbertTextEmbedderPreprocessor,
 )
 from keras_albert.types import FloatArray, Purpose, Tensor, Texts
-
-# The score of pairs that are not compared: the probability is zero.
-_NEVER = -1e9
-
-
-def _check_pairs(rows: Any) -> None:
-    if len(rows.shape) != 3 or rows.shape[1] not in (2, None):
-        msg = (
-            "The embedder is trained on pairs of texts. Pass them as one argument, "
-            f"`x=(first, second)`. Received an array of shape {rows.shape}"
-        )
-        raise ValueError(msg)
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -233,7 +226,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
     def _compare(self, x: Any, y: Any, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Return the targets and similarities of a batch of pairs."""
-        _check_pairs(vectors)
+        check_pairs(vectors)
         if self.objective == "cosine":
             return y, cosine_scores(vectors)
         scores = contrastive_scores(vectors, x["token_ids"])
@@ -266,7 +259,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """Check that ids to learn from are those of pairs."""
         if purpose != "prediction":
             # TensorFlow traces a step with any number of texts.
-            _check_pairs(ids["token_ids"])
+            check_pairs(ids["token_ids"])
 
     def encode_targets(self, y: Any) -> FloatArray:
         """Encode and check similarities.
@@ -329,22 +322,29 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         parts = np.split(vectors, len(columns))
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
-    def embed(self, texts: Texts, batch_size: int | None = None) -> FloatArray:
+    def embed(
+        self, texts: Texts, batch_size: int | None = None, prompt: str | None = None
+    ) -> FloatArray:
         """Embed texts.
 
         Args:
             texts: A text, or many; a tuple of two is a pair. A text that is longer than
                 a row is truncated; see `embed_documents`.
             batch_size: int. Defaults to `None`, which means 32.
+            prompt: string or `None`. The name of one of the preprocessor's `prompts`,
+                which is put before each text. Defaults to `None`, its
+                `default_prompt`.
 
         Returns:
             float32 array `(width,)` for one text, `(texts, width)` for many, in their
             order; with an axis of 2 before the last for pairs.
 
         Raises:
-            ValueError: If the model has no preprocessor, or a row is not a text.
+            ValueError: If the model has no preprocessor, a row is not a text, or there
+                is no such prompt.
         """
-        columns, batched = self.require_preprocessor("embed").columns(texts)
+        preprocessor = self.require_preprocessor("embed")
+        columns, batched = preprocessor.with_prompt(texts, prompt)
         rows = TextColumns(columns, True)
         vectors: FloatArray = self.predict(rows, batch_size, verbose=0)
         return vectors if batched else vectors[0]
@@ -370,8 +370,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             ValueError: If the model has no preprocessor, a row is not a text, or
                 `stride` is below 1 or above a window's length.
         """
+        preprocessor = self.require_preprocessor("embed_documents")
         vectors, batched = self.read_documents(
-            "embed_documents", texts, batch_size, stride
+            "embed_documents", preprocessor.with_prompt(texts), batch_size, stride
         )
         return vectors if batched else vectors[0]
 
@@ -410,44 +411,3 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             inverse_frequency=self.inverse_frequency,
         )
         return config
-
-
-def cosine_scores(vectors: Tensor) -> Tensor:
-    """Compare the two texts of each pair.
-
-    Args:
-        vectors: Float tensor `(pairs, 2, width)`.
-
-    Returns:
-        The cosines, float tensor `(pairs, 1)`.
-
-    Example:
-        >>> import keras, numpy as np
-        >>> vectors = np.array([[[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [0.0, 3.0]]])
-        >>> keras.ops.convert_to_numpy(cosine_scores(vectors)).tolist()
-        [[1.0], [0.0]]
-    """
-    vectors = ops.normalize(vectors, axis=-1)
-    product = ops.multiply(vectors[:, 0], vectors[:, 1])
-    return ops.sum(product, axis=-1, keepdims=True)
-
-
-def contrastive_scores(vectors: Tensor, token_ids: Tensor) -> Tensor:
-    """Compare the first text of each pair with the second texts of all pairs.
-
-    Pairs with a text in common are not wrong answers to each other.
-
-    Args:
-        vectors: Float tensor `(pairs, 2, width)`.
-        token_ids: Integer tensor `(pairs, 2, length)`, to find equal texts.
-
-    Returns:
-        The cosines, float tensor `(pairs, pairs)`, very low for such pairs.
-    """
-    vectors = ops.normalize(vectors, axis=-1)
-    scores = ops.matmul(vectors[:, 0], ops.transpose(vectors[:, 1]))
-    numbers = ops.arange(ops.shape(vectors)[0])
-    is_other = ops.not_equal(ops.expand_dims(numbers, 0), ops.expand_dims(numbers, 1))
-    is_equal = ops.equal(ops.expand_dims(token_ids, 0), ops.expand_dims(token_ids, 1))
-    has_equal = ops.any(ops.all(is_equal, axis=-1), axis=-1)
-    return ops.where(ops.logical_and(is_other, has_equal), _NEVER, scores)

@@ -1,15 +1,18 @@
 """Preprocessor of the text embedder."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import keras_hub
 import numpy as np
 
+from keras_albert.text.inputs.read_text_columns import TextColumns
 from keras_albert.text.packing.examples import LabelledTexts
 from keras_albert.text.packing.pack import EncodedTexts
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.types import Int64Array, IntArray, Texts
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.types import Int64Array, IntArray, Lengths, Texts
 
 
 class SeparateTexts:
@@ -72,11 +75,16 @@ class AlbertTextEmbedderPreprocessor(
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
         share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        prompts: dict or `None`. What `embed` puts before texts of a kind, by its name:
+            `{"query": "query: "}`. Defaults to `None`.
+        default_prompt: string or `None`. The name of the prompt that `embed` uses if
+            it is given none. Exports read texts with their prompts. Defaults to
+            `None`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
-        ValueError: If a length leaves no room for a token, or a bucket is not a valid
-            length.
+        ValueError: If a length leaves no room for a token, a bucket is not a valid
+            length, or `default_prompt` is not one of the `prompts`.
 
     Example:
         >>> from keras_albert import AlbertTextEmbedderPreprocessor, AlbertTokenizer
@@ -90,6 +98,63 @@ class AlbertTextEmbedderPreprocessor(
         >>> preprocessor(pairs)["token_ids"].shape
         (3, 2, 16)
     """
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        share_rows: bool = False,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            tokenizer,
+            sequence_length,
+            max_sequence_length,
+            length_buckets,
+            share_rows,
+            **kwargs,
+        )
+        self.prompts = dict(prompts or {})
+        self.default_prompt = default_prompt
+        self._prompt(default_prompt)
+
+    def _prompt(self, name: str | None) -> str:
+        """Return the text of a prompt; of none, the empty text."""
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            known = ", ".join(map(repr, self.prompts)) or "none"
+            msg = f"There is no prompt {name!r}. The preprocessor's prompts: {known}."
+            raise ValueError(msg)
+        return self.prompts[name]
+
+    def with_prompt(self, x: Any, name: str | None = None) -> TextColumns:
+        """Return the columns of texts or pairs, with a prompt before each text.
+
+        Args:
+            x: Texts or pairs.
+            name: string or `None`. Defaults to `None`, the `default_prompt`.
+
+        Raises:
+            ValueError: If there is no such prompt.
+        """
+        prompt = self._prompt(self.default_prompt if name is None else name)
+        columns, batched = self.columns(x)
+        if prompt:
+            columns = tuple([prompt + text for text in column] for column in columns)
+        return TextColumns(columns, batched)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        return config | {
+            "prompts": dict(self.prompts),
+            "default_prompt": self.default_prompt,
+        }
 
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None

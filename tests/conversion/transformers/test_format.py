@@ -271,8 +271,9 @@ def test_numbers_of_another_kind_are_refused(checkpoint, dtype):
 
 def test_the_format_is_recognized_by_its_config(checkpoint):
     assert find_format(checkpoint).name == "Hugging Face transformers"
-    change_config(checkpoint, model_type="bert")
-    assert find_format(checkpoint) is None
+    change_config(checkpoint, model_type="gpt2")
+    with pytest.raises(ValueError, match="'gpt2', which this package does not read"):
+        find_format(checkpoint)
     (checkpoint / "config.json").unlink()
     assert find_format(checkpoint) is None
 

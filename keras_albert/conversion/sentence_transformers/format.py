@@ -1,0 +1,237 @@
+"""Folders of sentence-transformers: a checkpoint of transformers and its pooling."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from keras_albert.conversion.tables.config import wrong_value
+from keras_albert.conversion.transformers.format import BERT_FAMILY, TRANSFORMERS
+from keras_albert.conversion.transformers.model_types import refuse_other_models
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.utils.reading import read_json, read_optional_json, reading
+
+_MODULES_FILE = "modules.json"
+_CONFIG_FILE = "config.json"
+_SETTINGS_FILE = "config_sentence_transformers.json"
+_LENGTH_FILE = "sentence_bert_config.json"
+# Older versions named it after the architecture.
+_LENGTH_FILES = (
+    _LENGTH_FILE,
+    "sentence_distilbert_config.json",
+    "sentence_albert_config.json",
+)
+_POOLING_FOLDER = "1_Pooling"
+_NORMALIZE_FOLDER = "2_Normalize"
+
+_MODES = ("cls", "mean", "max")
+# The former keys of a pooling's config, one for each mode.
+_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+class SentenceTransformersFormat(CheckpointFormat):
+    """`modules.json`, a folder for each module, and a checkpoint of transformers.
+
+    The text embedder has the pooling, the normalization, the maximum length and the
+    prompts; any other class reads the checkpoint alone.
+    """
+
+    name = "sentence-transformers"
+    key = "sentence-transformers"
+
+    def recognizes(self, directory: Path) -> bool:
+        """Return whether a directory has a model of sentence-transformers."""
+        return (directory / _MODULES_FILE).is_file()
+
+    def _inside(self, directory: Path) -> tuple[CheckpointFormat, Path]:
+        """Return the checkpoint's format and folder."""
+        folder = _modules(directory)[0][1]
+        for each in (TRANSFORMERS, *BERT_FAMILY):
+            if each.recognizes(folder):
+                return each, folder
+        refuse_other_models(folder)
+        msg = (
+            f"{folder} has no checkpoint of transformers, which "
+            f"{directory / _MODULES_FILE} names. Copy or download the directory again."
+        )
+        raise ValueError(msg)
+
+    def backbone_arguments(self, directory: Path) -> dict[str, Any]:
+        """Return the constructor arguments of the checkpoint's backbone."""
+        inner, folder = self._inside(directory)
+        return inner.backbone_arguments(folder)
+
+    def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
+        """Return the shapes of the weights in the checkpoint's files."""
+        inner, folder = self._inside(directory)
+        return inner.stored_shapes(folder)
+
+    def task_name(self, directory: Path) -> str | None:
+        """Return the name of the text embedder."""
+        return "AlbertTextEmbedder"
+
+    def task_arguments(self, directory: Path, task: type) -> dict[str, Any]:
+        """Return the arguments of a task class that the checkpoint defines."""
+        if "AlbertTextEmbedder" not in [cls.__name__ for cls in task.__mro__]:
+            inner, folder = self._inside(directory)
+            return inner.task_arguments(folder, task)
+        kinds = [kind for kind, _ in _modules(directory)]
+        known = ["Transformer", "Pooling", "Normalize"]
+        if kinds not in (known, known[:2]):
+            unknown = [kind for kind in kinds if kind not in known] or kinds
+            msg = (
+                f"{directory / _MODULES_FILE} has the modules {', '.join(kinds)}. "
+                f"AlbertTextEmbedder has no {unknown[0]}: it reads Transformer, "
+                "Pooling and, perhaps, Normalize, in this order. Load the encoder with "
+                "AlbertBackbone, or choose another checkpoint."
+            )
+            raise ValueError(msg)
+        settings = read_optional_json(directory / _SETTINGS_FILE)
+        if settings.get("truncate_dim") is not None:
+            raise wrong_value(
+                directory / _SETTINGS_FILE,
+                "truncate_dim",
+                settings["truncate_dim"],
+                "null: AlbertTextEmbedder returns whole vectors",
+            )
+        return {
+            "pooling_mode": _pooling_mode(_modules(directory)[1][1]),
+            "normalize": "Normalize" in kinds,
+        }
+
+    def preprocessor_arguments(
+        self, directory: Path, preprocessor: type
+    ) -> dict[str, Any]:
+        """Return the arguments of a preprocessor class that the checkpoint defines."""
+        names = [cls.__name__ for cls in preprocessor.__mro__]
+        if "AlbertTextEmbedderPreprocessor" not in names:
+            return {}
+        folder = _modules(directory)[0][1]
+        arguments: dict[str, Any] = {}
+        found = [folder / name for name in _LENGTH_FILES if (folder / name).is_file()]
+        if found and (length := read_json(found[0]).get("max_seq_length")) is not None:
+            most = self.backbone_arguments(directory)["max_sequence_length"]
+            if type(length) is not int or length < 1:
+                expected = "a whole number above 0"
+                raise wrong_value(found[0], "max_seq_length", length, expected)
+            arguments["max_sequence_length"] = min(length, most)
+        path = directory / _SETTINGS_FILE
+        settings = read_optional_json(path)
+        prompts = settings.get("prompts") or {}
+        if not isinstance(prompts, dict) or not all(
+            isinstance(text, str | None) for text in prompts.values()
+        ):
+            raise wrong_value(path, "prompts", prompts, "a text for each name")
+        default = settings.get("default_prompt_name")
+        if default is not None and default not in prompts:
+            expected = f"one of the prompts: {', '.join(prompts) or 'none'}"
+            raise wrong_value(path, "default_prompt_name", default, expected)
+        prompts = {name: text or "" for name, text in prompts.items()}
+        return arguments | {"prompts": prompts, "default_prompt": default}
+
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Return the bytes of the checkpoint's vocabulary."""
+        inner, folder = self._inside(directory)
+        return inner.read_vocabulary(folder)
+
+    def load_weights(
+        self, model: Any, directory: Path, keep_head: bool = False
+    ) -> None:
+        """Load all weights of a model or none, and warn of those that stay new."""
+        inner, folder = self._inside(directory)
+        inner.load_weights(model, folder, keep_head)
+
+    def load_backbone(
+        self, cls: type, directory: Path, load_weights: bool = True, **kwargs: Any
+    ) -> Any:
+        """Build a backbone; see `CheckpointFormat.load_backbone`."""
+        inner, folder = self._inside(directory)
+        return inner.load_backbone(cls, folder, load_weights, **kwargs)
+
+    def names(self, model: Any) -> dict[str, str]:
+        """Return the foreign names of a model's weights, by the paths of variables."""
+        return TRANSFORMERS.for_model(model).names(model)
+
+    def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
+        """Write a folder for `SentenceTransformer(directory)`."""
+        if "AlbertTextEmbedder" not in [cls.__name__ for cls in type(model).__mro__]:
+            msg = (
+                "sentence-transformers has models of one vector a text. Received a "
+                f"{type(model).__name__}. Export an AlbertTextEmbedder."
+            )
+            raise ValueError(msg)
+        TRANSFORMERS.for_model(model).write(model, directory, vocabulary)
+        kinds = {"": "Transformer", _POOLING_FOLDER: "Pooling"}
+        if model.normalize:
+            kinds[_NORMALIZE_FOLDER] = "Normalize"
+        modules = [
+            {
+                "idx": number,
+                "name": str(number),
+                "path": path,
+                "type": f"sentence_transformers.models.{kind}",
+            }
+            for number, (path, kind) in enumerate(kinds.items())
+        ]
+        pooling = {"word_embedding_dimension": model.backbone.hidden_dim} | {
+            flag: mode == model.pooling_mode for flag, mode in _FLAGS.items()
+        }
+        length = model.backbone.max_sequence_length
+        settings: dict[str, Any] = {"similarity_fn_name": "cosine"}
+        if (preprocessor := model.preprocessor) is not None:
+            length = min(length, preprocessor.max_length)
+            settings["prompts"] = preprocessor.prompts
+            settings["default_prompt_name"] = preprocessor.default_prompt
+        (directory / _POOLING_FOLDER).mkdir()
+        for name, content in (
+            (_MODULES_FILE, modules),
+            (f"{_POOLING_FOLDER}/{_CONFIG_FILE}", pooling),
+            (_LENGTH_FILE, {"max_seq_length": length, "do_lower_case": False}),
+            (_SETTINGS_FILE, settings),
+        ):
+            text = json.dumps(content, indent=2)
+            (directory / name).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _modules(directory: Path) -> list[tuple[str, Path]]:
+    """Return the class and the folder of each module, in their order."""
+    path = directory / _MODULES_FILE
+    found = read_json(path, list)
+    modules = []
+    with reading(path):
+        for module in found:
+            folder = PurePosixPath(module["path"])
+            if folder.is_absolute() or ".." in folder.parts:
+                raise ValueError(f"its module {module['path']!r} is outside of it")
+            modules.append((module["type"].rpartition(".")[2], directory / folder))
+        if not modules or modules[0][0] != "Transformer":
+            raise ValueError("its first module is no Transformer")
+    return modules
+
+
+def _pooling_mode(folder: Path) -> str:
+    """Return how the vectors of a text's tokens become one."""
+    path = folder / _CONFIG_FILE
+    config = read_json(path)
+    found: Any = config.get("pooling_mode")
+    if found is None:
+        found = [mode for flag, mode in _FLAGS.items() if config.get(flag)] or "mean"
+    modes = (
+        [found] if isinstance(found, str) or not isinstance(found, Iterable) else found
+    )
+    if len(modes) != 1 or modes[0] not in _MODES:
+        raise wrong_value(path, "pooling_mode", found, f"one of {', '.join(_MODES)}")
+    if not config.get("include_prompt", True):
+        expected = "true: a prompt is a part of the text here"
+        raise wrong_value(path, "include_prompt", False, expected)
+    return str(modes[0])
+
+
+SENTENCE_TRANSFORMERS = SentenceTransformersFormat()
