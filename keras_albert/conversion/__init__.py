@@ -1,13 +1,25 @@
 """Reading and writing checkpoints of other libraries."""
 
 from keras_albert.conversion.convert import Conversion, convert_checkpoint
-from keras_albert.conversion.google.format import GOOGLE
+from keras_albert.conversion.google.format import (
+    FIRST_ALBERT_ZH,
+    GOOGLE,
+    GOOGLE_BERT,
+)
 from keras_albert.conversion.keras_hub.format import KERAS_HUB
 from keras_albert.conversion.sentence_transformers.format import SENTENCE_TRANSFORMERS
 from keras_albert.conversion.transformers.format import BERT_FAMILY, TRANSFORMERS
 from keras_albert.presets.checkpoint_formats import register_format
 
-for _format in (SENTENCE_TRANSFORMERS, TRANSFORMERS, *BERT_FAMILY, KERAS_HUB, GOOGLE):
+for _format in (
+    SENTENCE_TRANSFORMERS,
+    TRANSFORMERS,
+    *BERT_FAMILY,
+    KERAS_HUB,
+    GOOGLE,
+    GOOGLE_BERT,
+    FIRST_ALBERT_ZH,
+):
     register_format(_format)
 
 __all__ = ["GOOGLE", "KERAS_HUB", "TRANSFORMERS", "Conversion", "convert_checkpoint"]

@@ -1,14 +1,15 @@
-"""TF1 checkpoints of google-research/albert."""
+"""TF1 checkpoints of google-research's ALBERT and BERT, and of albert_zh."""
 
 import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 
 from keras_albert.conversion.google import names
+from keras_albert.conversion.google.bert_names import ALBERT_ZH, BERT, SECOND_FACTOR
 from keras_albert.conversion.google.tensorflow_files import (
     find_checkpoint,
     read_shapes,
@@ -19,15 +20,21 @@ from keras_albert.conversion.tables.config import (
     backbone_arguments,
     backbone_config,
     check_groups,
+    wrong_value,
 )
 from keras_albert.conversion.tables.heads import Head, backbone_of, check_head_epsilon
 from keras_albert.conversion.tables.tabled_format import TabledFormat
 from keras_albert.conversion.tables.weight_table import Array
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.text.tokenizer.vocabularies import open_vocabulary
+from keras_albert.text.tokenizer.word_piece import is_word_piece
 from keras_albert.utils.reading import read_json
 
-_CONFIG_FILE = "albert_config.json"
 _VOCABULARY_FILE = "30k-clean.model"
-_CHECKPOINT = "model.ckpt-best"
+
+# The keys and the defaults of BERT's config, by ALBERT's keys.
+_BERT_KEYS = {"embedding_size": "hidden_size", "num_hidden_groups": "num_hidden_layers"}
+_BERT_DEFAULTS = {"hidden_act": "gelu"}
 
 # The folder of a TF-Hub module for files other than the checkpoint.
 _ASSETS = "assets"
@@ -46,27 +53,59 @@ _UNUSED = {
 
 
 class GoogleFormat(TabledFormat):
-    """`albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`.
+    """`albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`, or BERT's.
 
     Read and written with TensorFlow, which is imported on demand. The format does not
     store the names of classes.
+
+    Args:
+        key: string. The name on the command line.
+        name: string. The name in messages.
+        table: The names of the weights.
+        config: string. The name of the config, as a pattern.
+        checkpoint: string. The name of the checkpoint that is written.
     """
 
-    name = "google-research/albert"
-    key = "google"
-    table: ClassVar[Any] = names
     vocabulary_files = (_VOCABULARY_FILE, f"{_ASSETS}/{_VOCABULARY_FILE}")
     # There is no projection if embeddings are as wide as the encoder.
     always_projects = False
 
+    def __init__(
+        self, key: str, name: str, table: Any, config: str, checkpoint: str
+    ) -> None:
+        self.key, self.name, self.table = key, name, table
+        self._pattern, self._written = config, checkpoint
+        self._keys: dict[str, str] = _BERT_KEYS if table is BERT else {}
+        if table is ALBERT_ZH:
+            self._keys = {"embedding_size": "hidden_size"}
+
     def recognizes(self, directory: Path) -> bool:
-        """Return whether a directory has a checkpoint of google-research/albert."""
-        return _find(directory, _CONFIG_FILE) is not None
+        """Return whether a directory has a checkpoint with these names."""
+        path = self._find_config(directory)
+        if path is None or self.table is BERT:
+            return path is not None
+        # Only the first generation of albert_zh has this key.
+        return ("ln_type" in read_json(path)) == (self.table is ALBERT_ZH)
+
+    def for_model(self, model: Any) -> CheckpointFormat:
+        """Return BERT's format for a model with BERT's dials; see `TRANSFORMERS`."""
+        backbone = backbone_of(model)
+        is_bert = backbone.num_groups == backbone.num_layers > 1
+        is_bert &= backbone.num_inner_repetitions == 1
+        is_bert &= backbone.embedding.projection is None
+        return GOOGLE_BERT if self.table is names and is_bert else self
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""
-        path = _find(directory, _CONFIG_FILE) or directory / _CONFIG_FILE
-        arguments = backbone_arguments(read_json(path), str(path), _ACTIVATIONS)
+        path = self._find_config(directory) or directory / self._pattern
+        config = read_json(path)
+        if config.get("ln_type") not in (None, "postln"):
+            expected = "'postln': here, layers end with their normalization"
+            raise wrong_value(path, "ln_type", config["ln_type"], expected)
+        defaults = {} if self.table is names else _BERT_DEFAULTS
+        arguments = backbone_arguments(
+            config, str(path), _ACTIVATIONS, self._keys, defaults
+        )
         _check_groups(arguments["num_layers"], arguments["num_groups"])
         arguments["use_embedding_projection"] = None
         return arguments
@@ -109,58 +148,79 @@ class GoogleFormat(TabledFormat):
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
         """Return the wanted tensors, by the names of the rows."""
-        tensors = read_tensors(
+        found = read_tensors(
             _checkpoint(directory),
             lambda name: _is_weight(name) and wanted(_bare(name)),
         )
-        return {_bare(name): tensor for name, tensor in tensors.items()}
+        tensors = {_bare(name): tensor for name, tensor in found.items()}
+        if self.table is ALBERT_ZH and SECOND_FACTOR in tensors:
+            first = SECOND_FACTOR.removesuffix("_2")
+            if first in tensors:
+                tensors[first] = tensors[first] @ tensors.pop(SECOND_FACTOR)
+        return tensors
 
     def find_vocabulary(self, directory: Path) -> Path | None:
-        """Return `30k-clean.model`, or the only `*.model`."""
-        models = [*directory.glob("*.model"), *directory.glob(f"{_ASSETS}/*.model")]
+        """Return `30k-clean.model`, or the only `*.model`, or the only `vocab*.txt`."""
         found = super().find_vocabulary(directory)
-        return models[0] if found is None and len(models) == 1 else found
+        for pattern in ("*.model", "vocab*.txt"):
+            there = [*directory.glob(pattern), *directory.glob(f"{_ASSETS}/{pattern}")]
+            if found is None and len(there) == 1:
+                found = there[0]
+        return found
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
-        """Write an `init_checkpoint` for google-research/albert's scripts."""
+        """Write an `init_checkpoint` for the scripts of google-research."""
         backbone = backbone_of(model)
         if backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
             msg = (
-                f"google-research/albert computes LayerNorm with epsilon "
+                f"{self.name} computes LayerNorm with epsilon "
                 f"{_LAYER_NORM_EPSILON}. Received a model with layer_norm_epsilon="
                 f"{backbone.layer_norm_epsilon}. Save it as a preset of keras_albert "
                 "instead."
             )
             raise ValueError(msg)
-        check_head_epsilon(model, "google-research/albert")
+        check_head_epsilon(model, self.name)
         _check_groups(backbone.num_layers, backbone.num_groups)
         tensors = self.dump(model)
-        config = backbone_config(backbone, _ACTIVATIONS) | _UNUSED
+        config = backbone_config(backbone, _ACTIVATIONS, self._keys)
         del config["layer_norm_eps"]
+        if self.table is BERT:
+            del config["inner_group_num"]
+        else:
+            config |= _UNUSED
         text = json.dumps(config, indent=2, sort_keys=True)
-        write_tensors(directory / _CHECKPOINT, tensors)
-        (directory / _CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
+        write_tensors(directory / self._written, tensors)
+        (directory / self._pattern).write_text(f"{text}\n", encoding="utf-8")
         if vocabulary is not None:
-            (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
+            found = open_vocabulary(vocabulary)
+            is_words = is_word_piece(vocabulary)
+            name = found.file_name if is_words else _VOCABULARY_FILE
+            (directory / name).write_bytes(found.contents())
+
+    def _find_config(self, directory: Path) -> Path | None:
+        """Return the config, or the only one whose name ends otherwise."""
+        places = (directory, directory / _ASSETS)
+        found = [place / self._pattern for place in places]
+        found = [path for path in found if path.is_file()]
+        if not found:
+            pattern = self._pattern.replace(".json", "_*.json")
+            found = [path for place in places for path in place.glob(pattern)]
+        return found[0] if len(found) == 1 else None
 
     def _shapes(self, directory: Path) -> dict[str, tuple[int, ...]]:
         shapes = read_shapes(_checkpoint(directory))
         return {_bare(name): shapes[name] for name in shapes if _is_weight(name)}
 
 
-def _find(directory: Path, name: str) -> Path | None:
-    places = (directory / name, directory / _ASSETS / name)
-    return next((path for path in places if path.is_file()), None)
-
-
 def _checkpoint(directory: Path) -> Path:
     prefix = find_checkpoint(directory)
     if prefix is None:
         msg = (
-            f"{directory} contains `{_CONFIG_FILE}`, but no `{_CHECKPOINT}.index` or "
-            "other `model.ckpt-*.index`. Copy or download the checkpoint again."
+            f"{directory} contains the config of a TF1 checkpoint, but no "
+            "`model.ckpt-best.index` or other `*.ckpt*.index`. Copy or download the "
+            "checkpoint again."
         )
         raise ValueError(msg)
     return prefix
@@ -188,4 +248,15 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
     )
 
 
-GOOGLE = GoogleFormat()
+GOOGLE = GoogleFormat(
+    *("google", "google-research/albert", names),
+    *("albert_config.json", "model.ckpt-best"),
+)
+GOOGLE_BERT = GoogleFormat(
+    *("google-bert", "google-research/bert", BERT),
+    *("bert_config.json", "bert_model.ckpt"),
+)
+FIRST_ALBERT_ZH = GoogleFormat(
+    *("albert-zh", "albert_zh", ALBERT_ZH),
+    *("albert_config.json", "albert_model.ckpt"),
+)

@@ -24,7 +24,8 @@ def find_checkpoint(directory: Path) -> Path | None:
 
     Returns:
         The prefix of the checkpoint's files: `model.ckpt-best`, else the one with
-        the highest number, else the variables of a module; `None` if there is none.
+        the highest number, else the only other one, else the variables of a module;
+        `None` if there is none.
     """
     if (directory / "model.ckpt-best.index").is_file():
         return directory / "model.ckpt-best"
@@ -35,6 +36,9 @@ def find_checkpoint(directory: Path) -> Path | None:
     }
     if steps:
         return steps[max(steps)]
+    others = list(directory.glob("*.ckpt.index"))
+    if len(others) == 1:
+        return others[0].with_suffix("")
     module = directory / "variables" / "variables"
     return module if module.with_suffix(".index").is_file() else None
 

@@ -39,6 +39,7 @@ from keras_albert.presets.stored_weights import (
     stored_arrays,
     weights_path,
 )
+from keras_albert.text.tokenizer.word_piece import is_word_piece
 from keras_albert.utils.reading import reading
 
 _TASK_WEIGHTS_FILE = "task.weights.h5"
@@ -121,6 +122,13 @@ class KerasHubFormat(TabledFormat):
     ) -> None:
         """Write a preset that KerasHub loads without this package."""
         head, backbone = self.head_for(model), backbone_of(model)
+        if vocabulary is not None and is_word_piece(vocabulary):
+            msg = (
+                "KerasHub's ALBERT has a SentencePiece vocabulary, and this model's is "
+                "a WordPiece. Save it as a preset of keras_albert, or export it to "
+                "transformers."
+            )
+            raise ValueError(msg)
         tensors = self.dump(model)
         if head.task == "AlbertMaskedLM":
             _warn_of_epsilon(model)

@@ -9,6 +9,7 @@ from keras_albert.conversion.tables.config import wrong_value
 from keras_albert.conversion.transformers.format import BERT_FAMILY, TRANSFORMERS
 from keras_albert.conversion.transformers.model_types import refuse_other_models
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import read_json, read_optional_json, reading
 
 _MODULES_FILE = "modules.json"
@@ -115,12 +116,13 @@ class SentenceTransformersFormat(CheckpointFormat):
             return {}
         folder = _modules(directory)[0][1]
         arguments: dict[str, Any] = {}
-        found = [folder / name for name in _LENGTH_FILES if (folder / name).is_file()]
-        if found and (length := read_json(found[0]).get("max_seq_length")) is not None:
+        path = _length_file(folder)
+        length = read_optional_json(path).get("max_seq_length")
+        if length is not None:
             most = self.backbone_arguments(directory)["max_sequence_length"]
             if type(length) is not int or length < 1:
                 expected = "a whole number above 0"
-                raise wrong_value(found[0], "max_seq_length", length, expected)
+                raise wrong_value(path, "max_seq_length", length, expected)
             arguments["max_sequence_length"] = min(length, most)
         path = directory / _SETTINGS_FILE
         settings = read_optional_json(path)
@@ -139,7 +141,14 @@ class SentenceTransformersFormat(CheckpointFormat):
     def read_vocabulary(self, directory: Path) -> bytes:
         """Return the bytes of the checkpoint's vocabulary."""
         inner, folder = self._inside(directory)
-        return inner.read_vocabulary(folder)
+        vocabulary = inner.read_vocabulary(folder)
+        path = _length_file(folder)
+        lowercases = read_optional_json(path).get("do_lower_case")
+        is_words = is_word_piece(vocabulary)
+        if lowercases and is_words and not parse_word_piece(vocabulary).rules.lowercase:
+            expected = "false, as the vocabulary beside it has capital letters"
+            raise wrong_value(path, "do_lower_case", lowercases, expected)
+        return vocabulary
 
     def load_weights(
         self, model: Any, directory: Path, keep_head: bool = False
@@ -198,6 +207,12 @@ class SentenceTransformersFormat(CheckpointFormat):
         ):
             text = json.dumps(content, indent=2)
             (directory / name).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _length_file(folder: Path) -> Path:
+    """Return the file of the maximum length, which may be missing."""
+    paths = [folder / name for name in _LENGTH_FILES]
+    return next((path for path in paths if path.is_file()), paths[0])
 
 
 def _modules(directory: Path) -> list[tuple[str, Path]]:

@@ -23,7 +23,11 @@ from keras_albert.conversion.tables.weight_table import (
     load_weights,
 )
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.text.tokenizer.vocabulary_file import read_vocabulary
+from keras_albert.text.tokenizer.read_vocabulary import read_any_vocabulary
+from keras_albert.text.tokenizer.read_word_piece import (
+    holds_word_piece,
+    read_word_piece,
+)
 
 
 class TabledFormat(CheckpointFormat):
@@ -62,15 +66,17 @@ class TabledFormat(CheckpointFormat):
         return True
 
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the SentencePiece model of a checkpoint.
+        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it.
 
         Returns:
-            The model's bytes, converted if necessary.
+            The bytes of a SentencePiece model or of a WordPiece vocabulary.
 
         Raises:
             ValueError: If there is no such file, or it is damaged.
         """
         path = self.find_vocabulary(directory)
+        if path is None and holds_word_piece(directory):
+            return read_word_piece(directory)
         if path is None:
             first, *others = (f"`{name}`" for name in self.vocabulary_files)
             msg = (
@@ -79,7 +85,7 @@ class TabledFormat(CheckpointFormat):
                 "source of the checkpoint, or pass a `tokenizer` or `preprocessor`."
             )
             raise ValueError(msg)
-        return read_vocabulary(path)
+        return read_any_vocabulary(path, "keep")
 
     def find_vocabulary(self, directory: Path) -> Path | None:
         """Return the file to read the vocabulary from, or `None`."""

@@ -43,10 +43,21 @@ from keras_albert.conversion.transformers.tokenizer_json import (
 )
 from keras_albert.conversion.weight_files import StoredTensor
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.text.tokenizer.read_word_piece import (
+    holds_word_piece,
+    read_word_piece,
+)
+from keras_albert.text.tokenizer.vocabularies import open_vocabulary
+from keras_albert.text.tokenizer.word_piece import (
+    is_word_piece,
+    parse_word_piece,
+    transformers_config,
+)
 from keras_albert.utils.reading import read_json
 
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
+_TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
 # The name shared by heads of several classes, which the config tells apart.
 _AMBIGUOUS_PREFIX = "classifier."
@@ -250,11 +261,31 @@ class TransformersFormat(TabledFormat):
                 raise ValueError(msg)
 
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the SentencePiece model, converted from `tokenizer.json` if needed."""
+        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
         path = self.find_vocabulary(directory)
-        if path is not None and path.name == _TOKENIZER_FILE:
+        if path is not None and path.name == _VOCABULARY_FILE:
+            return super().read_vocabulary(directory)
+        if holds_word_piece(directory):
+            vocabulary = read_word_piece(directory)
+            self._check_padding(directory, vocabulary)
+            return vocabulary
+        if path is not None:
             return vocabulary_from_tokenizer_json(path)
         return super().read_vocabulary(directory)
+
+    def _check_padding(self, directory: Path, vocabulary: bytes) -> None:
+        """Check that a WordPiece's padding is the config's."""
+        found = open_vocabulary(vocabulary)
+        padding = found.special_tokens["pad_token"]
+        stated = self._config(directory).get("pad_token_id")
+        if stated is not None and stated != found.ids[padding]:
+            msg = (
+                f"{directory / CONFIG_FILE} has pad_token_id={stated!r}, and the "
+                f"vocabulary beside it has {padding!r} with the id "
+                f"{found.ids[padding]}. Copy the vocabulary there that belongs to the "
+                "weights, or pass a `tokenizer` or `preprocessor` with it."
+            )
+            raise ValueError(msg)
 
     def write(
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
@@ -266,12 +297,27 @@ class TransformersFormat(TabledFormat):
                 name.removeprefix(self.table.PREFIX): value
                 for name, value in tensors.items()
             }
+        words = None
+        if vocabulary is not None and is_word_piece(vocabulary):
+            words = open_vocabulary(vocabulary)
+            roles = {"pad": "pad", "bos": "cls", "eos": "sep"}
+            config |= {
+                f"{name}_token_id": words.ids[words.special_tokens[f"{role}_token"]]
+                for name, role in roles.items()
+                if f"{name}_token_id" in config
+            }
         text = json.dumps(config, indent=2, sort_keys=True)
         (directory / CONFIG_FILE).write_text(f"{text}\n", encoding="utf-8")
         write_safetensors(directory, tensors)
-        if vocabulary is not None:
+        length = backbone_of(model).max_sequence_length
+        if words is not None:
+            (directory / words.file_name).write_bytes(words.contents())
+            (directory / _TOKENIZER_FILE).write_bytes(words.proto)
+            rules = parse_word_piece(words.proto).rules
+            text = json.dumps(transformers_config(rules, length), indent=2)
+            (directory / _TOKENIZER_CONFIG_FILE).write_text(text, encoding="utf-8")
+        elif vocabulary is not None:
             (directory / _VOCABULARY_FILE).write_bytes(vocabulary)
-            length = backbone_of(model).max_sequence_length
             write_tokenizer_files(directory, vocabulary, length)
 
     def config(self, model: keras.Model) -> dict[str, Any]:
