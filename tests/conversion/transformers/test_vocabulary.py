@@ -1,0 +1,116 @@
+"""WordPiece vocabularies in the files of transformers, of an ALBERT and of a BERT."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertClassifierPreprocessor,
+    AlbertTokenizer,
+)
+from keras_albert.text.tokenizer.word_piece import WordPieceRules
+from tests.foreign_models import TINY
+from tests.random_weights import fill_weights
+
+SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PIECES = ["[unused0]", "[PAD]", *SPECIAL, *"abcé", *(f"##{c}" for c in "abcé"), "C"]
+TEXTS = ["a bé", ("abc", "C é"), "z " * 40]
+
+
+def _classifier(bert, rules="auto"):
+    sizes = TINY | {"num_layers": 2, "vocabulary_size": len(PIECES)}
+    if bert:
+        sizes |= {"embedding_dim": 16, "num_groups": 2}
+    preprocessor = AlbertClassifierPreprocessor(
+        AlbertTokenizer(PIECES, text_rules=rules), max_sequence_length=24
+    )
+    backbone = fill_weights(AlbertBackbone(**sizes), 5)
+    return AlbertClassifier(backbone, preprocessor, num_classes=3)
+
+
+@pytest.mark.parametrize("bert", [False, True])
+@pytest.mark.parametrize("rules", ["auto", WordPieceRules(split_cjk=False)])
+def test_texts_have_the_same_ids_and_logits_there(tmp_path, bert, rules):
+    import torch
+    import transformers
+
+    ours = _classifier(bert, rules)
+    ours.export_to_transformers(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["pad_token_id"] == 1
+    if not bert:
+        assert (config["bos_token_id"], config["eos_token_id"]) == (3, 4)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    again = AlbertClassifier.from_preset(tmp_path)
+    assert again.preprocessor.tokenizer.proto == ours.preprocessor.tokenizer.proto
+    for text in TEXTS:
+        rows = text if isinstance(text, tuple) else (text,)
+        theirs = tokenizer(*rows, truncation=True, return_tensors="pt")
+        found = ours.preprocessor(text)
+        length = theirs["input_ids"].shape[1]
+        np.testing.assert_array_equal(
+            found["token_ids"][:length], theirs["input_ids"][0]
+        )
+        with torch.no_grad():
+            expected = model(**theirs).logits.numpy()
+        for task in (ours, again):
+            found = task.predict([text], verbose=0)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda files: files["config.json"].update(pad_token_id=0),
+            r"pad_token_id=0.*id 1",
+        ),
+        (lambda files: files["config.json"].update(vocab_size=400), "word_embeddings"),
+        (
+            lambda files: files["tokenizer_config.json"].update(do_lower_case=True),
+            r"tokenizer.json and .*_config.json contradict each other: lowercase",
+        ),
+    ],
+)
+def test_files_that_contradict_each_other_are_refused(tmp_path, damage, message):
+    ours = _classifier(True)
+    ours.export_to_transformers(tmp_path)
+    files = {
+        name: json.loads((tmp_path / name).read_text())
+        for name in ("config.json", "tokenizer_config.json")
+    }
+    damage(files)
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        AlbertClassifier.from_preset(tmp_path)
+
+
+def test_the_vocabulary_of_another_model_is_refused(tmp_path):
+    ours = _classifier(True)
+    ours.export_to_transformers(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    pieces = [*PIECES, *(f"[more{n}]" for n in range(9))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    with pytest.raises(ValueError, match=r"has 24 tokens, and its weights embed 15"):
+        AlbertClassifier.from_preset(tmp_path)
+
+
+def test_keras_hub_has_no_such_vocabulary(tmp_path):
+    with pytest.raises(ValueError, match="SentencePiece vocabulary, and this model's"):
+        _classifier(False).export_to_keras_hub(tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_sentence_piece_comes_first(tmp_path, tiny_proto):
+    """A `vocab.txt` beside it belongs to something else."""
+    backbone = AlbertBackbone(**(TINY | {"num_layers": 1, "vocabulary_size": 130}))
+    backbone.export_to_transformers(tmp_path, AlbertTokenizer(tiny_proto))
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES))
+    assert AlbertTokenizer.from_preset(tmp_path).proto == tiny_proto
+    shutil.rmtree(tmp_path)
