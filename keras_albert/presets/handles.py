@@ -75,13 +75,32 @@ BUILTIN_PRESETS = {
 # Of other schemes, KerasHub says that the preset is unknown.
 _HUBS = ("gs://", "hf://", "kaggle://", "modelscope://")
 _CONNECT_SECONDS = 5
-# All files of a checkpoint, except those that need unpickling.
+# All files of a checkpoint; weights in pickles only where there are no others.
 _CHECKPOINT_FILES = (
     *("*.json", "*.safetensors", "*.model", "*.spm", "*.h5", "*.txt"),
     *("*.index", "*.data-?????-of-?????"),
 )
+_WEIGHTS = ("*.safetensors", "*.h5", "*.index")
+_PICKLES = ("pytorch_model*.bin",)
 # A copy of the weights for transformers' former TensorFlow classes.
 _OTHER_FILES = ("tf_model.h5",)
+
+
+# What to do about an answer of the Hugging Face Hub, by the name of the error.
+_REMEDIES = {
+    "RepositoryNotFoundError": (
+        "There is no such model, or it is private: check the handle, or log in "
+        "(`hf auth login`, or the variable HF_TOKEN)."
+    ),
+    "GatedRepoError": (
+        "Accept the terms of the model on its page, and log in (`hf auth login`, or "
+        "the variable HF_TOKEN)."
+    ),
+    "RevisionNotFoundError": (
+        "The model has no such revision: pass the name of a branch, a tag or a commit "
+        "after the @, or leave it out."
+    ),
+}
 
 
 def local_directory(handle: str | os.PathLike[str]) -> Path | None:
@@ -89,8 +108,9 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
 
     Args:
         handle: string or path. A built-in name, a local directory, or
-            `hf://user/model`, `kaggle://user/model/keras/variation`. Downloads go
-            through the hub's own library and its cache.
+            `hf://user/model`, `hf://user/model@revision`,
+            `kaggle://user/model/keras/variation`. Downloads go through the hub's own
+            library and its cache.
 
     Returns:
         The directory; `None` for a scheme that KerasHub resolves file by file
@@ -168,16 +188,26 @@ def _next_step(name: str) -> str:
     )
 
 
-def _from_hf(repository: str) -> Callable[[bool], str]:
+def _from_hf(model: str) -> Callable[[bool], str]:
     import huggingface_hub  # noqa: PLC0415  (slow to import, and rarely needed)
 
+    repository, _, revision = model.partition("@")
+
     def download(cached_only: bool) -> str:
-        return huggingface_hub.snapshot_download(
-            repository,
-            allow_patterns=list(_CHECKPOINT_FILES),
-            ignore_patterns=list(_OTHER_FILES),
-            local_files_only=cached_only,
-        )
+        def files(*patterns: str) -> str:
+            return huggingface_hub.snapshot_download(
+                repository,
+                revision=revision or None,
+                allow_patterns=list(patterns),
+                ignore_patterns=list(_OTHER_FILES),
+                local_files_only=cached_only,
+                endpoint=os.environ.get("HF_ENDPOINT"),
+            )
+
+        found = files(*_CHECKPOINT_FILES)
+        if not any(any(Path(found).glob(pattern)) for pattern in _WEIGHTS):
+            found = files(*_CHECKPOINT_FILES, *_PICKLES)
+        return found
 
     return download
 
@@ -208,23 +238,33 @@ def _fetch(
         _check_reachable(host)
         return Path(download(False))
     except Exception as error:
-        msg = (
-            f"Could not load {name!r}: it is not in the local cache, and {origin} "
-            f"could not be downloaded from {host} ({type(error).__name__}: {error}). "
+        kind, (line, *_) = type(error).__name__, f"{error}".splitlines() or [""]
+        remedy = _REMEDIES.get(
+            kind,
             "Check the connection and the handle; or, on a machine with a network, "
             "download the files, copy the directory to this machine, and pass its "
-            "path: from_preset('path/to/directory')."
+            "path: from_preset('path/to/directory').",
+        )
+        msg = (
+            f"Could not load {name!r}: it is not in the local cache, and {origin} "
+            f"could not be downloaded from {host} ({kind}: {line}). {remedy}"
         )
         raise ConnectionError(msg) from error
 
 
-def _check_reachable(host: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise within seconds if there is no network."""
     if "https" in urllib.request.getproxies():
         return  # Only the proxy can check.
-    socket.create_connection((host, 443), timeout=_CONNECT_SECONDS).close()
+    host, _, port = address.partition(":")
+    place = host, int(port or 443)
+    socket.create_connection(place, timeout=_CONNECT_SECONDS).close()
 
 
 def _hugging_face_host() -> str:
+    """Return the name of the hub's server, with its port if that is not 443."""
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
-    return urllib.parse.urlparse(endpoint).hostname or "huggingface.co"
+    found = urllib.parse.urlparse(endpoint)
+    port = found.port or (80 if found.scheme == "http" else 443)
+    host = found.hostname or "huggingface.co"
+    return host if port == 443 else f"{host}:{port}"

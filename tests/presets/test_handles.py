@@ -148,18 +148,20 @@ def test_behind_a_proxy_only_the_proxy_can_tell(offline, monkeypatch, tmp_path):
     assert offline == []
 
 
-def test_only_what_is_needed_and_harmless_is_downloaded(monkeypatch):
+def test_only_what_is_needed_and_harmless_is_downloaded(monkeypatch, tmp_path):
     import huggingface_hub
+
+    (tmp_path / "model.safetensors").touch()
 
     asked = {}
     monkeypatch.setattr(
         huggingface_hub,
         "snapshot_download",
         lambda repository, **options: (
-            asked.update(options, repository=repository) or "x"
+            asked.update(options, repository=repository) or str(tmp_path)
         ),
     )
-    assert handles._from_hf("someone/model")(True) == "x"
+    assert handles._from_hf("someone/model")(True) == str(tmp_path)
     assert asked["repository"] == "someone/model"
     assert asked["local_files_only"] is True
     assert not {"*.bin", "*.pkl", "*.pt", "*.py", "*"} & set(asked["allow_patterns"])
