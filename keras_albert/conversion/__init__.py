@@ -6,7 +6,7 @@ from keras_albert.conversion.google.format import (
     GOOGLE,
     GOOGLE_BERT,
 )
-from keras_albert.conversion.keras_hub.format import KERAS_HUB
+from keras_albert.conversion.keras_hub.format import KERAS_HUB, KERAS_HUB_BERT
 from keras_albert.conversion.sentence_transformers.format import SENTENCE_TRANSFORMERS
 from keras_albert.conversion.transformers.format import BERT_FAMILY, TRANSFORMERS
 from keras_albert.presets.checkpoint_formats import register_format
@@ -16,6 +16,7 @@ for _format in (
     TRANSFORMERS,
     *BERT_FAMILY,
     KERAS_HUB,
+    KERAS_HUB_BERT,
     GOOGLE,
     GOOGLE_BERT,
     FIRST_ALBERT_ZH,

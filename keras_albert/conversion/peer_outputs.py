@@ -10,7 +10,6 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_albert.conversion.keras_hub.format import KERAS_HUB
 from keras_albert.presets.checkpoint_formats import find_format
 
 Arrays = dict[str, Any]
@@ -34,7 +33,7 @@ def peer_outputs(
     Raises:
         ValueError: If the library reports missing or unexpected weights.
     """
-    if key == "keras-hub":
+    if key.startswith("keras-hub"):
         return {"KerasHub": _from_keras_hub(model, directory, inputs)}
     installed = all(map(importlib.util.find_spec, ("transformers", "torch")))
     if key.startswith("transformers") and installed:
@@ -43,9 +42,10 @@ def peer_outputs(
 
 
 def _from_keras_hub(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
-    foreign = KERAS_HUB.head_for(model).foreign
-    if foreign == "AlbertBackbone":
-        theirs = keras_hub.models.AlbertBackbone.from_preset(str(directory))
+    written: Any = find_format(directory)
+    foreign = written.head_for(model).foreign
+    if foreign.endswith("Backbone"):
+        theirs = getattr(keras_hub.models, foreign).from_preset(str(directory))
         outputs = theirs(inputs)
         # A task without head weights pools the outputs in a different way.
         return {} if hasattr(model, "backbone") else _as_numpy(outputs)

@@ -101,7 +101,8 @@ class CheckpointExports:
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        return self._export_checkpoint(get_format("keras-hub"), directory, tokenizer)
+        chosen = get_format("keras-hub").for_model(self)
+        return self._export_checkpoint(chosen, directory, tokenizer)
 
     def export_to_google(
         self, directory: str | os.PathLike[str], tokenizer: Any = None
@@ -125,7 +126,8 @@ class CheckpointExports:
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        return self._export_checkpoint(get_format("google"), directory, tokenizer)
+        chosen = get_format("google").for_model(self)
+        return self._export_checkpoint(chosen, directory, tokenizer)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save the whole model; see `keras.Model.save`."""

@@ -22,7 +22,12 @@ from keras_albert.conversion.tables.config import (
     check_groups,
     wrong_value,
 )
-from keras_albert.conversion.tables.heads import Head, backbone_of, check_head_epsilon
+from keras_albert.conversion.tables.heads import (
+    Head,
+    backbone_of,
+    check_head_epsilon,
+    has_bert_dials,
+)
 from keras_albert.conversion.tables.tabled_format import TabledFormat
 from keras_albert.conversion.tables.weight_table import Array
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
@@ -89,11 +94,8 @@ class GoogleFormat(TabledFormat):
 
     def for_model(self, model: Any) -> CheckpointFormat:
         """Return BERT's format for a model with BERT's dials; see `TRANSFORMERS`."""
-        backbone = backbone_of(model)
-        is_bert = backbone.num_groups == backbone.num_layers > 1
-        is_bert &= backbone.num_inner_repetitions == 1
-        is_bert &= backbone.embedding.projection is None
-        return GOOGLE_BERT if self.table is names and is_bert else self
+        is_bert = self.table is names and has_bert_dials(backbone_of(model))
+        return GOOGLE_BERT if is_bert else self
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""

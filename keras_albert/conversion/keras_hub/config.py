@@ -1,4 +1,4 @@
-"""Translating the JSON files of KerasHub's ALBERT presets, in both directions."""
+"""Translating the JSON files of KerasHub's presets, in both directions."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +18,8 @@ _PREPROCESSOR_FILE = "preprocessor.json"
 # and its preprocessor have been renamed as well.
 _LIBRARIES = ("keras_hub>", "keras_nlp>")
 _CLASS_NAMES = {
+    "BertClassifier": "BertTextClassifier",
+    "BertPreprocessor": "BertTextClassifierPreprocessor",
     "AlbertClassifier": "AlbertTextClassifier",
     "AlbertPreprocessor": "AlbertTextClassifierPreprocessor",
 }
@@ -41,6 +43,7 @@ CLASSIFIER_ARGUMENTS = ("num_classes", "activation", "dropout")
 # KerasHub's preprocessors, and those of this package. All settings have the same names.
 _PREPROCESSORS = {
     "AlbertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
+    "BertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
     "AlbertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
 }
 _TRUNCATIONS = ("round_robin", "waterfall")
@@ -90,6 +93,12 @@ def backbone_config(directory: Path) -> dict[str, Any]:
     """
     path = directory / CONFIG_FILE
     config = read_config(path)
+    if class_name(path) == "BertBackbone":
+        # Its embeddings are as wide as the encoder, and its layers share nothing.
+        config = config | {
+            "embedding_dim": config.get("hidden_dim"),
+            "num_groups": config.get("num_layers"),
+        }
     check_sizes(config, str(path))
     read_rate(config, "dropout", 0.0, str(path))
     layers, groups = config["num_layers"], config.get("num_groups", 1)
@@ -97,7 +106,8 @@ def backbone_config(directory: Path) -> dict[str, Any]:
         expected = f"a divisor of `num_layers`, {layers}"
         raise wrong_value(path, "num_groups", groups, expected)
     arguments = {name: config[name] for name in ARGUMENTS if name in config}
-    _check_same(directory, "backbone", CONFIG_FILE, arguments)
+    stored = {name: read_config(path).get(name) for name in arguments}
+    _check_same(directory, "backbone", CONFIG_FILE, stored)
     return arguments
 
 

@@ -1,9 +1,10 @@
-"""KerasHub's ALBERT presets and models."""
+"""KerasHub's presets and models of ALBERT and BERT."""
 
+import inspect
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import keras_hub
@@ -22,7 +23,7 @@ from keras_albert.conversion.keras_hub.config import (
     preprocessor_settings,
     read_config,
 )
-from keras_albert.conversion.tables.heads import Head, backbone_of
+from keras_albert.conversion.tables.heads import Head, backbone_of, has_bert_dials
 from keras_albert.conversion.tables.tabled_format import TabledFormat
 from keras_albert.conversion.tables.weight_table import (
     Array,
@@ -32,6 +33,7 @@ from keras_albert.conversion.tables.weight_table import (
     variables_by_path,
 )
 from keras_albert.layers.activations import gelu_approximate, get_activation
+from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.model_size import check_size
 from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE
 from keras_albert.presets.stored_weights import (
@@ -39,7 +41,7 @@ from keras_albert.presets.stored_weights import (
     stored_arrays,
     weights_path,
 )
-from keras_albert.text.tokenizer.word_piece import is_word_piece
+from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
 
 _TASK_WEIGHTS_FILE = "task.weights.h5"
@@ -49,16 +51,30 @@ _HEAD_LAYER_NORM_EPSILON = 1e-5
 
 
 class KerasHubFormat(TabledFormat):
-    """Presets written by KerasHub's `save_to_preset`."""
+    """Presets written by KerasHub's `save_to_preset`.
+
+    Args:
+        key: string. The name on the command line.
+        table: The names of the weights.
+        backbone: string. KerasHub's class of the backbone.
+    """
 
     name = "KerasHub"
-    key = "keras-hub"
-    table: ClassVar[Any] = names
     vocabulary_files = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")
 
+    def __init__(self, key: str, table: Any, backbone: str) -> None:
+        self.key, self.table, self._backbone = key, table, backbone
+        # KerasHub's ALBERT always projects, its BERT never.
+        self.always_projects = table is names
+
     def recognizes(self, directory: Path) -> bool:
-        """Return whether a directory is a preset of KerasHub's ALBERT."""
-        return class_name(directory / CONFIG_FILE) == "AlbertBackbone"
+        """Return whether a directory is a preset of KerasHub's backbone."""
+        return class_name(directory / CONFIG_FILE) == self._backbone
+
+    def for_model(self, model: Any) -> CheckpointFormat:
+        """Return BERT's format for a model with BERT's dials."""
+        is_bert = self.always_projects and has_bert_dials(backbone_of(model))
+        return KERAS_HUB_BERT if is_bert else self
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""
@@ -68,8 +84,7 @@ class KerasHubFormat(TabledFormat):
             "attention_dropout": config.get("dropout", 0.0),
             "activation": "gelu_approximate",
             "layer_norm_epsilon": _LAYER_NORM_EPSILON,
-            # KerasHub always projects.
-            "use_embedding_projection": True,
+            "use_embedding_projection": self.always_projects,
         }
 
     def stored_shapes(self, directory: Path) -> list[tuple[int, ...]]:
@@ -122,21 +137,12 @@ class KerasHubFormat(TabledFormat):
     ) -> None:
         """Write a preset that KerasHub loads without this package."""
         head, backbone = self.head_for(model), backbone_of(model)
-        if vocabulary is not None and is_word_piece(vocabulary):
-            msg = (
-                "KerasHub's ALBERT has a SentencePiece vocabulary, and this model's is "
-                "a WordPiece. Save it as a preset of keras_albert, or export it to "
-                "transformers."
-            )
-            raise ValueError(msg)
+        tokenizer = self._tokenizer(vocabulary)
         tensors = self.dump(model)
         if head.task == "AlbertMaskedLM":
             _warn_of_epsilon(model)
-        theirs = _build_theirs(backbone)
-        tokenizer = None
-        if vocabulary is not None:
-            tokenizer = keras_hub.tokenizers.AlbertTokenizer(vocabulary)
-        if head.foreign != "AlbertBackbone":
+        theirs = _build_theirs(backbone, self._backbone)
+        if head.foreign != self._backbone:
             cls = getattr(keras_hub.models, head.foreign)
             arguments: dict[str, Any] = {"preprocessor": None}
             if tokenizer is not None:
@@ -149,11 +155,34 @@ class KerasHubFormat(TabledFormat):
             theirs = cls(theirs, **arguments)
         load_weights(theirs, tensors, _own_rows(theirs), source=model.name)
         theirs.save_to_preset(str(directory))
-        if tokenizer is not None and head.foreign == "AlbertBackbone":
+        if tokenizer is not None and head.foreign == self._backbone:
             tokenizer.save_to_preset(str(directory))
 
+    def _tokenizer(self, vocabulary: bytes | None) -> Any:
+        """Return KerasHub's tokenizer, if there is a vocabulary."""
+        if vocabulary is None:
+            return None
+        if is_word_piece(vocabulary) == self.always_projects:
+            kinds = ("SentencePiece", "WordPiece")
+            theirs, ours = kinds if self.always_projects else kinds[::-1]
+            msg = (
+                f"KerasHub's {self._backbone} has a {theirs} vocabulary, and this "
+                f"model's is a {ours}. Save it as a preset of keras_albert, or export "
+                "it to transformers."
+            )
+            raise ValueError(msg)
+        if self.always_projects:
+            return keras_hub.tokenizers.AlbertTokenizer(vocabulary)
+        pieces, rules = parse_word_piece(vocabulary)
+        return keras_hub.tokenizers.BertTokenizer(
+            list(pieces),
+            lowercase=rules.lowercase,
+            strip_accents=rules.strip_accents,
+            split_on_cjk=rules.split_cjk,
+        )
 
-def _build_theirs(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
+
+def _build_theirs(ours: AlbertBackbone, backbone: str) -> keras.Model:
     fits = {
         "activation": get_activation(ours.activation) is gelu_approximate,
         "layer_norm_epsilon": ours.layer_norm_epsilon == _LAYER_NORM_EPSILON,
@@ -162,13 +191,19 @@ def _build_theirs(ours: AlbertBackbone) -> keras_hub.models.AlbertBackbone:
     unfit = [f"{name}={getattr(ours, name)!r}" for name in fits if not fits[name]]
     if unfit:
         msg = (
-            "KerasHub's ALBERT computes the tanh form of GELU, a LayerNorm with "
+            f"KerasHub's {backbone} computes the tanh form of GELU, a LayerNorm with "
             f"epsilon {_LAYER_NORM_EPSILON}, and groups of equal depth. Received: "
             f"{', '.join(unfit)}. Save the model as a preset of keras_albert instead."
         )
         raise ValueError(msg)
-    arguments = {name: getattr(ours, name) for name in ARGUMENTS}
-    return keras_hub.models.AlbertBackbone(**arguments, dtype="float32")
+    return _new_backbone(backbone, {name: getattr(ours, name) for name in ARGUMENTS})
+
+
+def _new_backbone(name: str, arguments: dict[str, Any]) -> keras.Model:
+    cls = getattr(keras_hub.models, name)
+    known = inspect.signature(cls).parameters
+    arguments = {key: value for key, value in arguments.items() if key in known}
+    return cls(**arguments, dtype="float32")
 
 
 def _warn_of_epsilon(model: Any) -> None:
@@ -193,9 +228,8 @@ def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
         )
         raise ValueError(msg)
     path = weights_path(directory)
-    backbone = keras_hub.models.AlbertBackbone(
-        **backbone_config(directory), dtype="float32"
-    )
+    name = str(class_name(directory / CONFIG_FILE))
+    backbone = _new_backbone(name, backbone_config(directory))
     with reading(path):
         check_stored_weights(backbone, path)
         backbone.load_weights(str(path))
@@ -208,7 +242,7 @@ def _load_theirs(directory: Path, with_head: bool) -> keras.Model:
         )
         raise ValueError(msg)
     name = str(class_name(directory / TASK_FILE))
-    is_classifier = name == "AlbertTextClassifier"
+    is_classifier = name.endswith("TextClassifier")
     arguments = classifier_arguments(directory) if is_classifier else {}
     cls = getattr(keras_hub.models, name)
     theirs = cls(backbone, preprocessor=None, **arguments)
@@ -224,4 +258,5 @@ def _own_rows(theirs: keras.Model) -> list[Row]:
     return [Row(path, path) for path in variables_by_path(theirs)]
 
 
-KERAS_HUB = KerasHubFormat()
+KERAS_HUB = KerasHubFormat("keras-hub", names, "AlbertBackbone")
+KERAS_HUB_BERT = KerasHubFormat("keras-hub-bert", names.BERT, "BertBackbone")

@@ -1,4 +1,6 @@
-"""KerasHub's names of ALBERT's weights: the paths of its variables."""
+"""KerasHub's names of the weights of ALBERT and BERT: the paths of its variables."""
+
+from types import SimpleNamespace
 
 from keras_albert.conversion.tables.heads import Head
 from keras_albert.conversion.tables.weight_table import (
@@ -24,8 +26,12 @@ POOLER_ROWS = paired_rows("pooler", "pooled_dense", _DENSE)
 
 def block_rows(group: int, inner: int, num_heads: int) -> list[Row]:
     """Return the rows of one block."""
-    ours = f"encoder/group_{group}_block_{inner}/"
     theirs = f"group_{group}_inner_layer_{inner}/"
+    return _layer_rows(group, inner, num_heads, theirs)
+
+
+def _layer_rows(group: int, inner: int, num_heads: int, theirs: str) -> list[Row]:
+    ours = f"encoder/group_{group}_block_{inner}/"
     attention = theirs + "self_attention_layer/"
     # KerasHub has a separate axis for heads; here they are side by side in one matrix.
     into_heads, from_heads = split_last(num_heads), split_first(num_heads)
@@ -76,3 +82,23 @@ HEADS = (
     ),
 )
 HEAD_PREFIXES = ("logits/", "mlm_head/")
+
+# BERT's masked LM has the erf form of GELU in its head and the tanh form elsewhere.
+BERT = SimpleNamespace(
+    EMBEDDING_ROWS=EMBEDDING_ROWS,
+    PROJECTION_ROWS=(),
+    POOLER_ROWS=POOLER_ROWS,
+    block_rows=lambda group, inner, num_heads: _layer_rows(
+        group, inner, num_heads, f"transformer_layer_{group}/"
+    ),
+    HEADS=(
+        Head("AlbertBackbone", "BertBackbone"),
+        Head("AlbertTextEmbedder", "BertBackbone"),
+        Head(
+            "AlbertClassifier",
+            "BertTextClassifier",
+            (paired_rows("logits", "logits", _DENSE),),
+        ),
+    ),
+    HEAD_PREFIXES=HEAD_PREFIXES,
+)

@@ -40,6 +40,16 @@ def backbone_of(model: Any) -> Any:
     return getattr(model, "backbone", model)
 
 
+def has_bert_dials(backbone: Any) -> bool:
+    """Return whether a backbone is a BERT of several layers."""
+    own_layers: bool = backbone.num_groups == backbone.num_layers > 1
+    return (
+        own_layers
+        and backbone.num_inner_repetitions == 1
+        and backbone.embedding.projection is None
+    )
+
+
 def head_variables(model: keras.Model) -> list[str]:
     """Return the paths of a model's weights that are not its backbone's."""
     inside = variables_by_path(backbone_of(model))

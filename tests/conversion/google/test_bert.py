@@ -137,9 +137,12 @@ def test_the_first_albert_zh_is_a_product_of_embeddings(tmp_path):
 def test_a_google_albert_with_a_word_piece_vocabulary(tmp_path):
     """As google-research/albert's Chinese models, and the second albert_zh."""
     backbone = AlbertBackbone(**(TINY | {"num_layers": 1}))
-    backbone.export_to_google(tmp_path / "zh", AlbertTokenizer(PIECES))
-    (tmp_path / "zh/vocab.txt").rename(tmp_path / "zh/vocab_chinese.txt")
-    (tmp_path / "zh/albert_config.json").rename(tmp_path / "zh/albert_config_base.json")
-    embedder = tasks.AlbertTextEmbedder
-    with pytest.raises(ValueError, match="8 tokens, and its weights embed 60"):
-        embedder.from_preset(tmp_path / "zh").export_to_google(tmp_path / "no")
+    zh = tmp_path / "zh"
+    backbone.export_to_google(zh, AlbertTokenizer(PIECES))
+    (zh / "vocab.txt").rename(zh / "vocab_chinese.txt")
+    (zh / "albert_config.json").rename(zh / "albert_config_base.json")
+    embedder = tasks.AlbertTextEmbedder.from_preset(zh)
+    assert embedder.embed(["a c", "b"]).shape == (2, TINY["hidden_dim"])
+    (zh / "vocab_chinese.txt").write_text("\n".join(PIECES + list("defg" * 20)))
+    with pytest.raises(ValueError, match=r"has 'd' twice"):
+        tasks.AlbertTextEmbedder.from_preset(zh)

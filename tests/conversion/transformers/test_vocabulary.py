@@ -29,7 +29,7 @@ def _classifier(bert, rules="auto"):
         AlbertTokenizer(PIECES, text_rules=rules), max_sequence_length=24
     )
     backbone = fill_weights(AlbertBackbone(**sizes), 5)
-    return AlbertClassifier(backbone, preprocessor, num_classes=3)
+    return AlbertClassifier(backbone, num_classes=3, preprocessor=preprocessor)
 
 
 @pytest.mark.parametrize("bert", [False, True])
@@ -102,7 +102,7 @@ def test_the_vocabulary_of_another_model_is_refused(tmp_path):
 
 
 def test_keras_hub_has_no_such_vocabulary(tmp_path):
-    with pytest.raises(ValueError, match="SentencePiece vocabulary, and this model's"):
+    with pytest.raises(ValueError, match="has a SentencePiece vocabulary, and this"):
         _classifier(False).export_to_keras_hub(tmp_path / "no")
     assert not (tmp_path / "no").exists()
 
