@@ -46,7 +46,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     `padding_mask` (each int32 `(batch, length)`, any length up to
     `max_sequence_length`) to a dict of `sequence_output`
     `(batch, length, hidden_dim)` and `pooled_output` `(batch, hidden_dim)`. With
-    the same weights, its outputs equal those of KerasHub's and transformers' ALBERT.
+    the same weights, its outputs equal those of KerasHub's and transformers' ALBERT;
+    with `embedding_dim` equal to `hidden_dim` and `num_groups` to `num_layers`, those
+    of a BERT.
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942).
 
     Args:

@@ -42,8 +42,9 @@ class PresetMixin:
         Args:
             preset: string or path. A built-in name (`cls.presets` lists them); a
                 local directory with a preset of this package, or files of KerasHub,
-                transformers or google-research/albert; or a handle: `hf://`,
-                `kaggle://`, `gs://`, `modelscope://`.
+                transformers, sentence-transformers or google-research, of an ALBERT,
+                BERT, ELECTRA or DistilBERT; or a handle: `hf://`, `kaggle://`,
+                `gs://`, `modelscope://`.
             **kwargs: `load_weights=False` for random weights, `dtype`, and
                 constructor arguments that override the preset's; for a task also
                 those of its backbone, such as `remat=True`.

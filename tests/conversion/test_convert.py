@@ -175,7 +175,7 @@ def test_bad_input_is_refused_and_leaves_nothing(spoiled, tmp_path, how, capsys)
         (["{source}", "x", "--to", "google", "--task", "Bert"], "no class 'Bert'"),
         (
             ["{source}", "x", "--to", "pdf"],
-            "no checkpoint format 'pdf'.*: transformers,",
+            "no checkpoint format 'pdf'.* transformers,",
         ),
     ],
 )

@@ -1,7 +1,6 @@
 """Folders of sentence-transformers: a checkpoint of transformers and its pooling."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -238,9 +237,7 @@ def _pooling_mode(folder: Path) -> str:
     found: Any = config.get("pooling_mode")
     if found is None:
         found = [mode for flag, mode in _FLAGS.items() if config.get(flag)] or "mean"
-    modes = (
-        [found] if isinstance(found, str) or not isinstance(found, Iterable) else found
-    )
+    modes: list[Any] = found if isinstance(found, list) else [found]
     if len(modes) != 1 or modes[0] not in _MODES:
         raise wrong_value(path, "pooling_mode", found, f"one of {', '.join(_MODES)}")
     if not config.get("include_prompt", True):

@@ -127,7 +127,7 @@ class TransformersFormat(TabledFormat):
         own_layers = backbone.num_groups == backbone.num_layers
         are_equal = backbone.embedding_dim == backbone.hidden_dim
         projects = backbone.embedding.projection is not None
-        return (
+        return bool(
             own_layers
             and backbone.num_inner_repetitions == 1
             and (are_equal or self.table is electra)

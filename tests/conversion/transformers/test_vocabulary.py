@@ -70,7 +70,10 @@ def test_texts_have_the_same_ids_and_logits_there(tmp_path, bert, rules):
             lambda files: files["config.json"].update(pad_token_id=0),
             r"pad_token_id=0.*id 1",
         ),
-        (lambda files: files["config.json"].update(vocab_size=400), "word_embeddings"),
+        (
+            lambda files: files["config.json"].update(vocab_size=400),
+            "weights embed 400",
+        ),
         (
             lambda files: files["tokenizer_config.json"].update(do_lower_case=True),
             r"tokenizer.json and .*_config.json contradict each other: lowercase",
