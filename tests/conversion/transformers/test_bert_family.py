@@ -142,6 +142,20 @@ def test_fine_tuned_segments_make_a_distilbert_a_bert(checkpoints, tmp_path):
     assert config["architectures"] == ["AlbertForTokenClassification"]
 
 
+@pytest.mark.parametrize("kind", ["Bert", "Electra", "DistilBert"])
+def test_onnx_has_every_layer_and_the_activation_of_the_pooler(
+    kind, checkpoints, tmp_path
+):
+    runtime = pytest.importorskip("onnxruntime")
+    directory = checkpoints(f"{kind}ForSequenceClassification")
+    task = _load("AlbertClassifier", directory, activation="softmax")
+    task.export(tmp_path / "model.onnx")
+    inputs = probe_batch(task)
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    found, *_ = session.run(["probabilities"], inputs)
+    np.testing.assert_allclose(found, to_numpy(task(inputs)), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("stated", [{}, {"model_type": "bert", "embedding_size": 8}])
 @pytest.mark.parametrize(
     ("theirs", "name"),

@@ -3,6 +3,7 @@
 from keras_albert.conversion.tables.heads import Head
 from keras_albert.conversion.tables.weight_table import Row
 from keras_albert.conversion.transformers.names.rows import (
+    classifier_heads,
     dense_rows,
     embedding_rows,
     layer_rows,
@@ -73,27 +74,6 @@ HEADS = (
     Head("AlbertTextEmbedder", "AlbertModel"),
     Head("AlbertPretrainer", "AlbertForPreTraining", (_PREDICTIONS, _SENTENCE_ORDER)),
     Head("AlbertMaskedLM", "AlbertForMaskedLM", (_PREDICTIONS,), has_pooler=False),
-    Head(
-        "AlbertClassifier",
-        "AlbertForSequenceClassification",
-        (dense_rows("logits", "classifier"),),
-    ),
-    Head(
-        "AlbertTokenClassifier",
-        "AlbertForTokenClassification",
-        (dense_rows("logits", "classifier"),),
-        has_pooler=False,
-    ),
-    Head(
-        "AlbertQuestionAnswerer",
-        "AlbertForQuestionAnswering",
-        (dense_rows("span_logits", "qa_outputs"),),
-        has_pooler=False,
-    ),
-    Head(
-        "AlbertMultipleChoice",
-        "AlbertForMultipleChoice",
-        (dense_rows("score", "classifier"),),
-    ),
+    *classifier_heads("Albert"),
 )
 HEAD_PREFIXES = ("predictions.", "sop_classifier.", "classifier.", "qa_outputs.")

@@ -7,6 +7,7 @@ groups of their own.
 from keras_albert.conversion.tables.heads import Head
 from keras_albert.conversion.tables.weight_table import Row
 from keras_albert.conversion.transformers.names.rows import (
+    classifier_heads,
     dense_rows,
     embedding_rows,
     layer_rows,
@@ -83,28 +84,7 @@ HEADS = (
     Head("AlbertTextEmbedder", "BertModel"),
     Head("AlbertPretrainer", "BertForPreTraining", (_PREDICTIONS, _NEXT_SENTENCE)),
     Head("AlbertMaskedLM", "BertForMaskedLM", (_PREDICTIONS,), has_pooler=False),
-    Head(
-        "AlbertClassifier",
-        "BertForSequenceClassification",
-        (dense_rows("logits", "classifier"),),
-    ),
-    Head(
-        "AlbertTokenClassifier",
-        "BertForTokenClassification",
-        (dense_rows("logits", "classifier"),),
-        has_pooler=False,
-    ),
-    Head(
-        "AlbertQuestionAnswerer",
-        "BertForQuestionAnswering",
-        (dense_rows("span_logits", "qa_outputs"),),
-        has_pooler=False,
-    ),
-    Head(
-        "AlbertMultipleChoice",
-        "BertForMultipleChoice",
-        (dense_rows("score", "classifier"),),
-    ),
+    *classifier_heads("Bert"),
 )
 HEAD_PREFIXES = (
     "cls.predictions.",

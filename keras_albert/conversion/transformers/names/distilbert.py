@@ -7,6 +7,7 @@ ReLU.
 from keras_albert.conversion.tables.heads import Head
 from keras_albert.conversion.tables.weight_table import Row
 from keras_albert.conversion.transformers.names.rows import (
+    classifier_heads,
     dense_rows,
     embedding_rows,
     layer_rows,
@@ -91,28 +92,7 @@ HEADS = (
         ),
         has_pooler=False,
     ),
-    Head(
-        "AlbertClassifier",
-        "DistilBertForSequenceClassification",
-        (dense_rows("logits", "classifier"),),
-    ),
-    Head(
-        "AlbertTokenClassifier",
-        "DistilBertForTokenClassification",
-        (dense_rows("logits", "classifier"),),
-        has_pooler=False,
-    ),
-    Head(
-        "AlbertQuestionAnswerer",
-        "DistilBertForQuestionAnswering",
-        (dense_rows("span_logits", "qa_outputs"),),
-        has_pooler=False,
-    ),
-    Head(
-        "AlbertMultipleChoice",
-        "DistilBertForMultipleChoice",
-        (dense_rows("score", "classifier"),),
-    ),
+    *classifier_heads("DistilBert"),
 )
 HEAD_PREFIXES = (
     "vocab_transform.",

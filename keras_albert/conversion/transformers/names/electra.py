@@ -8,6 +8,7 @@ from keras_albert.conversion.tables.heads import Head
 from keras_albert.conversion.tables.weight_table import Row
 from keras_albert.conversion.transformers.names.bert import LAYER_DENSES, LAYER_NORMS
 from keras_albert.conversion.transformers.names.rows import (
+    classifier_heads,
     dense_rows,
     embedding_rows,
     layer_rows,
@@ -72,18 +73,8 @@ HEADS = (
         "ElectraForSequenceClassification",
         (dense_rows("logits", "classifier.out_proj"),),
     ),
-    Head(
-        "AlbertTokenClassifier",
-        "ElectraForTokenClassification",
-        (dense_rows("logits", "classifier"),),
-        has_pooler=False,
-    ),
-    Head(
-        "AlbertQuestionAnswerer",
-        "ElectraForQuestionAnswering",
-        (dense_rows("span_logits", "qa_outputs"),),
-        has_pooler=False,
-    ),
+    # Those of tokens and of spans.
+    *classifier_heads("Electra")[1:3],
     Head(
         "AlbertMultipleChoice",
         "ElectraForMultipleChoice",

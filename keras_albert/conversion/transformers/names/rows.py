@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from keras_albert.conversion.tables.heads import Head
 from keras_albert.conversion.tables.weight_table import (
     IDENTITY,
     TRANSPOSED,
@@ -68,4 +69,29 @@ def masked_lm_rows(dense: str, layer_norm: str, bias: str) -> tuple[Row, ...]:
         *dense_rows("masked_lm_head/transform", dense),
         *layer_norm_rows("masked_lm_head/layer_norm", layer_norm),
         Row("masked_lm_head/output_bias", bias),
+    )
+
+
+def classifier_heads(kind: str) -> tuple[Head, ...]:
+    """Return the heads of one layer of an architecture: of texts, tokens, spans."""
+    classifier = (dense_rows("logits", "classifier"),)
+    return (
+        Head("AlbertClassifier", f"{kind}ForSequenceClassification", classifier),
+        Head(
+            "AlbertTokenClassifier",
+            f"{kind}ForTokenClassification",
+            classifier,
+            has_pooler=False,
+        ),
+        Head(
+            "AlbertQuestionAnswerer",
+            f"{kind}ForQuestionAnswering",
+            (dense_rows("span_logits", "qa_outputs"),),
+            has_pooler=False,
+        ),
+        Head(
+            "AlbertMultipleChoice",
+            f"{kind}ForMultipleChoice",
+            (dense_rows("score", "classifier"),),
+        ),
     )
