@@ -112,6 +112,38 @@ def test_a_conversion_is_checked(kind, checkpoints, tmp_path):
     assert config["architectures"] == [f"{kind}Model"]
 
 
+@pytest.mark.parametrize(
+    ("theirs", "name", "arguments", "new"),
+    [
+        ("ElectraForPreTraining", "AlbertTextEmbedder", {}, None),
+        (
+            "ElectraForPreTraining",
+            "AlbertClassifier",
+            {"num_classes": 2},
+            "pooler, log",
+        ),
+        (
+            "ElectraForSequenceClassification",
+            "AlbertClassifier",
+            {"num_classes": 5},
+            "log",
+        ),
+        ("ElectraForTokenClassification", "AlbertQuestionAnswerer", {}, "span_logits"),
+        ("BertForPreTraining", "AlbertMaskedLM", {}, None),
+        ("BertForNextSentencePrediction", "AlbertTextEmbedder", {}, None),
+        ("DistilBertForMultipleChoice", "AlbertMaskedLM", {}, "masked_lm_head"),
+        ("DistilBertForMaskedLM", "AlbertMultipleChoice", {}, "pooler, score"),
+    ],
+)
+def test_the_backbone_goes_into_any_task(checkpoints, theirs, name, arguments, new):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _load(name, checkpoints(theirs), **arguments)
+    told = [str(w.message) for w in caught if "has no weights for" in str(w.message)]
+    assert len(told) == (new is not None)
+    assert all(f"has no weights for {new}" in text for text in told)
+
+
 def test_the_dials_decide_what_a_preset_is_exported_as(checkpoints, tmp_path):
     bert = AlbertBackbone.from_preset(checkpoints("BertModel"))
     bert.save_to_preset(tmp_path / "preset")
@@ -149,7 +181,7 @@ def test_onnx_has_every_layer_and_the_activation_of_the_pooler(
     runtime = pytest.importorskip("onnxruntime")
     directory = checkpoints(f"{kind}ForSequenceClassification")
     task = _load("AlbertClassifier", directory, activation="softmax")
-    task.export(tmp_path / "model.onnx")
+    task.export(tmp_path / "model.onnx", format="onnx")
     inputs = probe_batch(task)
     session = runtime.InferenceSession(tmp_path / "model.onnx")
     found, *_ = session.run(["probabilities"], inputs)
