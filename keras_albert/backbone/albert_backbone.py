@@ -31,6 +31,7 @@ from keras_albert.utils.arguments import (
 from keras_albert.utils.keras_internals import (
     all_layers,
     building_model,
+    register_call_argument,
     register_parameters,
 )
 from keras_albert.utils.reading import read_json
@@ -238,6 +239,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pretrained = False
         # The format that it was loaded from; it is exported as the same architecture.
         self.loaded_from: str | None = None
+        register_call_argument(self, "num_layers")
 
     # The position of `[CLS]`, whose vector is the pooler's input.
     cls_token_index = 0
@@ -344,17 +346,34 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         return backbone
 
     def call(
-        self, inputs: ModelInputs, training: bool | None = None, mask: Any = None
+        self,
+        inputs: ModelInputs,
+        training: bool | None = None,
+        mask: Any = None,
+        num_layers: int | None = None,
     ) -> dict[str, Tensor]:
-        """Run the model on its inputs; other keys of the dict are ignored."""
+        """Run the model on its inputs; other keys of the dict are ignored.
+
+        Args:
+            inputs: The model's input dict.
+            training: bool. Whether dropout is on. Defaults to `None`.
+            mask: Not used.
+            num_layers: int. How many layers to run. Defaults to `None`, the model's.
+
+        Returns:
+            The dict of outputs.
+        """
         inputs = select_inputs(self, inputs)
-        outputs: dict[str, Tensor] = super().call(inputs, training=training, mask=mask)
+        depth = self.num_layers if num_layers is None else num_layers
+        outputs: dict[str, Tensor] = super().call(
+            inputs, training=training, mask=mask, num_layers=depth
+        )
         return outputs
 
     def compute_output_spec(
-        self, inputs: ModelInputs, training: bool | None = None, mask: Any = None
+        self, inputs: ModelInputs, *args: Any, **kwargs: Any
     ) -> dict[str, keras.KerasTensor]:
-        """Return symbolic outputs."""
+        """Return symbolic outputs, which no other argument changes."""
         inputs = select_inputs(self, inputs)
         spec: dict[str, keras.KerasTensor] = super().compute_output_spec(inputs)
         return spec
@@ -402,6 +421,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             padding_mask=inputs["padding_mask"],
             return_hidden_states=True,
             return_attention_scores=True,
+            num_layers=self.num_layers,
         )
         return {
             "sequence_output": x,
@@ -431,6 +451,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             padding_mask=mask,
             training=training,
             read_vector=lambda x: self._read_pooler_input(x, mask, rows),
+            num_layers=self.num_layers,
         )
         pooled: Tensor = self.pooler(vectors)
         return pooled

@@ -19,6 +19,7 @@ from keras_albert.utils.arguments import (
     check_rates,
     refuse_unknown,
 )
+from keras_albert.utils.keras_internals import register_call_argument
 
 # Arguments of `call` that add outputs.
 _ALSO_RETURNED = (
@@ -99,16 +100,9 @@ class SharedTransformerEncoder(keras.layers.Layer):
         check_rates(dropout=dropout, attention_dropout=attention_dropout)
         check_epsilon(layer_norm_epsilon)
         check_positive(
-            num_layers=num_layers,
-            num_groups=num_groups,
-            num_inner_repetitions=num_inner_repetitions,
+            num_groups=num_groups, num_inner_repetitions=num_inner_repetitions
         )
-        if num_groups > num_layers:
-            msg = (
-                "`num_layers` must be at least `num_groups`, or some groups would "
-                f"never run. Received: num_layers={num_layers}, num_groups={num_groups}"
-            )
-            raise ValueError(msg)
+        check_depth(num_layers, num_groups)
         self.num_layers = num_layers
         self.num_groups = num_groups
         self.num_inner_repetitions = num_inner_repetitions
@@ -139,17 +133,20 @@ class SharedTransformerEncoder(keras.layers.Layer):
         if dropout or attention_dropout:
             self.seed_generator = keras.random.SeedGenerator(next(seeds))
         self.supports_masking = True
+        # A model that contains the encoder passes it on from its own call.
+        register_call_argument(self, "num_layers")
 
-    def group_of(self, layer: int) -> int:
+    def group_of(self, layer: int, num_layers: int | None = None) -> int:
         """Return the group that a virtual layer runs.
 
         Args:
             layer: int. The virtual layer, counted from 0.
+            num_layers: int. How many run. Defaults to `None`, the encoder's.
 
         Returns:
             The group's number, counted from 0.
         """
-        return layer * self.num_groups // self.num_layers
+        return layer * self.num_groups // (num_layers or self.num_layers)
 
     def group_blocks(self, group: int) -> list[TransformerBlock]:
         """Return the blocks of a group, in the order in which they run.
@@ -182,6 +179,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return_attention_scores: bool = False,
         read_vector: Callable[[Tensor], Tensor] | None = None,
         return_first: bool = False,
+        num_layers: int | None = None,
     ) -> Any:
         """Run all virtual layers.
 
@@ -203,14 +201,20 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 `None`.
             return_first: bool. Also return the last hidden state of each text's first
                 token, `(batch, width)`; not with the lists. Defaults to `False`.
+            num_layers: int. How many virtual layers to run, since all share their
+                weights. Defaults to `None`, the encoder's.
 
         Returns:
             The last hidden state `(batch, length, width)`, followed by each
             requested list, or by what else is requested.
 
         Raises:
-            ValueError: If texts share rows, and an argument needs a row for each text.
+            ValueError: If texts share rows, and an argument needs a row for each text;
+                or if `num_layers` is below 1, or below `num_groups`.
         """
+        if num_layers is None:
+            num_layers = self.num_layers
+        check_depth(num_layers, self.num_groups)
         if (rows := current_rows()) is not None:
             _refuse_shared_rows(
                 attention_mask=attention_mask,
@@ -230,19 +234,21 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 training,
                 return_hidden_states,
                 return_attention_scores,
+                num_layers,
             )
         unroll = unrolls_by_default() if self.unroll is None else self.unroll
         x, first = inputs, 0
         if read_vector is not None:
-            vectors = ops.ones((self.num_layers, 1), inputs.dtype)
+            vectors = ops.ones((num_layers, 1), inputs.dtype)
             x = (inputs, ops.zeros_like(read_vector(inputs))[:, None, :] * vectors)
         for group in range(self.num_groups):
-            layers = [i for i in range(self.num_layers) if self.group_of(i) == group]
+            # The first layer of the next group.
+            end = -(-(group + 1) * num_layers // self.num_groups)
             step = self._group_step(group, mask, seed, training)
             if read_vector is not None:
-                step = self._keep_vectors(step, read_vector)
-            x = repeat(step, x, first, len(layers), unroll=unroll, remat=self.remat)
-            first += len(layers)
+                step = _keep_vectors(step, read_vector, num_layers)
+            x = repeat(step, x, first, end - first, unroll=unroll, remat=self.remat)
+            first = end
         also: list[Tensor] = []
         if read_vector is not None:
             x, *also = x
@@ -267,17 +273,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
         mask = merge_masks(padding_mask, None)
         step = self._group_step(self.group_of(layer), mask, None, False)
         return step(layer, inputs)
-
-    def _keep_vectors(self, step: Any, read_vector: Callable[[Tensor], Tensor]) -> Any:
-        """Return a step that also carries the vectors of all layers."""
-
-        def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
-            x = step(layer, carried[0])
-            place = ops.one_hot(layer, self.num_layers, dtype=x.dtype)
-            vectors = place[:, None] * read_vector(x)[:, None, :]
-            return x, carried[1] + vectors
-
-        return step_and_keep
 
     def _group_step(
         self,
@@ -325,11 +320,13 @@ class SharedTransformerEncoder(keras.layers.Layer):
         training: bool | None,
         return_hidden_states: bool,
         return_attention_scores: bool,
+        num_layers: int,
     ) -> tuple[Any, ...]:
         """Run layer by layer and collect intermediate outputs."""
         hidden_states, scores = [x], []
-        for layer in range(self.num_layers):
-            for inner, block in enumerate(self.group_blocks(self.group_of(layer))):
+        for layer in range(num_layers):
+            group = self.group_of(layer, num_layers)
+            for inner, block in enumerate(self.group_blocks(group)):
                 number = layer * self.num_inner_repetitions + inner
                 x, block_scores = run_layer(
                     block,
@@ -372,6 +369,35 @@ class SharedTransformerEncoder(keras.layers.Layer):
             seed=self.seed,
         )
         return config
+
+
+def check_depth(num_layers: Any, num_groups: int) -> None:
+    """Check a number of layers to run.
+
+    Raises:
+        ValueError: If it is no whole number, below 1, or below `num_groups`.
+    """
+    check_positive(num_layers=num_layers)
+    if num_layers < num_groups:
+        msg = (
+            "`num_layers` must be at least `num_groups`, or some groups would never "
+            f"run. Received: num_layers={num_layers}, num_groups={num_groups}"
+        )
+        raise ValueError(msg)
+
+
+def _keep_vectors(
+    step: Any, read_vector: Callable[[Tensor], Tensor], num_layers: int
+) -> Any:
+    """Return a step that also carries the vectors of all layers."""
+
+    def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
+        x = step(layer, carried[0])
+        place = ops.one_hot(layer, num_layers, dtype=x.dtype)
+        vectors = place[:, None] * read_vector(x)[:, None, :]
+        return x, carried[1] + vectors
+
+    return step_and_keep
 
 
 def _refuse_shared_rows(**arguments: Any) -> None:

@@ -8,6 +8,7 @@ that have the name; 3.16 and 0.33 are development versions.
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from types import MethodType
 from typing import Any
 
 import keras
@@ -20,6 +21,55 @@ HOOKS = {
     # 0.33.
     "_add_missing_kwargs": "keras_hub.models.Preprocessor",
 }
+# The attribute in which a task keeps its backbone. KerasHub 0.32 to 0.33.
+BACKBONE = "_backbone"
+
+# What `fit`, `evaluate` and `predict` set in a model, and a value for a new one, whose
+# functions TensorFlow does not track. Keras 3.15 to 3.16.
+RUN_STATE = {
+    "train_function": None,
+    "test_function": None,
+    "predict_function": None,
+    "_called": True,
+    "training": False,
+    "stop_training": False,
+    "stop_evaluating": False,
+    "stop_predicting": False,
+    "_jax_state": None,
+    "_jax_state_synced": True,
+    "_self_setattr_tracking": False,
+}
+
+
+def share_attributes(model: Any, own: Mapping[str, Any], view: Any = None) -> Any:
+    """Return a model with the attributes of another one: its layers, its optimizer, ...
+
+    Keras would copy a model by saving it. Keras 3.15 to 3.16.
+
+    Args:
+        model: A model.
+        own: The attributes of the new model that differ, besides compiled functions.
+        view: The result of an earlier call, to take over what has changed since then.
+            Defaults to `None`, a new one.
+    """
+    own = RUN_STATE | own
+    if view is None:
+        view = object.__new__(type(model))
+        vars(view).update(own)
+    for name, value in dict(vars(model)).items():
+        if name not in own:
+            is_method = isinstance(value, MethodType) and value.__self__ is model
+            own_value = MethodType(value.__func__, view) if is_method else value
+            vars(view)[name] = own_value
+    return view
+
+
+def register_call_argument(layer: Any, name: str) -> None:
+    """Let a layer take an argument of `call` from the call of an outer one.
+
+    Before its first call. Keras 3.15 to 3.16.
+    """
+    layer._register_call_context_args(name)
 
 
 def all_layers(layer: Any) -> list[Any]:
@@ -62,6 +112,14 @@ def adam_moments(optimizer: Any) -> tuple[list[Any], list[Any], list[Any]]:
 def has_no_value(variable: Any) -> bool:
     """Return whether `fit` on JAX has removed the value. Keras 3.15 to 3.16."""
     return variable._value is None
+
+
+def memory_address(variable: Any) -> int:
+    """Return where PyTorch has a variable in memory. Keras 3.15 to 3.16.
+
+    The public `value` takes ten times as long.
+    """
+    return int(variable._value.data_ptr())
 
 
 def mark_as_seeded(generator: Any) -> None:

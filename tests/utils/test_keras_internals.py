@@ -12,6 +12,7 @@ import pytest
 import keras_albert
 from keras_albert.utils import keras_internals
 from keras_albert.utils.keras_internals import (
+    BACKBONE,
     HOOKS,
     adam_moments,
     add_special_token,
@@ -20,7 +21,10 @@ from keras_albert.utils.keras_internals import (
     has_no_value,
     is_evaluation_of_fit,
     mark_as_seeded,
+    memory_address,
+    register_call_argument,
     register_parameters,
+    share_attributes,
     variable_index,
 )
 
@@ -89,6 +93,52 @@ def test_register_parameters():
     assert sorted(tuple(p.shape) for p in model.parameters()) == sorted(shapes)
 
 
+def test_share_attributes(fit):
+    model, other = small_model(), keras.layers.Dense(2)
+    fit(model)
+    view = share_attributes(model, {"extra": other})
+    assert (view.layers, view.optimizer) == (model.layers, model.optimizer)
+    assert view.predict_function is None
+    assert view.extra is other
+    assert other not in all_layers(model)
+    for found, expected in zip(view.variables, model.variables, strict=True):
+        assert found is expected
+    x, before = np.ones((4, 3), "float32"), dict(vars(model))
+    found, expected = view.predict(x), keras.ops.convert_to_numpy(model(x))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    view.evaluate(x, x[:, :2], verbose=0)
+    # Nothing that Keras sets in one of them is seen in the other.
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    model.predict(x)
+    model.stop_training = model.extra = "changed"
+    function = view.predict_function
+    assert share_attributes(model, {"extra": other}, view) is view
+    assert view.predict_function is function
+    assert (view.stop_training, view.extra) == (False, other)
+
+
+def test_backbone_of_a_task():
+    assert keras_hub.models.Task.backbone.fget(type("", (), {BACKBONE: 1})()) == 1
+
+
+def test_register_call_argument():
+    class Scale(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            register_call_argument(self, "factor")
+
+        def call(self, x, factor=None):
+            return x * (factor or 1)
+
+    x = keras.Input((1,))
+    model = keras.Model(x, Scale()(x))
+    register_call_argument(model, "factor")
+    assert model.call(keras.ops.ones((1, 1)), factor=3) == 3
+    assert model(keras.ops.ones((1, 1)), factor=3) == 3
+    assert model(keras.ops.ones((1, 1))) == 1
+
+
 def test_variable_index():
     variables = [keras.Variable([1.0], name=name) for name in "ab"]
     optimizer = keras.optimizers.Adam()
@@ -127,6 +177,15 @@ def test_has_no_value(fit):
     fit(model, Look())
     assert seen == [[True, True]]
     assert not any(has_no_value(each) for each in model.trainable_variables)
+
+
+@pytest.mark.skipif(on() != "torch", reason="only its programs read addresses")
+def test_memory_address():
+    variable = keras.Variable([1.0])
+    before = memory_address(variable)
+    assert before == variable.value.data_ptr()
+    variable.assign([2.0])
+    assert memory_address(variable) == before
 
 
 def test_mark_as_seeded():

@@ -1,6 +1,7 @@
 """Data-parallel training by PyTorch's wrapper, one process per device."""
 
 import os
+from types import MethodType
 from typing import Any
 
 from keras_albert.tasks.distribution.model_state import build_metrics
@@ -50,26 +51,27 @@ class TorchProcesses(OneDevice):
                     variable.value for variable in model.trainable_variables
                 )
 
-            def forward(self, *args: Any, **kwargs: Any) -> Any:
-                return type(model).call(model, *args, **kwargs)
+            def forward(self, task: Any, *args: Any, **kwargs: Any) -> Any:
+                return type(task).call(task, *args, **kwargs)
 
         build_metrics(model, batch)
         forward = torch.nn.parallel.DistributedDataParallel(Forward())
 
-        def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        # Of the model, or of one of its weights with another number of layers.
+        def call(task: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
             run = forward if training else forward.module
-            return run(inputs, training=training, mask=mask)
+            return run(task, inputs, training=training, mask=mask)
 
-        def train_step(data: Any) -> Any:
-            metrics = [variable.value for variable in model.metrics_variables]
+        def train_step(task: Any, data: Any) -> Any:
+            metrics = [variable.value for variable in task.metrics_variables]
             before = [metric.clone() for metric in metrics]
-            type(model).train_step(model, data)
+            type(task).train_step(task, data)
             _add_up(before, metrics)
-            return model.get_metrics_result()
+            return task.get_metrics_result()
 
         # Bypasses the registry of modules, which would make the wrapper a child.
-        object.__setattr__(model, "call", call)
-        object.__setattr__(model, "train_step", train_step)
+        for method in (call, train_step):
+            object.__setattr__(model, method.__name__, MethodType(method, model))
 
     def barrier(self) -> None:
         """Wait for all processes."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from keras_albert.pretraining.settings.config import PretrainingConfig
-from keras_albert.tasks.base.depth import at_depth, run_at_depth
 
 # Distinguishes the draws from those of batches and dropout, which count as well.
 _DRAW = 2
@@ -51,13 +50,11 @@ def train_at_depths(
     for depth in depths:
         # Made now: during an epoch, Keras holds the weights on JAX, and a function on
         # several devices is made with their layout.
-        with at_depth(task, depth, "train"):
-            task.make_train_function()
-            functions[depth] = task.train_function
+        view = task.with_num_layers(depth)
+        view.make_train_function()
+        functions[depth] = view.train_function
 
     def train(*args: Any) -> Any:
-        depth = depth_of_batch()
-        with run_at_depth(task, depth):
-            return functions[depth](*args)
+        return functions[depth_of_batch()](*args)
 
     task.train_function = train

@@ -24,7 +24,7 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
         The `sequence_output`, `(rows, length, hidden_dim)`.
     """
     x, bias = begin(builder, backbone, ids)
-    for layer in range(backbone.encoder.num_layers):
+    for layer in range(backbone.num_layers):
         x = run_layer(builder, backbone, x, bias, layer)
     return x
 
@@ -47,7 +47,8 @@ def run_layer(
 ) -> Any:
     """Run a virtual layer: return its output for `begin`'s, or another layer's."""
     encoder, activation = backbone.encoder, get_activation(backbone.activation)
-    for block in encoder.group_blocks(encoder.group_of(layer)):
+    group = encoder.group_of(layer, backbone.num_layers)
+    for block in encoder.group_blocks(group):
         x = _run_block(builder, block, x, bias, activation)
     return x
 

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 
 from keras_albert.layers.shared_rows import ROW_TOKENS
-from keras_albert.tasks.base.torch_program import TracedPrograms, trace
+from keras_albert.tasks.base.torch_program import TracedConstants, TracedPrograms, trace
+from keras_albert.tasks.distribution.model_state import call_with_values
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 Run = Callable[[dict[str, Any]], Any]
@@ -19,10 +20,11 @@ class BatchOutputs:
     """A function from one batch of ids to the model's outputs.
 
     Several threads may call it at once: it does not change the model, while Keras' step
-    on JAX takes the weights out of it. What is compiled is kept until the model has
-    other variables, as after `enable_lora`, their values are in other memory, as after
-    `parameter.data = ...` on PyTorch, or its `predict_function` is reset, as by
-    `quantize`:
+    on JAX takes the weights out of it, so that training elsewhere is an error here.
+    What is compiled is kept until the model has other variables, as after
+    `enable_lora`, or its `predict_function` is reset, as by `compile` and `quantize`;
+    on PyTorch also until values are in other memory, as after `parameter.data = ...`,
+    or an attribute of the model or of one of its layers is replaced:
 
     - TensorFlow: Keras' graph, which takes batches of any length.
     - JAX: one program for each shape.
@@ -45,9 +47,8 @@ class BatchOutputs:
             name: np.asarray(array, specs[name].dtype) if name in specs else array
             for name, array in inputs.items()
         }
-        with self._task.depth_lock.own_depth():
-            run: Run = self.current_function().run_batch
-            return run(inputs)
+        run: Run = self.current_function().run_batch
+        return run(inputs)
 
     def current_function(self) -> Any:
         """Return the task's `predict_function`, a new one if the model has changed.
@@ -58,29 +59,21 @@ class BatchOutputs:
         task = self._task
         with self._lock:
             variables = task.variables
-            addresses = _addresses(variables)
             predict = task.predict_function
             is_current = _are_same(variables, getattr(predict, "variables_read", ()))
-            if not is_current or addresses != predict.addresses_read:
+            if not (is_current and predict.constants.are_current()):
                 # TensorFlow's graph would use the old ones.
                 task.predict_function = None
                 task.make_predict_function()
                 predict = task.predict_function
                 predict.run_batch = _MAKERS[keras.config.backend()](task, variables)
                 predict.variables_read = variables
-                predict.addresses_read = addresses
+                predict.constants = TracedConstants(task)
             return predict
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
-
-
-def _addresses(variables: Sequence[Any]) -> tuple[int, ...]:
-    """Return where the values are in memory, which a program of PyTorch reads."""
-    if keras.config.backend() != "torch":
-        return ()
-    return tuple(variable.value.data_ptr() for variable in variables)
 
 
 def _make_for_tensorflow(task: Any, variables: list[Any]) -> Run:
@@ -103,7 +96,7 @@ def _make_for_jax(task: Any, variables: list[Any]) -> Run:
 
     if task.jit_compile and not task.run_eagerly:
         compute = jax.jit(compute)
-    return lambda inputs: compute([v.value for v in variables], inputs)
+    return lambda inputs: call_with_values(compute, variables, inputs)
 
 
 def _make_for_torch(task: Any, variables: list[Any]) -> Run:

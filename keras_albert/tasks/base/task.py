@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from keras_albert.backbone.albert_backbone import select_inputs
 from keras_albert.layers.shared_rows import sharing_rows
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.batch_outputs import BatchOutputs
-from keras_albert.tasks.base.depth import DepthLock, at_depth
+from keras_albert.tasks.base.depth import DepthViews
 from keras_albert.tasks.base.export_formats import (
     check_export_options,
     export_writer,
@@ -96,18 +96,48 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             "`from_preset` of the task.",
         )
         check_preprocessor(self.backbone, self.preprocessor)
-        # Read and written by `at_depth`.
-        self.functions_at_depth: dict[Any, Any] = {}
-        self.depth_lock = DepthLock()
         with building_model():
             super().__init__(*args, **kwargs)
         register_parameters(self)
         self.batch_outputs = BatchOutputs(self)
+        self.depth_views = DepthViews(self)
+
+    def with_num_layers(self, num_layers: int | None) -> Self:
+        """Return this task with another number of layers.
+
+        All layers share their weights, so any number is possible, and the weights of
+        both are the same variables: training one trains the other. What is compiled for
+        a number of layers is kept for the next call.
+
+        Args:
+            num_layers: int or `None`. The number of layers; `None` is the model's.
+
+        Returns:
+            A task of this class. To train it separately, load a preset with
+            `num_layers` instead.
+
+        Raises:
+            ValueError: If the number is below 1, or below the number of groups.
+
+        Example:
+            >>> from keras_albert import AlbertMaskedLM
+            >>> masked_lm = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+            >>> shallow = masked_lm.with_num_layers(2)
+            >>> shallow.backbone.num_layers, masked_lm.backbone.num_layers
+            (2, 4)
+            >>> shallow.variables[0] is masked_lm.variables[0]
+            True
+        """
+        if num_layers is None:
+            return self
+        self.depth_views.check(num_layers)
+        view: Self = self.depth_views.find(num_layers)
+        return view
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Run the model on its inputs; other keys of a dict are ignored."""
-        inputs = select_inputs(self, inputs)
-        return super().call(inputs, training=training, mask=mask)
+        inputs, depth = select_inputs(self, inputs), self.backbone.num_layers
+        return super().call(inputs, training=training, mask=mask, num_layers=depth)
 
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
@@ -377,10 +407,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 steps=kwargs.get("steps"),
                 columns=columns,
             )
-        with kept_weights(self), at_depth(self, num_layers, "test"):
-            data = build_before(self, data)
+        task = self.with_num_layers(num_layers)
+        with kept_weights(task):
+            data = build_before(task, data)
             return run_on(
-                lambda: keras.Model.evaluate(self, x=data, **kwargs), {"x": x}
+                lambda: keras.Model.evaluate(task, x=data, **kwargs), {"x": x}
             )
 
     def predict(
@@ -409,8 +440,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             ValueError: See `fit`, with `steps` for `steps_per_epoch`; or if
                 `num_layers` is below 1.
         """
-        with at_depth(self, num_layers, "predict"):
-            return predict_all(self, x, batch_size, **kwargs)
+        task = self.with_num_layers(num_layers)
+        return predict_all(task, x, batch_size, **kwargs)
 
     def train_on_batch(
         self,

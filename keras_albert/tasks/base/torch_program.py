@@ -8,6 +8,8 @@ from typing import Any
 
 import keras
 
+from keras_albert.utils.keras_internals import RUN_STATE, all_layers, memory_address
+
 Program = Callable[..., Any]
 
 # How many small batches run before one is traced, which takes about as long as they
@@ -15,6 +17,55 @@ Program = Callable[..., Any]
 # overhead of Keras does not matter.
 EAGER_BATCHES = 64
 SMALL_BATCH = 512
+
+
+class TracedConstants:
+    """What a program of PyTorch has read from a model, and does not read again.
+
+    That is where the values of variables are in memory, and the attributes of the model
+    and of its layers. Keras reads them once on the other backends, where this is empty.
+    """
+
+    def __init__(self, model: Any) -> None:
+        layers = all_layers(model) if keras.config.backend() == "torch" else []
+        self._variables = model.variables if layers else []
+        # Names that are set later may be read instead of those of the class.
+        self._own = vars(model) if layers else {}
+        self._known = self._own.keys() | RUN_STATE
+        self._readers = [
+            (operator.itemgetter(*_names(attributes)), attributes)
+            for attributes in map(vars, layers)
+        ]
+        self._addresses, self._attributes = self._read()
+
+    def _read(self) -> tuple[list[int], list[Any]]:
+        addresses = [memory_address(variable) for variable in self._variables]
+        values = [value for read, owner in self._readers for value in read(owner)]
+        return addresses, values
+
+    def are_current(self) -> bool:
+        """Return whether none of them has been replaced."""
+        if not self._variables:
+            return True
+        if any(name[0] != "_" for name in self._own.keys() - self._known):
+            return False
+        try:
+            addresses, attributes = self._read()
+        except KeyError:
+            # An attribute was deleted.
+            return False
+        is_same = all(map(operator.is_, attributes, self._attributes))
+        return is_same and addresses == self._addresses
+
+
+def _names(attributes: dict[str, Any]) -> list[str]:
+    """Return the names of what a user may set: not the objects that Keras manages."""
+    plain = bool | int | float | str
+    return [
+        name
+        for name, value in attributes.items()
+        if name not in RUN_STATE and (name[0] != "_" or isinstance(value, plain))
+    ]
 
 
 class TracedPrograms:

@@ -11,6 +11,7 @@ from keras import ops
 from keras_albert.tasks.base.outputs import check_nan
 from keras_albert.tasks.base.torch_program import TracedPrograms, trace
 from keras_albert.tasks.classification.exit_rule import ExitRule
+from keras_albert.tasks.distribution.model_state import call_with_values
 from keras_albert.types import FloatArray, Int64Array
 
 
@@ -139,4 +140,4 @@ def _compile(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         with keras.StatelessScope(list(zip(variables, values, strict=True))):
             return function(*arguments)
 
-    return lambda *arguments: compiled([v.value for v in variables], *arguments)
+    return lambda *arguments: call_with_values(compiled, variables, *arguments)

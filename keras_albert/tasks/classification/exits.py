@@ -53,7 +53,7 @@ def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
         pooled = backbone.pooled_by_layer(inputs, training=True)
         return head(classifier.output_dropout(pooled, training=True))
     pooled = backbone(inputs, training=False)["pooled_output"]
-    return head(pooled, exit=backbone.encoder.num_layers - 1)
+    return head(pooled, exit=backbone.num_layers - 1)
 
 
 def predict_early(
@@ -156,12 +156,11 @@ def copy_without_exits(classifier: Any, num_layers: int | None) -> Any:
 
 def current_early_exit(classifier: Any) -> EarlyExit:
     """Return the `EarlyExit`, a new one if the model has changed."""
-    with classifier.depth_lock.own_depth():
-        predict = classifier.batch_outputs.current_function()
-        if not hasattr(predict, "early_exit"):
-            predict.early_exit = EarlyExit(classifier)
-        early: EarlyExit = predict.early_exit
-        return early
+    predict = classifier.batch_outputs.current_function()
+    if not hasattr(predict, "early_exit"):
+        predict.early_exit = EarlyExit(classifier)
+    early: EarlyExit = predict.early_exit
+    return early
 
 
 def count_exits(exits: Any, backbone: AlbertBackbone) -> int:

@@ -1,6 +1,6 @@
 """The state of a model in training: variables of metrics, weights after an error."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,6 +59,34 @@ def build_metrics_before_xla(model: Any, batch: Any) -> None:
             build_metrics(model, batch)
 
 
+# What a callback or another thread has done.
+_IN_USE = (
+    "On JAX a model has no weights while `fit`, `evaluate` or `train_on_batch` runs, "
+    "and one of them is running. Wait until it has returned, or load the preset a "
+    "second time to predict meanwhile; a callback calls "
+    "`self.model.jax_state_sync()` first."
+)
+
+
+def call_with_values(
+    function: Callable[..., Any], variables: Sequence[Any], *arguments: Any
+) -> Any:
+    """Call a function of JAX with the values of variables.
+
+    Raises:
+        RuntimeError: If training has taken the values out of the variables.
+    """
+    values: list[Any] = []
+    try:
+        values += [variable.value for variable in variables]
+        return function(values, *arguments)
+    except Exception as error:
+        taken = any(map(has_no_value, variables))
+        if taken or any(value.is_deleted() for value in values):
+            raise RuntimeError(_IN_USE) from error
+        raise
+
+
 @contextmanager
 def kept_weights(model: Any) -> Iterator[None]:
     """Restore the weights of a model if the block raises.
@@ -69,6 +97,8 @@ def kept_weights(model: Any) -> Iterator[None]:
     if keras.config.backend() != "jax":
         yield
         return
+    if any(map(has_no_value, model.variables)):
+        raise RuntimeError(_IN_USE)
     variables = [*model.variables, *model.metrics_variables]
     if model.optimizer is not None:
         variables += model.optimizer.variables

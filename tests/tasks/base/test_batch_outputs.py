@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_albert import AlbertClassifier
 from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.base.outputs import blank_outputs
 from keras_albert.tasks.inputs.model_input import preprocess_batch
@@ -179,6 +180,42 @@ def test_predictions_follow_weights_in_other_memory(make_classifier):
     # The new program shares memory with them again.
     classifier.set_weights([weight / 2 for weight in classifier.get_weights()])
     np.testing.assert_allclose(classifier.predict(TEXTS, verbose=0), before, atol=1e-5)
+
+
+class Scaled(AlbertClassifier):
+    scale = 1.0
+
+    def predict_step(self, data):
+        return super().predict_step(data) * self.scale
+
+
+@pytest.mark.usefixtures("traced_early")
+@pytest.mark.skipif(BACKEND != "torch", reason="Keras traces once on the others")
+@pytest.mark.parametrize("rule", [{}, {"num_layers": 1}, {"threshold": 0.999}])
+def test_predictions_follow_attributes(rule, make_classifier):
+    made = make_classifier()
+    exits = "threshold" in rule
+    classifier = Scaled(made.backbone, 2, made.preprocessor, exits=exits, dropout=0.0)
+
+    def outputs():
+        found = [classifier.predict(TEXTS, verbose=0, **rule) for _ in range(4)]
+        np.testing.assert_allclose(found[0], found[3], atol=1e-6)
+        return found[-1]
+
+    before, scale = outputs(), 1
+    if not exits:
+        # Of the instance for the first time, then again.
+        for scale in (3.0, 5.0):
+            classifier.scale = scale
+            np.testing.assert_allclose(outputs(), scale * before, atol=1e-5)
+    classifier.output_dense.activation = keras.activations.exponential
+    np.testing.assert_allclose(outputs(), scale * np.exp(before), rtol=1e-4)
+    # What Keras sets in a run is not one of them.
+    view = classifier.with_num_layers(rule.get("num_layers"))
+    function = view.predict_function
+    classifier.evaluate(TEXTS, [0] * len(TEXTS), **rule, verbose=0)
+    outputs()
+    assert view.predict_function is function
 
 
 @pytest.mark.usefixtures("traced_early")

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import keras
@@ -34,3 +35,36 @@ def test_there_are_the_variables_that_fit_would_make(name):
     keras.Model.train_on_batch(task, *batches[0])
     trained = [(v.path, tuple(v.shape)) for v in task.metrics_variables]
     assert trained == built
+
+
+def test_jax_predicts_only_between_runs(make_classifier):
+    """Other backends predict with the weights of the moment."""
+    classifier, found = make_classifier(exits=True), []
+    calls = [
+        lambda: classifier.classify("rain"),
+        lambda: classifier.classify("rain", num_layers=1),
+        lambda: classifier.classify("rain", threshold=0.9),
+        lambda: classifier.evaluate(["rain"], [0], verbose=0),
+    ]
+
+    def outcome(call):
+        try:
+            return call()
+        except RuntimeError as error:
+            return str(error)
+
+    class Ask(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            with ThreadPoolExecutor(1) as pool:
+                found.extend(pool.map(outcome, calls[:3]))
+            if keras.config.backend() == "jax":
+                found.append(outcome(calls[3]))
+                self.model.jax_state_sync()
+                found.extend(map(outcome, calls[:3]))
+
+    classifier.fit(["rain", "a lamp"], [0, 1], callbacks=[Ask()], verbose=0)
+    errors = [
+        isinstance(each, str) and "a model has no weights" in each for each in found
+    ]
+    assert errors == ([True] * 4 + [False] * 3 if len(found) > 3 else [False] * 3)
+    assert all(not isinstance(outcome(call), str) for call in calls)
