@@ -70,6 +70,13 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
         help="processes on this machine; by default 1",
     )
     work.add_argument(
+        "--max-broken",
+        type=fraction,
+        metavar="FRACTION",
+        help="stop if more than this fraction of the files are damaged .gz files; by "
+        "default they are read up to the damage, and named",
+    )
+    work.add_argument(
         "--quiet", action="store_true", help="show no progress bar in a terminal"
     )
     work.add_argument(

@@ -59,6 +59,8 @@ keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 folder = pathlib.Path(tempfile.mkdtemp())
 
 """

@@ -54,6 +54,8 @@ from keras_albert.tasks import describe_exits, measure_exits, plot_exits
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 num_layers, epochs = 8, 8
 
 """

@@ -60,6 +60,8 @@ from keras_albert.tasks.recipes import recipe
 
 preset = os.environ.get("TUTORIAL_PRESET", "albert_tiny_en_uncased")
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 glue_path = os.environ.get("TUTORIAL_GLUE")
 glue_task = os.environ.get("TUTORIAL_GLUE_TASK", "sst-2")
 limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))

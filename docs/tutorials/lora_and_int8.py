@@ -57,6 +57,8 @@ import keras_albert
 
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 folder = pathlib.Path(tempfile.mkdtemp())
 
 """

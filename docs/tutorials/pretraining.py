@@ -67,6 +67,8 @@ keras.utils.set_random_seed(0)
 steps = int(os.environ.get("TUTORIAL_STEPS", "1400"))
 vocabulary_size = int(os.environ.get("TUTORIAL_VOCABULARY_SIZE", "600"))
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 output = pathlib.Path(tempfile.mkdtemp())
 
 """

@@ -61,6 +61,8 @@ keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 epochs, sentence_epochs = 6, 10
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 
 """
 ## The data

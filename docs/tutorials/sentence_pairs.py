@@ -53,6 +53,8 @@ import keras_albert
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 pairs_path = os.environ.get("TUTORIAL_PAIRS")
 limit = int(os.environ.get("TUTORIAL_LIMIT", "2000"))
 epochs = 4

@@ -57,6 +57,8 @@ from keras_albert.text import train_vocabulary
 keras.utils.set_random_seed(0)
 preset = "albert_tiny_en_uncased"
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
+if not data_path.is_dir():
+    print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
 
 """
 ## The parameters

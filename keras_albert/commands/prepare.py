@@ -80,6 +80,7 @@ def _prepare(
         part_size=arguments.part_size,
         pipeline_options=options,
         progress=_shown_in(bar, "examples"),
+        max_broken=arguments.max_broken,
     )
 
 
@@ -132,3 +133,5 @@ def _show(console: Console, metadata: PreparedMetadata) -> None:
     for name, count in metadata.counters.items():
         table.add_row(name, f"{count:,}")
     console.print(table)
+    for path in metadata.broken_files:
+        console.print(f"damaged, read up to the damage: {path}", soft_wrap=True)

@@ -182,3 +182,10 @@ def test_links(text):
             assert (TUTORIALS[0].parent / name).is_file(), line
         # The text of a link and its address are on one line.
         assert not re.match(r"[^\[]*\]\(", line), line
+
+
+def test_data_that_are_missing_are_explained(text):
+    _, found, after = text.partition("\ndata_path = ")
+    if found:
+        assert "\nif not data_path.is_dir():\n    print(" in after[:250]
+        assert "set TUTORIAL_DATA" in after[:250]

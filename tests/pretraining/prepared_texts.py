@@ -21,7 +21,7 @@ def write_prepared(directory, proto, train=96, held_out=24, seed=0):
     shards = {}
     for split, count in (("train", train), ("held_out", held_out)):
         rng = np.random.default_rng([seed, count])
-        shards[split] = [shard_name(split, 0, 1)]
+        shards[split] = [shard_name(split, "00000")]
         with (directory / shards[split][0]).open("wb") as stream:
             writer = ExampleWriter(stream, VOCABULARY_SIZE)
             for example in _examples(rng, count):

@@ -15,14 +15,14 @@ Split: TypeAlias = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-def shard_name(split: Split, number: int, num_shards: int) -> str:
+def shard_name(split: Split, fingerprint: str) -> str:
     """Return the file name of a shard.
 
     Example:
-        >>> shard_name("train", 0, 8)
-        'train-00000-of-00008.arrow'
+        >>> shard_name("train", "5d41402abc4b2a76")
+        'train-5d41402abc4b2a76.arrow'
     """
-    return f"{split}-{number:05d}-of-{num_shards:05d}.arrow"
+    return f"{split}-{fingerprint}.arrow"
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class PreparedMetadata:
         settings: dict. Other settings that determine the examples: the seed, the rates.
         counters: dict of int. Numbers of documents, sentences, tokens and examples,
             and of what was dropped, by reason.
+        broken_files: list of string. The compressed files that are damaged, and were
+            read up to the damage.
     """
 
     sequence_length: int
@@ -43,6 +45,7 @@ class PreparedMetadata:
     shards: dict[str, list[str]]
     settings: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+    broken_files: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the metadata as JSON."""

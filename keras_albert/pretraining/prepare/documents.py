@@ -3,16 +3,27 @@
 import gzip
 import hashlib
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
 from keras_albert.pretraining.prepare.input_parts import InputPart, beam_filesystems
 
 # Longer lines are not text; they are skipped without being kept in memory.
 MAX_LINE_BYTES = 2**24
+_BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+_BINARY = {
+    "bzip2": rb"BZh[1-9]1AY&SY",
+    "gzip": rb"\x1f\x8b\x08",
+    "xz": rb"\xfd7zXZ\0",
+    "zstd": rb"\x28\xb5\x2f\xfd",
+    "zip": rb"PK\x03\x04",
+    "PDF": rb"%PDF-",
+}
+_HEAD_BYTES = 1024
 # Longer documents are processed in sections, so that no document fills the memory.
 SECTION_CHARACTERS = 2**20
 
@@ -72,10 +83,31 @@ def _open(part: InputPart) -> Iterator[tuple[Any, Any]]:
     # Beam's reader of compressed files does not limit the length of lines.
     with filesystems.open(part.path, compression_type="uncompressed") as stream:
         if not part.is_compressed:
+            _check_text(part, stream)
             yield stream, stream
             return
         with gzip.GzipFile(fileobj=stream) as unpacked:
+            with suppress(*_BROKEN_GZIP):
+                _check_text(part, unpacked)
             yield stream, unpacked
+
+
+def _check_text(part: InputPart, stream: Any) -> None:
+    """Raise if a file begins as no text does."""
+    if part.begin:
+        return
+    try:
+        head = stream.read(_HEAD_BYTES)
+    finally:
+        stream.seek(0)
+    known = (what for what, mark in _BINARY.items() if re.match(mark, head))
+    what = next(known, "a binary file or UTF-16" if b"\0" in head else None)
+    if what is not None:
+        msg = (
+            f"{part.path} is no text in UTF-8: it begins as {what} does. Decompress or "
+            "convert it; compressed files are read if they are gzip, and end in .gz."
+        )
+        raise ValueError(msg)
 
 
 class _Lines:
@@ -118,7 +150,7 @@ class _Lines:
     def _read_line(self) -> bytes:
         try:
             return self._stream.readline(MAX_LINE_BYTES)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
+        except _BROKEN_GZIP:
             self._counters["files dropped from a place on: broken gzip"] += 1
             return b""
 

@@ -6,7 +6,7 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,7 +38,6 @@ class PreparationSettings:
         pairs: `PairSettings`.
         held_out: float. The fraction of the documents that is never trained on.
         text_field: string. The field of the text in JSON lines.
-        num_parts: int. The number of parts.
         progress: string. The file of `progress_of_part`. Defaults to `""`, none.
     """
 
@@ -47,16 +46,28 @@ class PreparationSettings:
     pairs: PairSettings
     held_out: float
     text_field: str
-    num_parts: int
     progress: str = ""
 
     def fingerprint(self, part: InputPart) -> str:
-        """Return a fingerprint that changes if the shards of a part would change."""
+        """Return the name of a part's files, another one if they would change.
+
+        It does not depend on the other parts, so that their files stay when inputs are
+        added.
+        """
         values = asdict(self) | asdict(part)
         values |= {"vocabulary": _digest(self.vocabulary), "output": ""}
         del values["progress"]
         values["version"] = FORMAT_VERSION
         return _digest(json.dumps(values, sort_keys=True).encode())
+
+    def counters_of(self, part: InputPart) -> Counter[str] | None:
+        """Return the counters of a finished part; `None` if it is to be done."""
+        name = part_report(self.fingerprint(part))
+        # Damaged reports are written anew.
+        with suppress(ValueError, KeyError, AttributeError, TypeError):
+            report = read_report(path_in(self.output, PARTS_FOLDER, name))
+            return Counter({str(x): int(n) for x, n in report["counters"].items()})
+        return None
 
 
 class PartPreparation:
@@ -74,21 +85,21 @@ class PartPreparation:
             The counters, also of a finished part.
         """
         fingerprint = self.settings.fingerprint(part)
-        report = path_in(self.settings.output, PARTS_FOLDER, part_report(number))
-        finished = read_report(report)
+        finished = self.settings.counters_of(part)
         progress = progress_of_part(self.settings.progress, number)
-        if finished.get("fingerprint") == fingerprint:
+        if finished is not None:
             progress(part.num_bytes)
-            return Counter(finished["counters"])
+            return finished
         counters: Counter[str] = Counter()
-        with self._writers(number) as writers:
+        with self._writers(fingerprint) as writers:
             field = self.settings.text_field
             for section in read_documents(part, field, counters, progress):
                 split = self._split_of(section)
                 for example in self._pairs(section, counters):
                     writers[split].add(example)
                     counters[f"examples: {split}"] += 1
-        contents = json.dumps({"fingerprint": fingerprint, "counters": counters})
+        contents = json.dumps({"counters": counters})
+        report = path_in(self.settings.output, PARTS_FOLDER, part_report(fingerprint))
         with appearing_files(self.settings.output, [report]) as (stream,):
             stream.write(contents.encode())
         return counters
@@ -99,9 +110,9 @@ class PartPreparation:
         return "held_out" if place < self.settings.held_out else "train"
 
     @contextmanager
-    def _writers(self, number: int) -> Iterator[dict[Split, ExampleWriter]]:
+    def _writers(self, fingerprint: str) -> Iterator[dict[Split, ExampleWriter]]:
         size = self._tokenizer.vocabulary_size()
-        names = [shard_name(split, number, self.settings.num_parts) for split in SPLITS]
+        names = [shard_name(split, fingerprint) for split in SPLITS]
         paths = [path_in(self.settings.output, name) for name in names]
         with appearing_files(self.settings.output, paths) as streams:
             writers = {
@@ -113,9 +124,9 @@ class PartPreparation:
                 writer.close()
 
 
-def part_report(number: int) -> str:
+def part_report(fingerprint: str) -> str:
     """Return the file name of the report of a finished part."""
-    return f"{number:05d}.json"
+    return f"{fingerprint}.json"
 
 
 def path_in(directory: str, *names: str) -> str:
@@ -125,11 +136,7 @@ def path_in(directory: str, *names: str) -> str:
 
 
 def read_report(path: str) -> dict[str, Any]:
-    """Read the report of a part.
-
-    Returns:
-        Its fingerprint and counters; an empty dict if it is not finished.
-    """
+    """Read a JSON file in any filesystem; an empty dict if it does not exist."""
     filesystems = beam_filesystems()
     if not filesystems.exists(path):
         return {}
@@ -193,4 +200,4 @@ def make_directory(path: str) -> None:
 
 
 def _digest(contents: bytes) -> str:
-    return hashlib.blake2b(contents, digest_size=16).hexdigest()
+    return hashlib.blake2b(contents, digest_size=8).hexdigest()

@@ -42,8 +42,12 @@ from keras_albert.utils.arguments import check_at_least, check_positive
 PART_SIZE = 64 * 2**20
 # Beam appends this to error messages.
 _WHERE = " [while running "
-_REPORT = re.compile(r"\d{5,}\.json")
-_SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}-of-\d{{5,}}\.arrow")
+# By fingerprints, and by numbers as in earlier versions.
+_REPORT = re.compile(r"(?:[0-9a-f]{16}|\d{5,})\.json")
+_SHARD = re.compile(
+    rf"(?:{'|'.join(SPLITS)})-(?:[0-9a-f]{{16}}|\d{{5,}}-of-\d{{5,}})\.arrow"
+)
+_BROKEN = "files dropped from a place on: broken gzip"
 
 
 def prepare_examples(
@@ -59,6 +63,7 @@ def prepare_examples(
     part_size: int = PART_SIZE,
     pipeline_options: Any = None,
     progress: Progress | None = None,
+    max_broken: float | None = None,
 ) -> PreparedMetadata:
     r"""Prepare texts for `PretrainingData`.
 
@@ -92,14 +97,18 @@ def prepare_examples(
         progress: Callable of the number of bytes that processes of this machine have
             read and the number of all bytes, called several times a second from a
             thread. Defaults to `None`.
+        max_broken: float. The largest fraction of the files that may be damaged `.gz`
+            files, which are read up to the damage. Defaults to `None`, any.
 
     Returns:
-        The contents of `metadata.json`: the shards, the settings and the counters.
+        The contents of `metadata.json`: the shards, the settings, the counters and the
+        damaged files.
 
     Raises:
         ImportError: If Beam is not installed.
         ValueError: If an input matches nothing, there is no vocabulary, a number is
-            out of range, the texts yield no example, or `output` is a preset.
+            out of range, a file is no text, too many are damaged, the texts yield no
+            example, or `output` is a preset.
 
     Example:
         >>> import tempfile
@@ -131,12 +140,12 @@ def prepare_examples(
     proto = _read_vocabulary(vocabulary)
     pairs = PairSettings(int(sequence_length), short_seq_prob, int(seed), language)
     settings = PreparationSettings(
-        os.fspath(output), proto, pairs, held_out, text_field, len(parts)
+        os.fspath(output), proto, pairs, held_out, text_field
     )
     _clear(settings, parts)
     with reported_progress(parts, progress) as file:
         _run(replace(settings, progress=file), parts, pipeline_options)
-    return _finish(settings, parts)
+    return _finish(settings, parts, max_broken)
 
 
 def _run(
@@ -220,14 +229,7 @@ def _vocabulary_of_preset(preset: str) -> bytes:
 def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
     """Delete the metadata of an earlier run, unless it has the same parts."""
     filesystems = beam_filesystems()
-    reports = [
-        read_report(path_in(settings.output, PARTS_FOLDER, part_report(number)))
-        for number in range(len(parts))
-    ]
-    unchanged = all(
-        report.get("fingerprint") == settings.fingerprint(part)
-        for report, part in zip(reports, parts, strict=True)
-    )
+    unchanged = all(settings.counters_of(part) is not None for part in parts)
     metadata = path_in(settings.output, METADATA_FILE)
     try:
         stored = read_report(metadata)
@@ -244,13 +246,22 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
         filesystems.delete([metadata])
 
 
-def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMetadata:
+def _finish(
+    settings: PreparationSettings, parts: list[InputPart], max_broken: float | None
+) -> PreparedMetadata:
     """Write the vocabulary and the metadata, when all parts are finished."""
     output = settings.output
-    counters: Counter[str] = Counter()
-    for number in range(len(parts)):
-        report = read_report(path_in(output, PARTS_FOLDER, part_report(number)))
-        counters.update(report["counters"])
+    found = [settings.counters_of(part) for part in parts]
+    if None in found:
+        lacking = [str(number) for number, each in enumerate(found) if each is None]
+        msg = (
+            f"Of {len(parts)} parts, those with the numbers {', '.join(lacking[:9])} "
+            f"have no report in {path_in(output, PARTS_FOLDER)}: is it on a file "
+            "system that all workers share? Repeat the command with such an output."
+        )
+        raise ValueError(msg)
+    counters = sum((each for each in found if each is not None), Counter[str]())
+    broken = _broken_files(parts, found, max_broken)
     if not counters["examples: train"]:
         counts = ", ".join(f"{name} {count}" for name, count in counters.items())
         msg = (
@@ -259,7 +270,7 @@ def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMe
         )
         raise ValueError(msg)
     shards: dict[str, list[str]] = {
-        split: [shard_name(split, number, len(parts)) for number in range(len(parts))]
+        split: [shard_name(split, settings.fingerprint(part)) for part in parts]
         for split in SPLITS
     }
     tokenizer = AlbertTokenizer(settings.vocabulary, text_rules="keep")
@@ -275,20 +286,46 @@ def _finish(settings: PreparationSettings, parts: list[InputPart]) -> PreparedMe
             "language": pairs.language,
         },
         counters=dict(sorted(counters.items())),
+        broken_files=broken,
     )
     names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
     contents = (settings.vocabulary, metadata.to_json().encode())
     with appearing_files(output, names) as streams:
         for stream, content in zip(streams, contents, strict=True):
             stream.write(content)
-    _delete_stale(settings, {name for names in shards.values() for name in names})
+    reports = {part_report(settings.fingerprint(part)) for part in parts}
+    kept = {name for names in shards.values() for name in names}
+    _delete_stale(settings, kept, reports)
     return metadata
 
 
-def _delete_stale(settings: PreparationSettings, shards: set[str]) -> None:
+def _broken_files(
+    parts: list[InputPart],
+    counters: list[Counter[str] | None],
+    max_broken: float | None,
+) -> list[str]:
+    """Return the damaged files, or raise if they are too many."""
+    broken = [
+        part.path
+        for part, counted in zip(parts, counters, strict=True)
+        if counted is not None and counted[_BROKEN]
+    ]
+    files = {part.path for part in parts}
+    if max_broken is not None and len(broken) > max_broken * len(files):
+        msg = (
+            f"{len(broken)} of {len(files)} files are damaged, and max_broken="
+            f"{max_broken:g}: {', '.join(broken[:20])}. Copy or download them again, "
+            "and repeat the command, which goes on with them."
+        )
+        raise ValueError(msg)
+    return broken
+
+
+def _delete_stale(
+    settings: PreparationSettings, shards: set[str], reports: set[str]
+) -> None:
     """Delete files of other parts and of killed runs."""
     filesystems = beam_filesystems()
-    reports = {part_report(number) for number in range(settings.num_parts)}
     folder = path_in(settings.output, PARTS_FOLDER)
     found = filesystems.match(
         [path_in(settings.output, "*.arrow"), path_in(folder, "*.json")]

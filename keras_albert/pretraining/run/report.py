@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.training.model_card import Declared, front_matter, unknowns
+from keras_albert.training.model_card import Declared, code, front_matter, unknowns
 from keras_albert.training.training_curve import Row
 from keras_albert.utils.hardware import describe_hardware
 
@@ -139,7 +139,7 @@ def _curve_table(rows: list[Row], most: int = 12) -> str:
 
 def _lines(values: dict[str, Any]) -> str:
     return "\n".join(
-        f"- {name.replace('_', ' ')}: `{value}`"
+        f"- {name.replace('_', ' ')}: {code(value)}"
         for name, value in values.items()
         if value not in (None, {}, [])
     )

@@ -290,7 +290,7 @@ def test_a_directory_that_is_not_whole(tmp_path, prepared):
         PretrainingData(tmp_path)
     for file in prepared.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    shard = tmp_path / "train-00000-of-00001.arrow"
+    shard = tmp_path / "train-00000.arrow"
     shard.write_bytes(shard.read_bytes()[:-100])
     with pytest.raises(ValueError, match="train-00000"):
         PretrainingData(tmp_path)

@@ -1,5 +1,7 @@
+import bz2
 import gzip
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -15,6 +17,7 @@ from keras_albert.pretraining import (
     train_vocabulary_on,
 )
 from keras_albert.pretraining.data.example_file import ExampleFile
+from keras_albert.pretraining.prepare import pipeline
 from tests.pretraining.texts import make_documents, plain
 from tests.warm_python.start import REAL_PYTHON
 
@@ -72,13 +75,14 @@ def whole(corpus, tmp_path_factory, tiny_proto):
 
 
 def test_all_there_is_and_nothing_else(whole):
-    assert sorted(path.name for path in whole.iterdir()) == [
-        *(f"held_out-0000{i}-of-00003.arrow" for i in range(3)),
-        "metadata.json",
-        "parts",
-        *(f"train-0000{i}-of-00003.arrow" for i in range(3)),
-        "vocabulary.spm",
+    parts = [path.stem for path in (whole / "parts").iterdir()]
+    assert len(parts) == 3
+    shards = [
+        f"{split}-{part}.arrow" for split in ("held_out", "train") for part in parts
     ]
+    assert {path.name for path in whole.iterdir()} == {
+        *("metadata.json", "parts", "vocabulary.spm", *shards),
+    }
     counters = json.loads((whole / "metadata.json").read_text())["counters"]
     found = examples_in(whole)
     for split in ("train", "held_out"):
@@ -198,6 +202,79 @@ def test_another_run_replaces_what_it_does_not_share(
     prepare(corpus, tmp_path, tiny_proto)
     unchanged = [n for n in left if (tmp_path / n).stat().st_mtime_ns == again[n]]
     assert len(unchanged) >= 9  # all shards and reports
+
+
+def test_another_input_leaves_the_parts_of_the_others(tmp_path, tiny_proto):
+    source, output = tmp_path / "texts", tmp_path / "out"
+    source.mkdir()
+    # The new file is the first one.
+    for name, few in (("b.txt", DOCUMENTS[:20]), ("a.txt", DOCUMENTS[20:40])):
+        (source / name).write_text(plain(few))
+        metadata = prepare(source, output, tiny_proto)
+        shards = {x: (output / x).stat().st_mtime_ns for x in metadata.shards["train"]}
+        if name == "b.txt":
+            before = shards
+    assert len(shards) == 2
+    assert before.items() < shards.items()
+    assert metadata.counters["documents"] == 40
+
+
+def test_parts_that_wrote_elsewhere_are_named(tmp_path, tiny_proto, monkeypatch):
+    (tmp_path / "a.txt").write_text(plain(DOCUMENTS[:20]))
+    # As of a worker on another machine.
+    monkeypatch.setattr(pipeline, "_run", lambda *_: None)
+    message = r"Of 1 parts, those with the numbers 0 have no report in .*workers share"
+    with pytest.raises(ValueError, match=message):
+        prepare_examples(tmp_path / "a.txt", tmp_path / "out", tiny_proto)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"counters": 1}', b'{"a": {}}'])
+def test_a_damaged_report_is_written_anew(tmp_path, tiny_proto, content):
+    (tmp_path / "a.txt").write_text(plain(DOCUMENTS[:20]))
+    arguments = tmp_path / "a.txt", tmp_path / "out", tiny_proto, 64, 0.2
+    expected = prepare_examples(*arguments)
+    (report,) = (tmp_path / "out" / "parts").iterdir()
+    whole = report.read_bytes()
+    report.write_bytes(content)
+    assert prepare_examples(*arguments) == expected
+    assert report.read_bytes() == whole
+
+
+def test_damaged_files_are_named_or_too_many(tmp_path, tiny_proto):
+    text = plain(DOCUMENTS[:40]).encode()
+    (tmp_path / "a.txt").write_bytes(text)
+    broken = tmp_path / "b.gz"
+    broken.write_bytes(gzip.compress(text)[:-3000])
+    arguments = str(tmp_path / "*.*"), tmp_path / "out", tiny_proto, 64, 0.2
+    assert prepare_examples(*arguments, max_broken=0.5).broken_files == [str(broken)]
+    message = (
+        r"1 of 2 files are damaged, and max_broken=0.4: .*b\.gz\. Copy or download"
+    )
+    with pytest.raises(ValueError, match=message):
+        prepare_examples(*arguments, max_broken=0.4)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "what"),
+    [
+        ("a.txt.bz2", bz2.compress, "bzip2"),
+        ("a.txt", gzip.compress, "gzip"),
+        ("a.txt.xz", lzma.compress, "xz"),
+        (
+            "a.txt",
+            lambda text: text.decode().encode("utf-16"),
+            "a binary file or UTF-16",
+        ),
+        ("a.gz", lambda text: gzip.compress(b"a\0" + text), "a binary file or UTF-16"),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path, tiny_proto, name, change, what):
+    path = tmp_path / name
+    path.write_bytes(change(plain(DOCUMENTS[:20]).encode()))
+    with pytest.raises(ValueError, match=f"{name} is no text .* begins as {what} does"):
+        prepare_examples(path, tmp_path / "out", tiny_proto)
+    with pytest.raises(ValueError, match=f"begins as {what} does"):
+        train_vocabulary_on(path, 70)
 
 
 def test_a_changed_file_is_prepared_again(tmp_path, tiny_proto):
