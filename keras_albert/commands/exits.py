@@ -7,9 +7,12 @@ from typing import Any
 from keras_albert.commands.finetune.tasks import KINDS
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks import describe_exits, measure_exits, plot_exits
-from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.atomic_file import atomic_file, check_new_file
 from keras_albert.utils.figure import check_figures
+from keras_albert.utils.local_path import local_path
 from keras_albert.utils.packages import versions
+
+_FILES = ("exits.json", "exits.png")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -17,21 +20,25 @@ def run(arguments: argparse.Namespace) -> None:
 
     Raises:
         ImportError: If matplotlib is not installed, and a plot is to be written.
+        OSError: If the files cannot be written.
         ValueError: If the model has no exits, or a file, a column or a rule is invalid.
     """
     if arguments.output is None:
         _show_exits(arguments)
         return
     check_figures()
-    # A directory that cannot be written is refused before the work.
-    with atomic_directory(arguments.output) as output:
+    paths = [local_path(arguments.output) / name for name in _FILES]
+    for path in paths:
+        check_new_file(path, overwrite=True)
+    # What cannot be written is refused before the work.
+    with atomic_file(paths[0]) as table, atomic_file(paths[1]) as picture:
         rows = _show_exits(arguments)
         settings = {k: v for k, v in vars(arguments).items() if k != "output"}
         contents = {"rows": rows, "settings": settings, "versions": versions()}
         text = json.dumps(contents, indent=2, default=str)
-        (output / "exits.json").write_text(text, encoding="utf-8")
-        plot_exits(rows, output / "exits.png")
-    print(arguments.output / "exits.json", arguments.output / "exits.png", sep="\n")
+        table.write_text(text, encoding="utf-8")
+        plot_exits(rows).savefig(picture, format="png", dpi=120)
+    print(*paths, sep="\n")
 
 
 def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:

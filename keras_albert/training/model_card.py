@@ -1,6 +1,8 @@
 """The metadata of a model card, as model hubs read it."""
 
+import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -154,20 +156,36 @@ def base_model(preset: str | None) -> str | None:
     return handle.removeprefix(_HUB)
 
 
-def printable(value: Any) -> Any:
-    """Return a setting without the location of a file on this machine.
+def plain_text(text: str) -> str:
+    r"""Return a text that Markdown shows as it is, on one line.
+
+    Example:
+        >>> print(plain_text("<b>a|b</b>\n*not_so*"))
+        &lt;b&gt;a\|b&lt;/b&gt; \*not_so\*
+    """
+    line = html.escape(" ".join(text.split()), quote=False)
+    return re.sub(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)
+
+
+def code(value: Any) -> str:
+    """Return a setting in Markdown's form of code, on one line.
 
     Returns:
-        The name of a file or directory; anything else as it is.
+        The setting, of a file or a directory its name: where it lies on this machine
+        does not belong on a card.
 
     Example:
         >>> from pathlib import Path
-        >>> printable(Path("data/dev.tsv")), printable(32)
-        ('dev.tsv', 32)
+        >>> code(Path("data/dev.tsv")), code(32)
+        ('`dev.tsv`', '`32`')
     """
     if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_dir()):
-        return Path(value).name
-    return value
+        value = Path(value).name
+    line = " ".join(str(value).split())
+    # A longer fence than any in the text.
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    space = " " if "`" in line else ""
+    return f"{fence}{space}{line}{space}{fence}"
 
 
 def unknowns(declared: Declared) -> str:

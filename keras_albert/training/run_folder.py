@@ -58,10 +58,7 @@ class RunFolder:
             ValueError: If another process has the lock, or it is in a remote storage.
             NotADirectoryError: If it is a file.
         """
-        if local_path(self.path).exists() and not self.path.is_dir():
-            msg = f"{self.path} is a file, and a directory is required. Name another."
-            raise NotADirectoryError(msg)
-        with folders_above(self.path / "run"), locked(self.path):
+        with folders_above(local_path(self.path) / "run"), locked(self.path):
             yield
 
     def check_unfinished(self) -> None:

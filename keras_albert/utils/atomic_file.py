@@ -69,6 +69,9 @@ def umask() -> int:
 def folders_above(path: Path) -> Iterator[None]:
     """Create the folders above a path, and remove them if the block raises.
 
+    Raises:
+        NotADirectoryError: If one of them is a file.
+
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as parent:
@@ -80,7 +83,11 @@ def folders_above(path: Path) -> Iterator[None]:
         []
     """
     missing = [folder for folder in path.parents if not folder.exists()]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        msg = f"{error.filename} is a file, and a directory is required. Name another."
+        raise NotADirectoryError(msg) from error
     try:
         yield
     except BaseException:

@@ -103,6 +103,16 @@ def test_a_model_without_exits_names_the_remedy(file, capsys):
     assert "keras-albert finetune classification --exits" in error
 
 
+def test_what_cannot_be_written_is_said_before_the_work(file, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    (tmp_path / "out" / "exits.png").mkdir(parents=True)
+    for name, message in (("file/exits", "file is a file,"), ("out", "is a directory")):
+        # The model would be missing, too.
+        assert exits(tmp_path / "none", file, "--output", tmp_path / name) == 1
+        assert message in capsys.readouterr().err
+    assert {path.name for path in tmp_path.rglob("*")} == {"file", "out", "exits.png"}
+
+
 def test_without_matplotlib_no_work_is_done(file, tmp_path, monkeypatch, capsys):
     found = importlib.util.find_spec
     monkeypatch.setattr(

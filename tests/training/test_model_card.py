@@ -9,7 +9,9 @@ from huggingface_hub import ModelCard
 from keras_albert.training.model_card import (
     Declared,
     base_model,
+    code,
     front_matter,
+    plain_text,
     unknowns,
 )
 
@@ -88,3 +90,25 @@ def test_a_base_model_is_one_of_the_hub(preset, expected):
 def test_a_card_asks_for_what_is_missing():
     assert "`license`, `dataset`" in unknowns(Declared("en"))
     assert "metadata" not in unknowns(Declared("en", "mit", "user/films"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("not_entailment", "not_entailment"),
+        ("B-PER", "B-PER"),
+        ("a\nb\u2028c", "a b c"),
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("a | b", r"a \| b"),
+        ("![x](http://y)", r"!\[x\](http://y)"),
+        ("_a_ *b* `c`", r"\_a\_ \*b\* \`c\`"),
+        ("&amp;", "&amp;amp;"),
+    ],
+)
+def test_a_label_is_shown_as_it_is(text, shown):
+    assert plain_text(text) == shown
+
+
+def test_a_setting_stays_within_its_code():
+    assert code("a\n# b") == "`a # b`"
+    assert code("a`<b>``c") == "``` a`<b>``c ```"

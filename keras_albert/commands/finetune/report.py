@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from keras_albert.training.model_card import (
     Declared,
+    code,
     front_matter,
-    printable,
+    plain_text,
     unknowns,
 )
 from keras_albert.training.training_curve import draw_curves
@@ -122,7 +123,7 @@ def model_card(
     backbone = task.backbone
     count = sum(int(np.prod(v.shape)) for v in task.weights)
     rows = "\n".join(
-        f"- {key.replace('_', ' ')}: `{printable(value)}`"
+        f"- {key.replace('_', ' ')}: {code(value)}"
         for key, value in settings.items()
         if value is not None and key not in ON_CARD
     )
@@ -166,7 +167,7 @@ On a hub, the directory is a handle, such as `"hf://user/model"`.
 
 ## How good it is
 
-On the dev file `{settings["dev"].name}`, of which the best epoch was
+On the dev file {code(settings["dev"])}, of which the best epoch was
 chosen, so that new texts may fare worse:
 
 | metric | value |
@@ -191,6 +192,5 @@ def _class_table(report: Report) -> str:
     lines = [f"| class | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for label, row in report.classes.items():
         cells = " | ".join(f"{value:.4g}" for value in row.values())
-        name = label.replace("|", "\\|")
-        lines.append(f"| {name} | {cells} |")
+        lines.append(f"| {plain_text(label)} | {cells} |")
     return "\n" + "\n".join(lines) + "\n"

@@ -183,6 +183,8 @@ def test_any_name_of_a_class_is_reported(run, tmp_path, capsys):
     assert (output / "confusion.png").is_file()
     printed = capsys.readouterr().out
     assert all(name in printed for name in names)
+    card = (output / "preset" / "README.md").read_text()
+    assert "| \\[/b\\] |" in card
     loaded = AlbertClassifier.from_preset(output / "preset")
     assert loaded.class_names == tuple(sorted(names))
 
