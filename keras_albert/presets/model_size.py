@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 # Layers share their weights, so that their number cannot be checked against a file.
-_MOST_LAYERS = 1000
+MOST_LAYERS = 1000
 
 # Without files a model has random weights; the largest ALBERT has 223 million.
 _MOST_WEIGHTS = 2**28
@@ -114,10 +114,10 @@ def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
             )
         sizes[name] = value
     depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
-    if depth > _MOST_LAYERS:
+    if depth > MOST_LAYERS:
         raise _wrong(
             f"`num_layers` times `num_inner_repetitions` in {source} is {depth}, and "
-            f"may be {_MOST_LAYERS} at most"
+            f"may be {MOST_LAYERS} at most"
         )
     if sizes["num_groups"] > sizes["num_layers"]:
         raise _wrong(

@@ -38,6 +38,7 @@ def test_runs_from_a_file_and_flags_and_says_how_good_it_is(
     [
         (["--steps", "0"], "`--steps` must be at least 1"),
         (["--backbone", "num_layers"], "takes NAME=VALUE. Received: 'num_layers'"),
+        (["--backbone", "num_layers=1000000000"], "`num_layers` must be at most 1,000"),
         (["--data", "nowhere"], "nowhere contains no metadata.json"),
     ],
 )
