@@ -166,7 +166,7 @@ def _interruptible() -> Iterator[None]:
         yield
         return
     heeded = -math.inf
-    timers = []
+    timers: list[threading.Timer] = []
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         nonlocal heeded

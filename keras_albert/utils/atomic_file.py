@@ -86,7 +86,8 @@ def folders_above(path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        msg = f"{error.filename} is a file, and a directory is required. Name another."
+        file = next(each for each in path.parents if each.is_file())
+        msg = f"{file} is a file, and a directory is required. Name another."
         raise NotADirectoryError(msg) from error
     try:
         yield
