@@ -174,11 +174,8 @@ def _next_step(name: str) -> str:
         return f"For a model of the Hugging Face Hub, pass 'hf://{name}'."
     if Path(name).is_file():
         return f"It is a file: pass its directory, {str(Path(name).parent)!r}."
-    if name in keras_hub.models.Backbone.presets:
-        return (
-            "It is a model of KerasHub that is not an ALBERT: "
-            f"keras_hub.models.Backbone.from_preset({name!r}) loads it."
-        )
+    if of_keras_hub := keras_hub.models.Backbone.presets.get(name):
+        return f"For KerasHub's model, pass {of_keras_hub['kaggle_handle']!r}."
     if close := difflib.get_close_matches(name, BUILTIN_PRESETS, n=1):
         return f"Did you mean {close[0]!r}?"
     return (

@@ -56,10 +56,7 @@ def test_a_name_like_no_other_gets_no_suggestion():
         ("albert/albert-base-v2", r"Did you mean 'hf://albert/albert-base-v2'\?$"),
         ("albert-base-v2", r"Did you mean 'hf://albert/albert-base-v2'\?$"),
         ("someone/model", r"name\. For a .* Hub, pass 'hf://someone/model'\.$"),
-        (
-            "bert_tiny_en_uncased",
-            r"is not an ALBERT: keras_hub\.models\.Backbone\.from",
-        ),
+        ("bert_tiny_en_uncased", r"KerasHub's model, pass 'kaggle://keras/bert/keras/"),
         (__file__, r"It is a file: pass its directory"),
     ],
 )
