@@ -139,9 +139,10 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         kwargs.setdefault("compile", True)
         saved = _saved_class(directory)
         is_other = not issubclass(saved, cls)
+        of_backbone = cls._take_backbone_arguments(kwargs)
         if is_other:
             cls._check_new_head(kwargs)
-        if of_backbone := cls._take_backbone_arguments(kwargs):
+        if of_backbone:
             if "dtype" in kwargs:
                 of_backbone["dtype"] = kwargs.pop("dtype")
             # KerasHub loads the weights of the backbone of a saved task.
