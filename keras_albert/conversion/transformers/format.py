@@ -93,7 +93,7 @@ class TransformersFormat(TabledFormat):
 
     def recognizes(self, directory: Path) -> bool:
         """Return whether a directory has a model of this architecture."""
-        return find_model_type(directory) == self.table.MODEL_TYPE
+        return bool(find_model_type(directory) == self.table.MODEL_TYPE)
 
     def refuse(self, directory: Path) -> None:
         """Raise if a directory has another model of transformers."""
