@@ -265,5 +265,5 @@ def test_what_sentencepiece_cannot_do_is_refused(exported, tmp_path, changes, me
 
 def test_a_damaged_file_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(ValueError, match=r"tokenizer\.json .*Copy `spiece\.model`"):
+    with pytest.raises(ValueError, match=r"tokenizer\.json .*damaged.*Copy"):
         TRANSFORMERS.read_vocabulary(tmp_path)
