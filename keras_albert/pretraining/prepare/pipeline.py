@@ -78,7 +78,7 @@ def prepare_examples(
             (`.jsonl`, `.jsonl.gz`) with a document per line. In any filesystem that
             Beam supports.
         output: string or path. A directory, likewise.
-        vocabulary: A SentencePiece model for `AlbertTokenizer`, as a path or bytes; or
+        vocabulary: A vocabulary for `AlbertTokenizer`, as a path or bytes; or
             a preset to continue from, as `from_preset` takes it.
         sequence_length: int. The maximum length of rows, including special tokens.
             Defaults to `512`.

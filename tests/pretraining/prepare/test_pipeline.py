@@ -20,6 +20,7 @@ from keras_albert.pretraining.data.example_file import ExampleFile
 from keras_albert.pretraining.prepare import pipeline
 from tests.pretraining.texts import make_documents, plain
 from tests.warm_python.start import REAL_PYTHON
+from tests.word_pieces import WORD_PIECES, word_proto
 
 pytest.importorskip("apache_beam")
 
@@ -72,6 +73,19 @@ def whole(corpus, tmp_path_factory, tiny_proto):
     output = tmp_path_factory.mktemp("whole") / "prepared"
     prepare(corpus, output, tiny_proto)
     return output
+
+
+def test_a_word_piece_vocabulary(tmp_path):
+    (tmp_path / "a.txt").write_text(plain(DOCUMENTS[:9]), encoding="utf-8")
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{piece}\n" for piece in WORD_PIECES), encoding="utf-8")
+    output = tmp_path / "prepared"
+    prepare_examples(str(tmp_path / "a.txt"), output, path, sequence_length=32)
+    data = PretrainingData(output)
+    assert data.tokenizer.proto == word_proto()
+    x, _, weights = data.batches(4).batch(0)
+    assert set(np.unique(x["token_ids"])) > {2, 3, 4}
+    assert weights["masked_lm"].sum() > 0
 
 
 def test_all_there_is_and_nothing_else(whole):
