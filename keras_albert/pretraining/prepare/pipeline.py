@@ -206,9 +206,8 @@ def _read_vocabulary(vocabulary: str | os.PathLike[str] | bytes) -> bytes:
         if os.path.isdir(path) or not filesystems.exists(path):
             return _vocabulary_of_preset(path)
         with filesystems.open(path) as stream:
-            source = stream.read()
-        if path.endswith(".txt"):
-            source = split_pieces(source)
+            content = stream.read()
+        source = split_pieces(content) if path.endswith(".txt") else content
     # With the text rules included, as workers and readers need it.
     proto: bytes = AlbertTokenizer(source).proto
     return proto

@@ -77,7 +77,7 @@ class WordStarts:
             bool array `(rows, length)`; false for special tokens.
         """
         before = token_ids[:, :-1]
-        starts = self._opens[token_ids]
+        starts: npt.NDArray[np.bool_] = self._opens[token_ids]
         parts = self._parts_before[token_ids[:, 1:]] | self._parts_after[before]
         joined = self._is_space[before] | self._is_mark[token_ids[:, 1:]]
         starts[:, 1:] |= parts & ~joined

@@ -132,7 +132,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
                 f"dtype={dtype!r}. Pass 'int32', the default, or 'string'."
             )
         self.sequence_length = sequence_length
-        self.proto: bytes | None = None
+        self.proto: Any = None  # bytes, once there is a vocabulary
         self.file_assets = [asset_of(self._text_rules)]
         self.set_proto(proto)
         self.built = True  # there is nothing to build; see `AlbertPreprocessor`

@@ -2,13 +2,16 @@
 
 import functools
 import re
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_albert.text.tokenizer.vocabularies import open_vocabulary
+from keras_albert.text.tokenizer.vocabularies import (
+    WordPieceVocabulary,
+    open_vocabulary,
+)
 from keras_albert.text.tokenizer.word_piece import CONTINUES, LONGEST_WORD
 from keras_albert.text.tokenizer.word_piece_characters import (
     DROPPED,
@@ -37,7 +40,7 @@ class GraphWordPiece(tf.Module):
 
     def __init__(self, proto: bytes, out_type: Any = "int32") -> None:
         super().__init__()
-        self._vocabulary: Any = open_vocabulary(proto)
+        self._vocabulary = cast("WordPieceVocabulary", open_vocabulary(proto))
         self._out_type = tf.as_dtype(out_type)
         self._table = character_table(self._vocabulary.rules)
         self._never_split = sorted(
@@ -52,11 +55,11 @@ class GraphWordPiece(tf.Module):
         """Split texts into ids, and return where each begins and ends, in bytes."""
         if isinstance(texts, tf.RaggedTensor):
             found = self.tokenize_with_offsets(texts.flat_values)
-            return tuple(texts.with_flat_values(part) for part in found)  # type: ignore[return-value]
+            return tuple(texts.with_flat_values(part) for part in found)
         texts = tf.convert_to_tensor(texts)
         if texts.shape.rank == 0:
             found = self.tokenize_with_offsets(tf.expand_dims(texts, 0))
-            return tuple(part.values for part in found)  # type: ignore[return-value]
+            return tuple(part.values for part in found)
         if self._never_split:
             ids, starts, ends, rows = self._around_tokens(texts)
         else:
@@ -68,7 +71,7 @@ class GraphWordPiece(tf.Module):
             ids = tf.gather(tf.constant(self._vocabulary.pieces), ids)
         else:
             ids = tf.cast(ids, self._out_type)
-        return tuple(  # type: ignore[return-value]
+        return tuple(
             tf.RaggedTensor.from_value_rowids(
                 part, rows, tf.size(texts, tf.int64), validate=False
             )

@@ -75,10 +75,8 @@ def asset_of(rules: AnyRules) -> str:
 
 def special_tokens_of(rules: AnyRules) -> dict[str, str]:
     """Return the special tokens of a vocabulary with these rules, by role."""
-    is_words = isinstance(rules, WordPieceRules)
-    return dict(
-        zip(ROLES, rules.special_tokens if is_words else SPECIAL_TOKENS, strict=True)
-    )
+    own = rules.special_tokens if isinstance(rules, WordPieceRules) else SPECIAL_TOKENS
+    return dict(zip(ROLES, own, strict=True))
 
 
 def read_any_vocabulary(source: VocabularySource, rules: AnyRules) -> bytes:

@@ -116,9 +116,9 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
         raise FileNotFoundError(_missing(folder))
     kept = dict.fromkeys((*rules.never_split, *never_split))
     special = set(rules.special_tokens)
-    never_split = tuple(token for token in kept if token not in special)
+    rules = replace(rules, never_split=tuple(t for t in kept if t not in special))
     with reading(path):
-        return write_word_piece(pieces, replace(rules, never_split=never_split))
+        return write_word_piece(pieces, rules)
 
 
 def read_word_piece_file(path: str | os.PathLike[str]) -> tuple[list[str], Any]:
