@@ -27,6 +27,10 @@ _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 # Steps about spaces, which SentencePiece does without a table.
 _SPACES = ("Strip", "Prepend")
 _SPACE_RUNS = " {2,}"
+# What is read of a file: one step may take 0.05 s, and longer texts all memory.
+MAX_STEPS = 256
+MAX_CONTENT = 64
+MAX_GROWTH = 4
 _CODE = re.compile(r"\\x\{([0-9A-F]+)\}")
 _CHARACTER_CLASS = re.compile(r"\[(?:\\x\{[0-9A-F]+\}-?)+\]")
 
@@ -87,6 +91,11 @@ def charsmap_of_steps(steps: list[Step]) -> bytes:
     steps = [step for step in steps if not _is_of_spaces(step)]
     if not steps:
         return b""
+    if len(steps) > MAX_STEPS:
+        msg = (
+            f"it has {len(steps):,} normalizer steps, and {MAX_STEPS} at most are read"
+        )
+        raise ValueError(msg)
     if [step["type"] for step in steps] == ["Precompiled"]:
         return _decode_charsmap(steps[0])
     keys = all_characters()
@@ -120,8 +129,11 @@ def _sequences(steps: list[Step], characters: Iterable[str]) -> Iterator[str]:
 
 def _run(steps: list[Step], keys: list[str]) -> list[str]:
     def run(text: str) -> str:
+        most = MAX_GROWTH * len(text)
         for step in steps:
             text = _function(step)(text)
+            if len(text) > most:
+                raise ValueError("its normalizer makes texts several times as long")
         return text
 
     return map_keys(run, keys)
@@ -142,6 +154,11 @@ def _function(step: Step) -> Callable[[str], str]:
         return lambda text: str(table.Normalize(text))
     if kind == "Replace":
         content, pattern = step["content"], step["pattern"]
+        if len(content) > MAX_CONTENT:
+            msg = (
+                f"a step writes {len(content):,} characters, not {MAX_CONTENT} at most"
+            )
+            raise ValueError(msg)
         if string := pattern.get("String"):
             return lambda text: text.replace(string, content)
         if _CHARACTER_CLASS.fullmatch(pattern.get("Regex", "")):

@@ -52,6 +52,13 @@ PARTS = (  # noqa: SIM905  (a list takes a line for each)
 ).split("|")
 
 
+NFC = {"type": "NFC"}
+
+
+def replacing(regex, content):
+    return {"type": "Replace", "pattern": {"Regex": regex}, "content": content}
+
+
 def hostile_texts(count):
     random_ = random.Random(0)
     return [
@@ -249,6 +256,18 @@ def test_what_transformers_itself_writes_is_read(tiny_proto, tmp_path, tokenizer
         ({"model": {"vocab": [["a"]]}}, r"tokenizer\.json .* is damaged"),
         ({"model": {"vocab": {"a": 1}}}, r"tokenizer\.json .* is damaged"),
         ({"normalizer": {}}, "KeyError: 'type'"),
+        ({"normalizer": replacing(r"[\x{1}-\x{FFFF}]", "a" * 65)}, "65 characters"),
+        ({"normalizer": replacing(r"[\x{1}-\x{FFFF}]", "a" * 64)}, "times as long"),
+        ({"normalizer": replacing("[\\x{2}-\\x{1}]", "")}, "is damaged"),
+        (
+            {
+                "normalizer": {
+                    "type": "Sequence",
+                    "normalizers": [{"type": "NFC"}] * 257,
+                }
+            },
+            "257 normalizer steps",
+        ),
         ({"normalizer": [1]}, r"tokenizer\.json .* is damaged"),
         ({"added_tokens": [{"content": "a"}]}, "KeyError: 'special'"),
         ({"added_tokens": {"a": 1}}, r"tokenizer\.json .* is damaged"),
