@@ -332,7 +332,7 @@ draw(message, found)
 Texts may have any length. A text with more pieces than a row of the model is
 read in overlapping windows, and each word is tagged in the window in which it
 has the most context. Forty copies of the message have forty times its entities;
-the model finds another number, since a window has several copies in a row, and
+the model may find another number, since a window has several copies in a row, and
 words have other neighbours than in one message:
 """
 
