@@ -8,13 +8,15 @@ import abc
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from keras_albert.presets.model_size import check_backbone_size
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.reading import read_json
 from keras_albert.utils.registry import Registry
 
 # The prefix of the registered names of this package's classes.
-OWN_PACKAGE = "keras_albert>"
+_OWN_PACKAGE = "keras_albert>"
 
 
 class CheckpointFormat(abc.ABC):
@@ -155,8 +157,17 @@ def is_own_preset(directory: Path) -> bool:
     path = directory / "config.json"
     if not path.is_file():
         return False
-    name = read_json(path).get("registered_name")
-    return isinstance(name, str) and name.startswith(OWN_PACKAGE)
+    return is_own_name(read_json(path).get("registered_name"))
+
+
+def is_own_name(name: Any) -> bool:
+    """Return whether Keras' name of a class is that of one here, or of a subclass."""
+    if not isinstance(name, str):
+        return False
+    found = keras.saving.get_registered_object(name)
+    bases = found.mro() if isinstance(found, type) else []
+    names = (name, *map(keras.saving.get_registered_name, bases))
+    return any(each.startswith(_OWN_PACKAGE) for each in names)
 
 
 def get_format(key: str) -> CheckpointFormat:

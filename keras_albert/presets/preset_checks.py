@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_albert.presets.checkpoint_formats import OWN_PACKAGE
+from keras_albert.presets.checkpoint_formats import is_own_name
 from keras_albert.presets.model_size import check_backbone_size, check_size
 from keras_albert.presets.preset_files import (
     CONFIG_FILE,
@@ -97,11 +97,11 @@ def _check_backbone(directory: Path, config: Mapping[str, Any] | None) -> None:
             "released checkpoint."
         )
         raise ValueError(msg)
-    if not config["registered_name"].startswith(OWN_PACKAGE):
+    if not is_own_name(config["registered_name"]):
         msg = (
             f"{directory / CONFIG_FILE} describes a {config['registered_name']!r}, "
             "which is not an ALBERT model. Pass a preset of keras_albert or a "
-            "checkpoint of ALBERT."
+            "checkpoint of ALBERT, or import the module that defines the class."
         )
         raise ValueError(msg)
 

@@ -1,18 +1,25 @@
 """`from_preset` and `save_to_preset` of backbones, tokenizers and tasks."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import keras
+import keras_hub
 
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.presets.preset_checks import check_preset
-from keras_albert.presets.preset_files import CONFIG_FILE, preset_directory
+from keras_albert.presets.preset_files import (
+    CONFIG_FILE,
+    METADATA_FILE,
+    preset_directory,
+)
 from keras_albert.utils.arguments import MissingArgumentError
 from keras_albert.utils.reading import read_json, reading
 
@@ -20,6 +27,23 @@ _REMEDY = "Copy or download it again, or pass the missing arguments."
 
 # Parts of Keras' messages if a class does not accept the arguments of its config.
 _NOT_BUILT = ("could not be deserialized properly", "Error when deserializing class")
+
+
+# The class of the backbone in the preset that is being loaded.
+_LOADED: ContextVar[type | None] = ContextVar("backbone_cls", default=None)
+
+
+class BackboneClass:
+    """The attribute `backbone_cls`, by which KerasHub finds classes for a preset.
+
+    While a preset is loaded it is the class of its backbone, a subclass of `default`.
+    """
+
+    def __init__(self, default: type) -> None:
+        self.default = default
+
+    def __get__(self, instance: Any, owner: type) -> type:
+        return _LOADED.get() or self.default
 
 
 class PresetMixin:
@@ -84,7 +108,12 @@ class PresetMixin:
         is_model = issubclass(cls, keras.Model)
         if is_model and kwargs.get("dtype") is None and _is_mixed(directory):
             kwargs["dtype"] = keras.config.dtype_policy()
-        return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
+        name = read_json(directory / CONFIG_FILE)["registered_name"]
+        token = _LOADED.set(keras.saving.get_registered_object(name))
+        try:
+            return super().from_preset(str(directory), **kwargs)  # type: ignore[misc, no-any-return]
+        finally:
+            _LOADED.reset(token)
 
     @classmethod
     def _from_checkpoint(
@@ -107,11 +136,49 @@ class PresetMixin:
         Raises:
             NotADirectoryError: If `preset_dir` is a file.
             ValueError: If files there conflict with the new ones: another library's
-                checkpoint, or a task if only a backbone is saved. Nothing is changed
-                then.
+                checkpoint, or a task if only a backbone is saved; or if the class of
+                the model or of a part is not registered. Nothing is changed then.
         """
+        _check_registered(self)
         with preset_directory(preset_dir) as directory:
             super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
+            if (directory / METADATA_FILE).exists():
+                _name_tasks(directory)
+
+
+def _check_registered(saved: Any) -> None:
+    """Raise if the class of an object, or of a part of it, cannot be loaded."""
+    name = keras.saving.get_registered_name(type(saved))
+    if keras.saving.get_registered_object(name) is None:
+        msg = (
+            f"The class {type(saved).__name__} is not registered, so that its preset "
+            "could not be loaded. Put @keras.saving.register_keras_serializable("
+            "package='NAME') above its definition."
+        )
+        raise ValueError(msg)
+    for part in ("backbone", "preprocessor", "tokenizer"):
+        if getattr(saved, part, None) is not None:
+            _check_registered(getattr(saved, part))
+
+
+def _name_tasks(directory: Path) -> None:
+    """Name KerasHub's tasks in the metadata, instead of the first bases of ours."""
+    name = read_json(directory / CONFIG_FILE)["registered_name"]
+    backbone_cls: Any = keras.saving.get_registered_object(name)
+    tasks = {
+        base.__name__
+        for cls in keras.saving.get_custom_objects().values()
+        if isinstance(cls, type)
+        and issubclass(cls, PresetMixin)
+        and issubclass(backbone_cls, getattr(cls, "backbone_cls", ()))
+        for base in cls.mro()
+        if issubclass(base, keras_hub.models.Task)
+        and base is not keras_hub.models.Task
+        and getattr(keras_hub.models, base.__name__, None) is base
+    }
+    path = directory / METADATA_FILE
+    metadata = read_json(path) | {"tasks": sorted(tasks)}
+    path.write_text(json.dumps(metadata, indent=4), encoding="utf-8")
 
 
 def _is_mixed(directory: Path) -> bool:

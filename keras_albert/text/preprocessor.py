@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
 from keras_albert.text.inputs.read_text_columns import (
     MAX_COLUMNS,
     TextColumns,
@@ -41,7 +41,7 @@ class AlbertPreprocessor(PresetMixin):
     subclass defines how raw input is read (`read_input`) and tokenized (`encode`).
     """
 
-    backbone_cls = AlbertBackbone
+    backbone_cls: Any = BackboneClass(AlbertBackbone)
     tokenizer_cls = AlbertTokenizer
 
     tokenizer: AlbertTokenizer

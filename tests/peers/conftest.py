@@ -4,6 +4,9 @@ import io
 
 import pytest
 
+# Fixtures of the small tasks.
+from tests.tasks.conftest import toy, toy_proto  # noqa: F401
+
 
 def _train(texts, **arguments):
     import sentencepiece

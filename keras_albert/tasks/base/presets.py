@@ -12,7 +12,7 @@ from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_files import TASK_FILE, TASK_WEIGHTS_FILE
-from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
 from keras_albert.presets.stored_weights import check_finite, check_stored_weights
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import all_layers
@@ -36,7 +36,7 @@ _PADDING = 128
 class TaskPresets(CheckpointExports, PresetMixin, _Task):
     """`from_preset` and `save_to_preset` of a task, as a mixin."""
 
-    backbone_cls = AlbertBackbone
+    backbone_cls: Any = BackboneClass(AlbertBackbone)
 
     # Whether it reads `pooled_output`; if so, a missing pooler is an error.
     uses_pooler = True

@@ -8,66 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
-from keras_albert.text.packing.examples import weights_by_target
-from keras_albert.text.question_answering.examples import SpanWindows
-from keras_albert.types import Batch, Int64Array
-
-
-class SpanInputs:
-    """Examples with the inputs and targets of one head; see `Examples`.
-
-    Args:
-        examples: `SpanWindows`.
-        num_starts: int or `None`. The number of starts that the conditional head
-            follows in prediction; `None` for the independent head.
-    """
-
-    def __init__(self, examples: SpanWindows, num_starts: int | None) -> None:
-        self.examples = examples
-        self.lengths = examples.lengths
-        self.num_starts = num_starts
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows; see `Examples`."""
-        x, *rest = self.examples.pack(rows, length)
-        x = head_inputs(x, self.num_starts)
-        if not rest:
-            return (x,)
-        y = head_targets(rest[0], self.num_starts)
-        return (x, y, *(weights_by_target(y, part) for part in rest[1:]))
-
-
-def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the inputs of a head; see `SpanInputs` for `num_starts`.
-
-    Returns:
-        The inputs without `start_positions` for the independent head; for the other,
-        with those of `x`, or -1, so that the model chooses them.
-    """
-    inputs = {name: array for name, array in x.items() if name != "start_positions"}
-    if num_starts is not None:
-        unknown = np.full((len(inputs["token_ids"]), num_starts), -1, np.int32)
-        inputs["start_positions"] = x.get("start_positions", unknown)
-    return inputs
-
-
-def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the targets of a head.
-
-    Args:
-        y: Arrays `(rows,)`: `start_logits`, `end_logits` and `answerability`.
-        num_starts: See `SpanInputs`.
-
-    Returns:
-        The first two for the independent head. For the other all, with `end_logits` as
-        `(rows, 1)`: one end for the one known start.
-    """
-    if num_starts is None:
-        return {name: y[name] for name in ("start_logits", "end_logits")}
-    return {**y, "end_logits": y["end_logits"][:, None]}
 
 
 def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:

@@ -21,10 +21,7 @@ from keras_albert.tasks.question_answering.answer import (
     rank_answers,
 )
 from keras_albert.tasks.question_answering.inputs import (
-    SpanInputs,
     check_places,
-    head_inputs,
-    head_targets,
     read_span_targets,
     read_start_positions,
 )
@@ -35,6 +32,11 @@ from keras_albert.tasks.question_answering.span_search import (
 from keras_albert.tasks.question_answering.squad_scores import question_scores
 from keras_albert.text.inputs.read_text_columns import TextColumns
 from keras_albert.text.packing.examples import check_counts
+from keras_albert.text.question_answering.examples import (
+    SpanWindows,
+    head_inputs,
+    head_targets,
+)
 from keras_albert.text.question_answering.preprocessor import (
     AlbertQuestionAnswererPreprocessor,
 )
@@ -124,6 +126,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     ) -> None:
         _check_head(head)
         check_positive(start_n_top=start_n_top, end_n_top=end_n_top)
+        # Read by the setter of the preprocessor.
+        self.head = head
+        self.start_n_top = start_n_top
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -158,12 +163,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
                 "start_logits": mask_logits(logits[..., 0], mask),
                 "end_logits": mask_logits(logits[..., 1], mask),
             }
-        # Read by `compile`, which the constructor calls.
-        self.head = head
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
         # === Config ===
-        self.start_n_top = start_n_top
         self.end_n_top = end_n_top
         self.null_threshold = null_threshold
         self.dropout = dropout
@@ -210,10 +212,23 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     def _num_starts(self) -> int | None:
         return self.start_n_top if self.head == "conditional" else None
 
-    def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanInputs, bool]:
+    @property
+    def preprocessor(self) -> Any:
+        """The preprocessor, which makes the inputs and targets of the head."""
+        return getattr(self, "_preprocessor", None)
+
+    @preprocessor.setter
+    def preprocessor(self, preprocessor: Any) -> None:
+        if preprocessor is not None:
+            preprocessor.num_starts = self._num_starts
+        self._preprocessor = preprocessor
+
+    def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
         """Tokenize raw input for the head; see `AlbertTask.encode`."""
-        examples, batched = super().encode(*args, **kwargs)
-        return SpanInputs(examples, self._num_starts), batched
+        windows, batched = super().encode(*args, **kwargs)
+        # A reader with the other head may share the preprocessor.
+        windows.num_starts = self._num_starts
+        return windows, batched
 
     def encode_targets(self, y: Any) -> Any:
         """Read answers into lists; see `read_answers`."""
@@ -344,7 +359,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         examples, _ = self.encode("prediction", columns)
         outputs = self.predict(examples, batch_size, verbose=0)
         return span_candidates(
-            outputs, examples.examples, max_answer_length, n_best, self.end_n_top
+            outputs, examples, max_answer_length, n_best, self.end_n_top
         )
 
     def get_config(self) -> dict[str, Any]:

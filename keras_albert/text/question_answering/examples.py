@@ -1,10 +1,12 @@
 """Questions with contexts of any length, cut into windows."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.text.packing.examples import weights_by_target
 from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
 from keras_albert.text.packing.windows import OverlappingWindows
 from keras_albert.text.question_answering.context_tokens import ContextTokens
@@ -33,6 +35,8 @@ class SpanWindows:
         spans: int64 array `(questions, 2)`, or `None`. The first and the last token
             of each answer, or -1 without an answer. Defaults to `None`, no targets.
         sample_weight: Array `(questions,)`, or `None`. Defaults to `None`.
+        num_starts: int or `None`. The number of starts that the conditional head
+            follows in prediction; `None` for the independent head. Defaults to `None`.
     """
 
     def __init__(
@@ -45,8 +49,10 @@ class SpanWindows:
         max_query_length: int,
         spans: Int64Array | None = None,
         sample_weight: npt.NDArray[Any] | None = None,
+        num_starts: int | None = None,
     ) -> None:
         self.contexts = contexts
+        self.num_starts = num_starts
         budget = max_length - _SPECIALS
         kept = np.minimum(questions.lengths, min(max_query_length, budget // 2))
         room = budget - kept
@@ -90,22 +96,25 @@ class SpanWindows:
 
         Returns:
             `(x,)`, or with targets `(x, y)` or `(x, y, sample_weight)`. `x` contains
-            `token_ids`, `segment_ids` and `padding_mask`, and with targets
-            `start_positions`, `(batch, 1)`, an input of the conditional head. `y`
-            contains three arrays `(batch,)`: `start_logits` and `end_logits`, the
-            answer's position in the row, and `answerability`, 1 without an answer.
+            `token_ids`, `segment_ids` and `padding_mask`, and for the conditional head
+            `start_positions`, `(batch, starts)`: one with targets, -1 without. `y`
+            contains `start_logits` and `end_logits`, the answer's position in the row,
+            and for the conditional head `answerability`, 1 without an answer.
         """
         x: dict[str, Any] = self._texts.pack(rows, length)
         if self.targets is None:
-            return (x,)
+            return (head_inputs(x, self.num_starts),)
         starts, ends = self.targets[rows].T
-        x["start_positions"] = starts[:, None]
+        x = head_inputs(x | {"start_positions": starts[:, None]}, self.num_starts)
         y = {
             "start_logits": starts,
             "end_logits": ends,
             "answerability": (starts == 0).astype(np.float32),
         }
-        return (x, y) if self._weights is None else (x, y, self._weights[rows])
+        y = head_targets(y, self.num_starts)
+        if self._weights is None:
+            return (x, y)
+        return (x, y, weights_by_target(y, self._weights[rows]))
 
     def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
         """Mark the positions of the tokens that a row owns; see `OverlappingWindows`.
@@ -118,3 +127,33 @@ class SpanWindows:
         owned = np.zeros(inside.shape, bool)
         owned[inside] = self._owned[(place + self._owned_from[rows, None])[inside]]
         return owned
+
+
+def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
+    """Return the inputs of a head; see `SpanWindows` for `num_starts`.
+
+    Returns:
+        The inputs without `start_positions` for the independent head; for the other,
+        with those of `x`, or -1, so that the model chooses them.
+    """
+    inputs = {name: array for name, array in x.items() if name != "start_positions"}
+    if num_starts is not None:
+        unknown = np.full((len(inputs["token_ids"]), num_starts), -1, np.int32)
+        inputs["start_positions"] = x.get("start_positions", unknown)
+    return inputs
+
+
+def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
+    """Return the targets of a head.
+
+    Args:
+        y: Arrays `(rows,)`: `start_logits`, `end_logits` and `answerability`.
+        num_starts: See `SpanWindows`.
+
+    Returns:
+        The first two for the independent head. For the other all, with `end_logits` as
+        `(rows, 1)`: one end for the one known start.
+    """
+    if num_starts is None:
+        return {name: y[name] for name in ("start_logits", "end_logits")}
+    return {**y, "end_logits": y["end_logits"][:, None]}

@@ -45,6 +45,10 @@ class AlbertQuestionAnswererPreprocessor(
             nearest place where it is found, `"drop"` drops the question. Defaults to
             `"error"`.
         share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        num_starts: int or `None`. The number of starts that the conditional head
+            considers in prediction, which adds the input `start_positions` and the
+            target `answerability`; an `AlbertQuestionAnswerer` sets it. Defaults to
+            `None`, the independent head.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -75,11 +79,13 @@ class AlbertQuestionAnswererPreprocessor(
         max_query_length: int = 64,
         misaligned: str = "error",
         share_rows: bool = False,
+        num_starts: int | None = None,
         **kwargs: Any,
     ) -> None:
         for name, value in (
             ("doc_stride", doc_stride),
             ("max_query_length", max_query_length),
+            ("num_starts", num_starts or 1),
         ):
             if value < 1:
                 msg = f"`{name}` must be at least 1. Received: {name}={value}"
@@ -98,6 +104,7 @@ class AlbertQuestionAnswererPreprocessor(
         self.doc_stride = doc_stride
         self.max_query_length = max_query_length
         self.misaligned = misaligned
+        self.num_starts = num_starts
 
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
@@ -134,6 +141,7 @@ class AlbertQuestionAnswererPreprocessor(
             self.max_query_length,
             spans,
             weights,
+            self.num_starts,
         )
         return windows, batched
 
@@ -155,6 +163,7 @@ class AlbertQuestionAnswererPreprocessor(
             doc_stride=self.doc_stride,
             max_query_length=self.max_query_length,
             misaligned=self.misaligned,
+            num_starts=self.num_starts,
         )
         return config
 

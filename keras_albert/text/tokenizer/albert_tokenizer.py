@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.presets.preset_mixin import PresetMixin
+from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
 from keras_albert.text.inputs.read_text_columns import check_graph_text
 from keras_albert.text.inputs.read_texts import to_text_rows
 from keras_albert.text.tokenizer.characters import graph_tokens_with_offsets
@@ -100,7 +100,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         array([5, 6, 7], dtype=int32)
     """
 
-    backbone_cls = AlbertBackbone
+    backbone_cls: Any = BackboneClass(AlbertBackbone)
 
     def __init__(
         self,

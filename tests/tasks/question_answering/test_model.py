@@ -194,8 +194,9 @@ class TestBadInput:
             reader.evaluate(ids, outside, verbose=0)
         with pytest.raises(TypeError, match="targets of ids are a dict"):
             reader.evaluate(ids, [1, 2, 3], verbose=0)
+        starts = np.full((len(ids["token_ids"]), 1), 99)
         with pytest.raises(ValueError, match="Row 0 of `start_positions`"):
-            reader.predict(ids | {"start_positions": ids["start_positions"] + 99})
+            reader.predict(ids | {"start_positions": starts})
         wrong = targets | {"start_logits": np.zeros(len(ids["token_ids"]))}
         with pytest.raises(ValueError, match="`start_logits` is an array of numbers"):
             reader.evaluate(ids, wrong, verbose=0)

@@ -81,9 +81,10 @@ class TestOffsets:
     def test_answers_are_targets_in_all_windows_that_contain_them(
         self, make, tokenizer
     ):
-        preprocessor = make(doc_stride=5)
+        preprocessor = make(doc_stride=5, num_starts=3)
         start = CONTEXT.index("corner")
         x, y = preprocessor((QUESTION, CONTEXT), (start, "corner"))
+        y["end_logits"] = y["end_logits"][:, 0]
         held = np.flatnonzero(y["start_logits"])
         assert 1 <= len(held) < len(y["start_logits"])
         for row in held:
@@ -92,6 +93,13 @@ class TestOffsets:
         np.testing.assert_array_equal(y["answerability"], y["start_logits"] == 0)
         np.testing.assert_array_equal(x["start_positions"][:, 0], y["start_logits"])
         assert (y["end_logits"][y["start_logits"] == 0] == 0).all()
+        # The model chooses starts, and the independent head takes none.
+        unknown = preprocessor((QUESTION, CONTEXT))["start_positions"]
+        assert unknown.shape == (len(held) + sum(y["start_logits"] == 0), 3)
+        assert (unknown == -1).all()
+        x, y = make(doc_stride=5)((QUESTION, CONTEXT), (start, "corner"))
+        assert "start_positions" not in x
+        assert set(y) == {"start_logits", "end_logits"}
 
 
 class TestWindows:
@@ -146,11 +154,14 @@ class TestWindows:
         assert ((x["segment_ids"] == 1).sum(axis=1) >= 7).all()
 
     def test_windows_have_the_weight_and_target_of_their_question(self, make):
-        x, y, weights = make()(
+        x, y, weights = make(num_starts=2)(
             ([QUESTION, QUESTION], [CONTEXT, "noon"]),
             [None, (0, "noon")],
             np.array([2.0, 3.0]),
         )
+        # Each target has them, with as many axes.
+        assert weights["end_logits"].shape == y["end_logits"].shape
+        weights = weights["start_logits"]
         assert weights.tolist() == [2.0] * (len(weights) - 1) + [3.0]
         assert y["answerability"].tolist() == [1.0] * (len(weights) - 1) + [0.0]
         assert x["token_ids"].shape[0] == len(weights)
@@ -220,7 +231,8 @@ class TestBadInput:
             ([QUESTION] * 2, [CONTEXT, "noon"]), [(0, "geese"), (0, "noon")], [1.0, 2.0]
         )
         assert len(windows) == 1
-        assert windows.pack(np.array([0]), 24)[2].tolist() == [2.0]
+        weights = windows.pack(np.array([0]), 24)[2]
+        assert weights["start_logits"].tolist() == [2.0]
 
     def test_answer_without_tokens_raises(self, make):
         with pytest.raises(ValueError, match="row 0 has nothing that the vocabulary"):
