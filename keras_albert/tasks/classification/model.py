@@ -112,7 +112,9 @@ class AlbertClassifier(
         # === Functional model ===
         inputs = backbone.input
         x = self.output_dropout(backbone(inputs)["pooled_output"])
-        outputs = self.output_dense(x, **({"exit": 0} if num_exits else {}))
+        outputs = self.output_dense(
+            x, **({"exit": backbone.num_layers - 1} if num_exits else {})
+        )
         # Read by `compile`, which the constructor calls.
         self.num_classes = num_classes
         self.exits = num_exits
