@@ -13,6 +13,7 @@ from keras_albert.tasks.optimizers.default_optimizer import (
     default_optimizer,
     default_schedule,
 )
+from keras_albert.utils.keras_internals import register_parameters
 
 # They set the rate, which is not possible with a schedule.
 _RATE_CALLBACKS = (
@@ -172,6 +173,8 @@ class AutomaticCompile(ReplicaTask):
             if automatic:
                 optimizer = self._automatic_optimizer(learning_rate, None)
             super().compile(optimizer, loss, metrics=metrics, **kwargs)  # type: ignore[misc]
+        # LoRA may have added some.
+        register_parameters(self)
 
     def check_compiled(self, method: str) -> None:
         """Raise a `ValueError` if the model is not compiled.

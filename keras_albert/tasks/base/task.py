@@ -142,9 +142,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
     ) -> Any:
-        """Return symbolic outputs; `call` may differ from the functional model's."""
-        del mask
-        return keras.Operation.compute_output_spec(self, inputs, training=training)
+        """Return symbolic outputs, those of the functional model."""
+        return super().compute_output_spec(select_inputs(self, inputs))
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Encode and check targets; return an array."""

@@ -210,6 +210,16 @@ class AlbertClassifier(
             return super().call(inputs, training=training, mask=mask)
         return exit_outputs(self, inputs, training)
 
+    def compute_output_spec(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> keras.KerasTensor:
+        """Return symbolic outputs; in training with exits, those of all heads."""
+        spec = super().compute_output_spec(inputs, training=training, mask=mask)
+        if not (self.exits and training):
+            return spec
+        batch, units = spec.shape
+        return keras.KerasTensor((batch, self.backbone.num_layers, units), spec.dtype)
+
     def compute_loss(  # noqa: D102  (see `keras.Model`)
         self,
         x: Any = None,

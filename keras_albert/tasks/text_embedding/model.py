@@ -205,6 +205,18 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         vectors = super().call(rows, training=training)
         return ops.reshape(vectors, (-1, shape[1] or 2, vectors.shape[-1]))
 
+    def compute_output_spec(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> keras.KerasTensor:
+        """Return symbolic vectors, of texts or of pairs."""
+        rows = {
+            name: keras.KerasTensor((None, *ids.shape[-1:]), ids.dtype)
+            for name, ids in inputs.items()
+        }
+        vectors = super().compute_output_spec(rows, training=training, mask=mask)
+        texts = inputs["token_ids"].shape[:-1]
+        return keras.KerasTensor((*texts, vectors.shape[-1]), vectors.dtype)
+
     def compute_loss(
         self,
         x: Any = None,
