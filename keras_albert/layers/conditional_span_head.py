@@ -152,6 +152,15 @@ class ConditionalSpanHead(keras.layers.Layer):
             "answerability": (batch, 1),
         }
 
+    def compute_output_spec(
+        self, inputs: Any, *masks: Any, **kwargs: Any
+    ) -> dict[str, keras.KerasTensor]:
+        """Return symbolic outputs, float32 under any policy."""
+        starts = kwargs.get("start_positions", masks[-1] if masks else None)
+        shapes = self.compute_output_shape(inputs.shape)
+        shapes["end_logits"] = (inputs.shape[0], starts.shape[1], inputs.shape[1])
+        return {name: keras.KerasTensor(x, "float32") for name, x in shapes.items()}
+
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()

@@ -1,0 +1,130 @@
+"""Small tasks of every kind, with data, for what any Keras model must do."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_albert import AlbertClassifier, AlbertClassifierPreprocessor, AlbertTokenizer
+from tests.compiled import to_numpy
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.question_answering.small_reader import small_reader, toy_reading
+from tests.tasks.small_models import (
+    LENGTHS,
+    small_backbone,
+    small_chooser,
+    small_embedder,
+    small_tagger,
+    toy_pairs,
+    toy_questions,
+    toy_tags,
+)
+
+TEXTS = ["the old lamps", "rain on the hill", "bread by the river", "a storm"]
+
+
+def small_classifier(proto, num_classes=2, **kwargs):
+    preprocessor = AlbertClassifierPreprocessor(AlbertTokenizer(proto), **LENGTHS)
+    return AlbertClassifier(
+        small_backbone(), num_classes, preprocessor, dropout=0.0, **kwargs
+    )
+
+
+def _conditional(proto):
+    return small_reader(proto, head="conditional")
+
+
+# How to build a task, its raw input and its targets.
+CASES = {
+    "classifier": (small_classifier, lambda: (TEXTS, ["a", "b", "a", "b"])),
+    "regressor": (
+        lambda proto: small_classifier(proto, 1),
+        lambda: (TEXTS, [0.5, 1.0, 0.0, 2.0]),
+    ),
+    "several labels": (
+        lambda proto: small_classifier(proto, labels=["a", "b"], activation="sigmoid"),
+        lambda: (TEXTS, [["a"], [], ["a", "b"], ["b"]]),
+    ),
+    "exits": (
+        lambda proto: small_classifier(proto, exits=True),
+        lambda: (TEXTS, ["a", "b", "a", "b"]),
+    ),
+    "chooser": (small_chooser, lambda: toy_questions(4)),
+    "embedder": (small_embedder, lambda: toy_pairs(4)),
+    "contrastive embedder": (
+        lambda proto: small_embedder(proto, objective="contrastive"),
+        lambda: (toy_pairs(4)[0], None),
+    ),
+    "tagger": (
+        lambda proto: small_tagger(proto, labels=["O", "B-place"]),
+        lambda: toy_tags(4),
+    ),
+    "reader": (small_reader, lambda: toy_reading(4)),
+    "conditional reader": (_conditional, lambda: toy_reading(4)),
+    "masked language model": (make_masked_lm, lambda: (TEXTS, None)),
+    "pretrainer": (make_pretrainer, lambda: ((TEXTS, TEXTS[::-1]), None)),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task to read, not to change, and a batch for it.
+
+    Args:
+        make: Callable without arguments, to make another task with the same weights.
+        task: The task.
+        x: Raw input.
+        y: Raw targets, or `None`.
+        ids: The batch of the preprocessor.
+        targets: Its targets, or `None`.
+        weights: Its weights, or `None`.
+        outputs: What the task returns for `ids`.
+    """
+
+    make: Any
+    task: Any
+    x: Any
+    y: Any
+    ids: dict[str, Any]
+    targets: Any
+    weights: Any
+    outputs: Any
+
+
+def make_case(name, proto):
+    make, data = CASES[name]
+    task, (x, y) = make(proto), data()
+    targets = None if y is None else task.encode_targets(y)
+    parts = keras.utils.unpack_x_y_sample_weight(task.preprocessor(x, targets))
+    ids, targets, weights = parts
+    outputs = to_numpy(task(ids))
+    return Case(lambda: make(proto), task, x, y, ids, targets, weights, outputs)
+
+
+def assert_equal_outputs(found, expected, atol=1e-5):
+    """Two trees of outputs agree."""
+    found = to_numpy(found)
+    keras.tree.assert_same_structure(found, expected)
+    pairs = zip(keras.tree.flatten(found), keras.tree.flatten(expected), strict=True)
+    for one, two in pairs:
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=atol)
+
+
+def values(variables):
+    return [variable.value for variable in variables]
+
+
+def symbolic(tree):
+    """The shapes and dtypes of arrays, as symbolic tensors."""
+    return keras.tree.map_structure(
+        lambda x: keras.KerasTensor(x.shape, keras.backend.standardize_dtype(x.dtype)),
+        tree,
+    )
+
+
+def described(tree):
+    """The shapes and dtypes of tensors or arrays."""
+    return keras.tree.map_structure(
+        lambda x: (str(tuple(x.shape)), keras.backend.standardize_dtype(x.dtype)), tree
+    )
