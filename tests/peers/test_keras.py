@@ -159,7 +159,7 @@ class TestEveryTask:
             task.fit(case.ids, case.targets)
 
     def test_training(self, case):
-        """`run_task_test`: what the preprocessor makes is what the model learns from."""
+        """`run_task_test`: a model learns from what the preprocessor makes."""
         task = case.make()
         task.preprocessor = None
         batch = (case.ids, case.targets, case.weights)
