@@ -18,7 +18,7 @@ def write_prepared(directory, proto, train=96, held_out=24, seed=0):
     """Write examples of consecutive tokens, which a model can learn."""
     directory.mkdir(parents=True)
     (directory / VOCABULARY_FILE).write_bytes(proto)
-    shards = {}
+    shards, files = {}, {}
     for split, count in (("train", train), ("held_out", held_out)):
         rng = np.random.default_rng([seed, count])
         shards[split] = [shard_name(split, "00000")]
@@ -27,8 +27,9 @@ def write_prepared(directory, proto, train=96, held_out=24, seed=0):
             for example in _examples(rng, count):
                 writer.add(example)
             writer.close()
+        files[shards[split][0]] = writer.facts
     metadata = PreparedMetadata(
-        SEQUENCE_LENGTH, VOCABULARY_SIZE, shards, {}, {"documents": 8}
+        SEQUENCE_LENGTH, VOCABULARY_SIZE, shards, {}, {"documents": 8}, files=files
     )
     (directory / METADATA_FILE).write_text(metadata.to_json())
     return directory

@@ -45,8 +45,8 @@ class PretrainingData:
         seed: int. The same seed yields the same batches. Defaults to `0`.
 
     Raises:
-        ValueError: If the directory is incomplete, has no such split, or an argument
-            is out of range.
+        ValueError: If the directory is incomplete, has no such split, a file is not
+            the one that was prepared, or an argument is out of range.
 
     Example: see `prepare_examples`, which writes such a directory.
     """
@@ -71,7 +71,7 @@ class PretrainingData:
         )
         self.masking = WholeWordMasking(self.tokenizer, rates)
         self._files = [
-            ExampleFile(str(self.directory / name))
+            ExampleFile(str(self.directory / name), self.metadata.files.get(name))
             for name in self.metadata.shards[split]
         ]
         self._count = sum(map(len, self._files))

@@ -1,5 +1,9 @@
 """Examples in Arrow files, which are memory-mapped."""
 
+import os
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +16,7 @@ from keras_albert.utils.packages import import_package
 _LARGEST_SHORT = 2**16
 # The number of examples in a record batch; a file has one or several.
 BATCH_ROWS = 4096
+_REMEDY = "Copy it again, or prepare the texts again; complete shards are kept."
 
 
 class Example(NamedTuple):
@@ -37,26 +42,31 @@ def example_schema(vocabulary_size: int) -> Any:
             pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
             pa.field("boundary", pa.int32(), False),
             pa.field("document", pa.uint64(), False),
+            # That of the ids and the boundary, checked whenever an example is read.
+            pa.field("checksum", pa.uint32(), False),
         ]
     )
 
 
 class ExampleWriter:
-    """Writes a file of examples, with at most some thousands in memory."""
+    """Writes a file of examples, with at most some thousands in memory.
+
+    Attributes:
+        facts: dict of int. The `bytes` and `rows` of the closed file, and the
+            `checksum` of its examples.
+    """
 
     def __init__(self, stream: IO[bytes], vocabulary_size: int) -> None:
         self._pa = arrow()
         self._schema = example_schema(vocabulary_size)
-        self._writer = self._pa.ipc.new_file(
-            self._pa.PythonFile(stream, "w"), self._schema
-        )
+        self._sink = self._pa.PythonFile(stream, "w")
+        self._writer = self._pa.ipc.new_file(self._sink, self._schema)
         self._waiting: list[Example] = []
-        self.count = 0
+        self.facts = {"bytes": 0, "rows": 0, "checksum": 0}
 
     def add(self, example: Example) -> None:
         """Add an example."""
         self._waiting.append(example)
-        self.count += 1
         if len(self._waiting) == BATCH_ROWS:
             self._write()
 
@@ -65,9 +75,14 @@ class ExampleWriter:
         if self._waiting:
             self._write()
         self._writer.close()
+        self.facts["bytes"] = self._sink.tell()
 
     def _write(self) -> None:
-        self._writer.write_batch(_record_batch(self._pa, self._schema, self._waiting))
+        batch = _record_batch(self._pa, self._schema, self._waiting)
+        self._writer.write_batch(batch)
+        self.facts["rows"] += len(self._waiting)
+        columns = _Columns.read(batch)
+        self.facts["checksum"] = columns.add_to(self.facts["checksum"])
         self._waiting = []
 
 
@@ -76,25 +91,57 @@ class ExampleFile:
 
     Args:
         path: string. An Arrow IPC file that `ExampleWriter` wrote.
+        facts: Mapping. Those of the writer. Defaults to none, as of files that earlier
+            versions wrote.
 
     Raises:
         ValueError: If it is another file, or one that was cut short.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, facts: Mapping[str, int] | None = None) -> None:
         pa = arrow()
+        self.path = path
+        self._size = os.path.getsize(path)
+        facts = facts or {}
+        self._compare(facts, bytes=self._size)
         try:
             file = pa.ipc.open_file(pa.memory_map(path))
             batches = [file.get_batch(i) for i in range(file.num_record_batches)]
             self._columns = [_Columns.read(batch) for batch in batches]
         except (pa.ArrowInvalid, KeyError) as error:
-            msg = (
-                f"{path} is not a file of examples: {error}. Prepare the texts again; "
-                "complete shards are kept."
-            )
+            msg = f"{path} is damaged, or not a file of examples ({error}). {_REMEDY}"
             raise ValueError(msg) from error
         # The number of rows before each batch, and in total.
         self._before = np.cumsum([0, *(len(c.boundaries) for c in self._columns)])
+        if facts:
+            # Of 12 bytes an example, not of its ids.
+            checksum = 0
+            for columns in self._columns:
+                checksum = columns.add_to(checksum)
+            self._compare(facts, rows=len(self), checksum=checksum)
+
+    def _compare(self, facts: Mapping[str, int], **found: int) -> None:
+        for name, value in found.items():
+            if facts.get(name, value) != value:
+                msg = (
+                    f"{self.path} is not the file that was prepared: its {name} should "
+                    f"be {facts[name]}. Received: {value}. {_REMEDY}"
+                )
+                raise ValueError(msg)
+
+    def check_size(self) -> None:
+        """Check that the file was not cut short, as reading it would kill the process.
+
+        Raises:
+            ValueError: If it was. A file that was removed or replaced stays readable.
+        """
+        with suppress(FileNotFoundError):
+            if (size := os.stat(self.path).st_size) < self._size:
+                msg = (
+                    f"{self.path} was cut from {self._size:,} to {size:,} bytes while "
+                    f"it was in use. {_REMEDY}"
+                )
+                raise ValueError(msg)
 
     def __len__(self) -> int:
         return int(self._before[-1])
@@ -115,8 +162,17 @@ class ExampleFile:
         batch = int(np.searchsorted(self._before, row, side="right")) - 1
         columns, row = self._columns[batch], row - int(self._before[batch])
         begin, end = columns.offsets[row], columns.offsets[row + 1]
-        middle = begin + columns.boundaries[row]
-        return columns.values[begin:middle], columns.values[middle:end]
+        boundary = columns.boundaries[row]
+        ids = columns.values[begin:end]
+        if columns.checksums is not None and (
+            _checksum(ids, boundary) != columns.checksums[row]
+        ):
+            msg = (
+                f"{self.path} is damaged: example {row} of record batch {batch} has "
+                f"another checksum. {_REMEDY}"
+            )
+            raise ValueError(msg)
+        return ids[:boundary], ids[boundary:]
 
 
 class _Columns(NamedTuple):
@@ -126,29 +182,48 @@ class _Columns(NamedTuple):
     offsets: Any
     boundaries: Any
     documents: Any
+    # `None` in files of earlier versions.
+    checksums: Any
 
     @classmethod
     def read(cls, batch: Any) -> "_Columns":
         ids = batch.column("token_ids")
+        has_checksums = "checksum" in batch.schema.names
         return cls(
             # The offsets refer to `values`; `flatten` would shift it.
             ids.values.to_numpy(),
             ids.offsets.to_numpy(),
             batch.column("boundary").to_numpy(),
             batch.column("document").to_numpy(),
+            batch.column("checksum").to_numpy() if has_checksums else None,
         )
+
+    def add_to(self, checksum: int) -> int:
+        """Return the checksum of the documents and of the examples' checksums."""
+        for column in (self.documents, self.checksums):
+            checksum = zlib.crc32(column, checksum) if column is not None else checksum
+        return checksum
+
+
+def _checksum(ids: Any, boundary: Any) -> int:
+    return zlib.crc32(ids, int(boundary) & 0xFFFFFFFF)
 
 
 def _record_batch(pa: Any, schema: Any, examples: list[Example]) -> Any:
     rows = TokenRows.from_arrays([example.token_ids for example in examples])
     offsets = np.append(rows.starts, len(rows.values)).astype(np.int32)
     ids = schema.field("token_ids").type
+    values = pa.array(rows.values, ids.value_type)
+    stored = values.to_numpy()
+    checksums = [
+        _checksum(stored[offsets[n] : offsets[n + 1]], example.boundary)
+        for n, example in enumerate(examples)
+    ]
     columns = [
-        pa.ListArray.from_arrays(
-            offsets, pa.array(rows.values, ids.value_type), type=ids
-        ),
+        pa.ListArray.from_arrays(offsets, values, type=ids),
         pa.array([example.boundary for example in examples], pa.int32()),
         pa.array([example.document for example in examples], pa.uint64()),
+        pa.array(checksums, pa.uint32()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -171,6 +246,8 @@ def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, Token
     before = np.cumsum([0, *(len(file) for file in files)])
     owners = np.searchsorted(before, rows, side="right") - 1
     within = (rows - before[owners]).tolist()
+    for owner in np.unique(owners).tolist():
+        files[owner].check_size()
     pairs = [
         files[owner].segments(row)
         for owner, row in zip(owners.tolist(), within, strict=True)

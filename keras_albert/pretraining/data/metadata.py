@@ -33,6 +33,8 @@ class PreparedMetadata:
         sequence_length: int. The maximum length of rows, including special tokens.
         vocabulary_size: int. The number of pieces in the vocabulary.
         shards: dict. The files of each split, in order.
+        files: dict. The bytes, rows and checksum of each file, by its name; none of
+            data that earlier versions prepared.
         settings: dict. Other settings that determine the examples: the seed, the rates.
         counters: dict of int. Numbers of documents, sentences, tokens and examples,
             and of what was dropped, by reason.
@@ -46,6 +48,7 @@ class PreparedMetadata:
     settings: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     broken_files: list[str] = field(default_factory=list)
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return the metadata as JSON."""

@@ -98,7 +98,11 @@ class PartPreparation:
                 for example in self._pairs(section, counters):
                     writers[split].add(example)
                     counters[f"examples: {split}"] += 1
-        contents = json.dumps({"counters": counters})
+        files = {
+            shard_name(split, fingerprint): each.facts
+            for split, each in writers.items()
+        }
+        contents = json.dumps({"counters": counters, "files": files})
         report = path_in(self.settings.output, PARTS_FOLDER, part_report(fingerprint))
         with appearing_files(self.settings.output, [report]) as (stream,):
             stream.write(contents.encode())

@@ -286,6 +286,7 @@ def _finish(
         },
         counters=dict(sorted(counters.items())),
         broken_files=broken,
+        files=_facts(settings, parts),
     )
     names = [path_in(output, name) for name in (VOCABULARY_FILE, METADATA_FILE)]
     contents = (settings.vocabulary, metadata.to_json().encode())
@@ -296,6 +297,18 @@ def _finish(
     kept = {name for names in shards.values() for name in names}
     _delete_stale(settings, kept, reports)
     return metadata
+
+
+def _facts(
+    settings: PreparationSettings, parts: list[InputPart]
+) -> dict[str, dict[str, int]]:
+    """Return the facts of all shards, from the reports of the parts."""
+    facts: dict[str, dict[str, int]] = {}
+    for part in parts:
+        report = part_report(settings.fingerprint(part))
+        path = path_in(settings.output, PARTS_FOLDER, report)
+        facts |= read_report(path).get("files", {})
+    return facts
 
 
 def _broken_files(
