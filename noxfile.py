@@ -88,6 +88,16 @@ LEFT = {
     "tensorflow": ON_PYTORCH,
     "jax": (*ON_PYTORCH, *WITHOUT_TENSORFLOW["jax"]),
 }
+# What depends most on Keras and KerasHub.
+NIGHTLY = (
+    "tests/backbone",
+    "tests/layers",
+    "tests/peers",
+    "tests/presets",
+    "tests/pretraining",
+    "tests/tasks",
+    "tests/utils/test_keras_internals.py",
+)
 # A file's tests share what they build. Files in the order of `tests/conftest.py`: by
 # the number of their tests, the slowest would come last.
 PYTEST = (
@@ -170,6 +180,24 @@ def test_without_tensorflow(session: nox.Session) -> None:
         session.log(f"tests on {backend}, without TensorFlow")
         environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
         session.run(*PYTEST, *(session.posargs or parts), env=environment)
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """Test with the nightly wheels of Keras and KerasHub, which replace the releases.
+
+    Arguments after `--` go to pytest, instead of what depends on both most.
+    """
+    session.install(TORCH)
+    session.install("-e", ".[test,jax,torch]")
+    session.run("pip", "uninstall", "--yes", "-q", "keras", "keras-hub")
+    wheels = ("keras-nightly", "keras-hub-nightly")
+    session.install("--pre", "--upgrade", "--force-reinstall", "--no-deps", *wheels)
+    asked = session.posargs or NIGHTLY
+    for backend in PARTS:
+        session.log(f"tests on {backend}, nightly wheels")
+        environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
+        session.run(*PYTEST, *asked, env=environment)
 
 
 @nox.session

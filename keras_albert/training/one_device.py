@@ -76,5 +76,9 @@ class OneDevice:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set; all processes call it."""
+        return flag
+
     def barrier(self) -> None:
         """Wait for all processes."""

@@ -236,9 +236,10 @@ class TrainingRecorder(keras.callbacks.Callback):
         # At the end of a row, `on_epoch_end` writes the checkpoint.
         if self.done % self.batches_per_update or ends_row:
             return
-        if self.stop.requested or self._is_due():
+        stops = self._must_stop()
+        if stops or self._is_due():
             self._save(with_metrics=True)
-        if self.stop.requested:
+        if stops:
             raise KeyboardInterrupt(self.stop.number)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
@@ -254,9 +255,10 @@ class TrainingRecorder(keras.callbacks.Callback):
             self.best, self.best_done = row[self.monitor[0]], self.done
             self.best_values = self._evaluated or self._copies(self.model.variables)
         is_last = self.done == self.num_batches
-        if is_last or self.stop.requested or self._is_due():
+        stops = self._must_stop()
+        if is_last or stops or self._is_due():
             self._save(with_metrics=False)
-        if self.stop.requested and not is_last:
+        if stops and not is_last:
             raise KeyboardInterrupt(self.stop.number)
 
     def make_row(self, epoch: int, logs: dict[str, float]) -> Row:
@@ -279,6 +281,13 @@ class TrainingRecorder(keras.callbacks.Callback):
     def _copies(self, variables: list[Any]) -> Arrays:
         # Some backends return the memory that training modifies.
         return [np.array(value) for value in self.devices.values(variables)]
+
+    def _must_stop(self) -> bool:
+        """Return whether any process was told to stop; all agree on the batch."""
+        stops: bool = self.devices.agree(self.stop.requested)
+        if stops and not self.stop.requested:
+            self.stop.number = signal.SIGTERM
+        return stops
 
     def _is_due(self) -> bool:
         waited = time.monotonic() - self._saved_at

@@ -24,9 +24,14 @@ def main():
         pretrain,
     )
 
-    read = PretrainingBatches.batch
+    read, stopped = PretrainingBatches.batch, []
 
     def read_or_die(self, step, shard=0, num_shards=1):
+        # One process only, as if one machine were taken away.
+        stops = given["stops_at"] is not None and step >= given["stops_at"]
+        if stops and shard and not stopped:
+            stopped.append(step)
+            os.kill(os.getpid(), signal.SIGTERM)
         if given["dies_at"] is not None and step >= given["dies_at"]:
             os.kill(os.getpid(), signal.SIGKILL)
         return read(self, step, shard, num_shards)

@@ -94,6 +94,15 @@ class KerasDevices(OneDevice):
 
         return [read(variable.value) for variable in variables]
 
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set."""
+        import jax  # noqa: PLC0415  (it is the backend)
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        if jax.process_count() == 1:
+            return flag
+        return bool(multihost_utils.process_allgather(np.array(flag)).any())
+
     def barrier(self) -> None:
         """Wait for all processes."""
         from jax.experimental import multihost_utils  # noqa: PLC0415

@@ -28,6 +28,11 @@ class TensorflowReplicas(OneDevice):
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
         self.strategy = strategy
+        self._sum = tf.function(
+            lambda value: strategy.reduce(
+                "SUM", strategy.run(lambda: tf.identity(value)), axis=None
+            )
+        )
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             resolver = strategy.cluster_resolver
             self.shard = resolver.task_id or 0
@@ -66,10 +71,14 @@ class TensorflowReplicas(OneDevice):
         )
         return without_autotune(dataset.prefetch(1))
 
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set."""
+        if self.num_shards == 1:
+            return flag
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        return bool(self._sum(tf.constant(float(flag))).numpy())
+
     def barrier(self) -> None:
         """Wait for all processes."""
-        if self.num_shards > 1:
-            import tensorflow as tf  # noqa: PLC0415  (it is the backend)
-
-            arrived = self.strategy.run(lambda: tf.ones(()))
-            self.strategy.reduce("SUM", arrived, axis=None).numpy()
+        self.agree(True)

@@ -69,9 +69,20 @@ class TorchProcesses(OneDevice):
             _add_up(before, metrics)
             return task.get_metrics_result()
 
+        # Keras 3.16 wraps a model that has no `ddp_model` in a second one.
+        object.__setattr__(model, "ddp_model", model)
         # Bypasses the registry of modules, which would make the wrapper a child.
         for method in (call, train_step):
             object.__setattr__(model, method.__name__, MethodType(method, model))
+
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        flags = torch.tensor(int(flag), device=device)
+        torch.distributed.all_reduce(flags)
+        return bool(flags.item())
 
     def barrier(self) -> None:
         """Wait for all processes."""

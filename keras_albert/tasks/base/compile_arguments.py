@@ -94,6 +94,9 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
     if name in _CROSSENTROPIES and not is_object:
         return _CROSSENTROPIES[name](from_logits=are_logits)
     reads_logits = getattr(loss, "from_logits", None) if is_object else None
+    if reads_logits is None and name in _CROSSENTROPIES:
+        # The sparse one has no such attribute in Keras 3.16.
+        reads_logits = loss.get_config().get("from_logits")
     if name in _OF_PROBABILITIES:
         reads_logits = False
     if reads_logits is None or bool(reads_logits) == are_logits:

@@ -95,9 +95,17 @@ def test_replicas_learn_what_one_learns(
     shared, learned_by_one, tmp_path, name, devices, processes
 ):
     settings = shared | {"distribution": name, "output": str(tmp_path / "run")}
-    given = {"settings": settings, "devices": devices, "dies_at": None}
+    given = {"settings": settings, "devices": devices}
+    given |= {"dies_at": None, "stops_at": None}
     path = tmp_path / "given.json"
     if processes > 1:
+        # All save the same step and end, before the first checkpoint that is due.
+        stopped = start(given | {"stops_at": 4}, path, processes)
+        for process in stopped:
+            printed = process.communicate(timeout=120)[0]
+            assert process.returncode, printed
+            assert "KeyboardInterrupt" in printed
+        assert TrainingCheckpoint.read(RunFolder(tmp_path / "run").last).step < 10
         # After the first checkpoint, from which all resume.
         die(start(given | {"dies_at": 20}, path, processes))
         assert RunFolder(tmp_path / "run").last.is_file()
