@@ -14,12 +14,16 @@ from keras_albert.layers.shared_rows import current_rows
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import (
+    check_at_most,
     check_epsilon,
     check_positive,
     check_rates,
     refuse_unknown,
 )
 from keras_albert.utils.keras_internals import register_call_argument
+
+# Far above any model, so that a number by mistake is an error at once.
+MAX_LAYERS = 1000
 
 # Arguments of `call` that add outputs.
 _ALSO_RETURNED = (
@@ -103,6 +107,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             num_groups=num_groups, num_inner_repetitions=num_inner_repetitions
         )
         check_depth(num_layers, num_groups)
+        check_at_most(MAX_LAYERS, num_inner_repetitions=num_inner_repetitions)
         self.num_layers = num_layers
         self.num_groups = num_groups
         self.num_inner_repetitions = num_inner_repetitions
@@ -375,9 +380,11 @@ def check_depth(num_layers: Any, num_groups: int) -> None:
     """Check a number of layers to run.
 
     Raises:
-        ValueError: If it is no whole number, below 1, or below `num_groups`.
+        ValueError: If it is no whole number, below 1, above 1,000 or below
+            `num_groups`.
     """
     check_positive(num_layers=num_layers)
+    check_at_most(MAX_LAYERS, num_layers=num_layers)
     if num_layers < num_groups:
         msg = (
             "`num_layers` must be at least `num_groups`, or some groups would never "

@@ -167,10 +167,12 @@ def _check_sizes(
     head: list[tuple[int, ...]] = []
     if load_weights and (directory / TASK_WEIGHTS_FILE).exists():
         head = _shapes(directory / TASK_WEIGHTS_FILE)
-    classes = configs[TASK_FILE]["config"].get("num_classes")
+    task = configs[TASK_FILE]["config"]
+    classes, exits = task.get("num_classes"), task.get("exits")
     if isinstance(classes, int):
         # Each class has a vector in each head.
-        check_size(classes * sizes["hidden_dim"], head, str(directory / TASK_FILE))
+        vectors = classes * (exits if isinstance(exits, int) and exits > 0 else 1)
+        check_size(vectors * sizes["hidden_dim"], head, str(directory / TASK_FILE))
 
 
 def _shapes(path: Path) -> list[tuple[int, ...]]:

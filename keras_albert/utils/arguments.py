@@ -104,6 +104,18 @@ def check_at_least(minimum: int, /, **numbers: object) -> None:
             raise ValueError(msg)
 
 
+def check_at_most(maximum: int, /, **numbers: int) -> None:
+    """Check numbers that size memory, before anything is built.
+
+    Raises:
+        ValueError: If one is too large; the message names it.
+    """
+    for name, number in numbers.items():
+        if number > maximum:
+            msg = f"`{name}` may be {maximum} at most. Received: {name}={number!r}"
+            raise ValueError(msg)
+
+
 def is_whole_number(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer and not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)

@@ -10,6 +10,7 @@ from keras import ops
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.exit_heads import ExitHeads
 from keras_albert.layers.randomness import albert_initializer
+from keras_albert.layers.shared_transformer_encoder import MAX_LAYERS
 from keras_albert.tasks.base.outputs import iterate, predict_all
 from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exit_rule import ExitRule, read_exit_rule
@@ -17,7 +18,7 @@ from keras_albert.tasks.inputs.even_rows import real_rows
 from keras_albert.tasks.inputs.model_input import read_model_input
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
-from keras_albert.utils.arguments import is_whole_number
+from keras_albert.utils.arguments import check_at_most, is_whole_number
 from keras_albert.utils.keras_internals import all_layers
 
 
@@ -170,7 +171,8 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
         The number of heads, `0` if there are no exits.
 
     Raises:
-        ValueError: If there are fewer heads than layers, or several groups of layers.
+        ValueError: If there are fewer heads than layers, more than 1,000, or several
+            groups of layers.
 
     Example:
         >>> backbone = AlbertBackbone(30, 6, 2, 4, 8, 16)
@@ -194,6 +196,7 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
             "layers with `num_layers`."
         )
         raise ValueError(msg)
+    check_at_most(MAX_LAYERS, exits=exits)
     return exits
 
 

@@ -1,5 +1,6 @@
 """Answers from candidates, and the threshold of "no answer"."""
 
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,21 @@ from keras_albert.tasks.question_answering.span_search import SpanCandidates
 
 # In place of an infinite score, if there is no candidate.
 _SURE = 1e9
+
+
+# Where a context has nothing to read.
+NO_ANSWER: dict[str, Any] = {"answer": "", "score": 1.0, "start": 0, "end": 0}
+
+
+def is_invisible(text: str) -> bool:
+    """Return whether a text has no visible character: blanks, controls, marks alone.
+
+    Example:
+        >>> is_invisible(chr(0x200B)), is_invisible("a")
+        (True, False)
+    """
+    kinds = {unicodedata.category(character) for character in set(text)}
+    return all(kind in ("Cc", "Cf") or kind[0] in "ZM" for kind in kinds)
 
 
 def rank_answers(

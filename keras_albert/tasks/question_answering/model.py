@@ -17,7 +17,9 @@ from keras_albert.layers.conditional_span_head import (
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.question_answering.answer import (
+    NO_ANSWER,
     best_null_threshold,
+    is_invisible,
     rank_answers,
 )
 from keras_albert.tasks.question_answering.inputs import (
@@ -42,10 +44,13 @@ from keras_albert.text.question_answering.preprocessor import (
 )
 from keras_albert.text.question_answering.read_targets import read_answers
 from keras_albert.types import Purpose
-from keras_albert.utils.arguments import check_positive
+from keras_albert.utils.arguments import check_at_most, check_positive
 
 # Candidates of each window, as in the reference; more if `top_k` is larger.
 _N_BEST = 20
+
+# Each start of the conditional head takes the memory of a hidden state.
+_MAX_TOP = 100
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -67,8 +72,9 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             whether there is an answer, as in the reference's models of SQuAD 2.0.
             Defaults to `"independent"`.
         start_n_top: int. The number of starts that the conditional head considers in
-            prediction. Defaults to `5`.
-        end_n_top: int. The number of ends for each of them. Defaults to `5`.
+            prediction, 100 at most. Defaults to `5`.
+        end_n_top: int. The number of ends for each of them, 100 at most. Defaults to
+            `5`.
         null_threshold: float or `None`. `answer` returns "no answer" if its log-odds
             are above this number (SQuAD 2.0's `null_score_diff_threshold`). Defaults
             to `None`, which always returns an answer. `fit` replaces `None` by `0.0`
@@ -78,7 +84,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         **kwargs: `name`, as on any Keras model.
 
     Raises:
-        ValueError: If `head` is unknown, a number is below 1, or the preprocessor
+        ValueError: If `head` is unknown, a number is out of range, or the preprocessor
             makes inputs that the backbone cannot read.
 
     Example:
@@ -126,6 +132,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     ) -> None:
         _check_head(head)
         check_positive(start_n_top=start_n_top, end_n_top=end_n_top)
+        check_at_most(_MAX_TOP, start_n_top=start_n_top, end_n_top=end_n_top)
         # Read by the setter of the preprocessor.
         self.head = head
         self.start_n_top = start_n_top
@@ -270,7 +277,8 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
         Args:
             question: string, or a list of strings.
-            context: string of any length, or a list of as many.
+            context: string of any length, or a list of as many; one string for a list
+                of questions is the context of all.
             top_k: int. The number of answers per question. Defaults to `1`.
             max_answer_length: int. The maximum number of tokens in an answer. Defaults
                 to `30`.
@@ -282,22 +290,33 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             of dicts. With `top_k` above 1 there is a list of dicts per question, the
             most likely first. "No answer" is an empty `answer` with `start` and `end`
             0. It is returned if its log-odds are above `null_threshold`, or if a
-            context has no visible token.
+            context has no visible character, with the score 1.
 
         Raises:
             ValueError: If the model has no preprocessor, a number is below 1, or a row
                 is invalid.
         """
         check_positive(top_k=top_k, max_answer_length=max_answer_length)
+        if isinstance(context, str) and isinstance(question, list | tuple):
+            context = [context] * len(question)
         columns = self.require_preprocessor("answer").columns((question, context))
-        contexts = columns.columns[1]
+        questions, contexts = columns.columns
         if not contexts:
             return []
+        is_blank = [is_invisible(text) for text in contexts]
+        # A row needs a token; its answer does not count.
+        read = [
+            "." if blank else text
+            for blank, text in zip(is_blank, contexts, strict=True)
+        ]
         found = self._search(
-            columns, max(top_k, _N_BEST), max_answer_length, batch_size
+            TextColumns((questions, read), columns.batched),
+            *(max(top_k, _N_BEST), max_answer_length, batch_size),
         )
         answers = [
-            rank_answers(found, row, text, self.null_threshold)[:top_k]
+            [dict(NO_ANSWER)]
+            if is_blank[row]
+            else rank_answers(found, row, text, self.null_threshold)[:top_k]
             for row, text in enumerate(contexts)
         ]
         best = answers if top_k > 1 else [ranked[0] for ranked in answers]

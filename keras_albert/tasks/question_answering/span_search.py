@@ -66,6 +66,7 @@ def span_candidates(
         end_n_top: int. Ends to follow for each start with the conditional head.
     """
     start_scores = _log_softmax(outputs["start_logits"])
+    max_answer_length = min(max_answer_length, start_scores.shape[1])
     is_conditional = "answerability" in outputs
     found = []
     for begin in range(0, len(windows), _WINDOWS_AT_ONCE):

@@ -111,6 +111,20 @@ def test_no_such_depth(make_classifier, num_layers, tmp_path):
             call()
 
 
+@on_one_backend
+def test_numbers_of_layers_are_bounded(make_classifier):
+    classifier = make_classifier(exits=True)
+    sizes = (40, 2, 2, 4, 8, 16)
+    for call in (
+        lambda: make_classifier().predict(TEXTS, num_layers=10**9),
+        lambda: AlbertBackbone(40, 10**9, *sizes[2:]),
+        lambda: AlbertBackbone(*sizes, num_inner_repetitions=10**9),
+        lambda: AlbertClassifier(classifier.backbone, 2, exits=10**6),
+    ):
+        with pytest.raises(ValueError, match="may be 1000 at most"):
+            call()
+
+
 def test_fewer_layers_than_groups(make_classifier):
     backbone = AlbertBackbone(40, 4, 2, 4, 8, 16, num_groups=2)
     preprocessor = make_classifier().preprocessor

@@ -28,6 +28,39 @@ def readers(toy_proto):
     return readers
 
 
+def test_one_context_of_many_questions(toy_proto):
+    reader, questions = small_reader(toy_proto), ["the lamps", "the bread"]
+    expected = reader.answer(questions, [CONTEXT] * 2)
+    assert reader.answer(questions, CONTEXT) == expected
+    with pytest.raises(ValueError, match="2"):
+        reader.answer(questions, [CONTEXT])
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("threshold", [None, 0.0])
+def test_a_context_without_visible_characters_has_no_answer(head, threshold, toy_proto):
+    reader = small_reader(toy_proto, head=head, null_threshold=threshold)
+    nothing = {"answer": "", "score": 1.0, "start": 0, "end": 0}
+    for blank in ("", " ", "\u00ad", "\n\u200b\ufe0f"):
+        assert reader.answer("the lamps", blank) == nothing
+    contexts = [CONTEXT, "\u00ad", CONTEXT]
+    found = reader.answer(["the lamps"] * 3, contexts, top_k=2)
+    assert found[1] == [nothing]
+    alone = reader.answer("the lamps", CONTEXT, top_k=2)
+    for row in (found[0], found[2]):
+        assert [each["answer"] for each in row] == [each["answer"] for each in alone]
+
+
+@on_one_backend
+def test_numbers_that_size_memory_are_bounded(toy_proto):
+    for name in ("start_n_top", "end_n_top"):
+        with pytest.raises(ValueError, match=f"`{name}` may be 100 at most"):
+            small_reader(toy_proto, head="conditional", **{name: 10**9})
+    reader = small_reader(toy_proto)
+    expected = reader.answer("the lamps", CONTEXT, 1, 16)
+    assert reader.answer("the lamps", CONTEXT, 10**9, 10**9)[0] == expected
+
+
 def test_independent_logits_are_transformers(tmp_path):
     import torch
 
@@ -170,7 +203,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match="top_k=0"):
             reader.answer("the lamps", CONTEXT, top_k=0)
         with pytest.raises(ValueError, match="context of row 1 is empty"):
-            reader.answer(["the lamps"] * 2, [CONTEXT, ""])
+            reader.predict((["the lamps"] * 2, [CONTEXT, ""]))
         with pytest.raises(ValueError, match="as many first texts"):
             reader.answer(["the lamps"], [CONTEXT] * 2)
         bare = small_reader(toy_proto, preprocessor=None)
