@@ -1,7 +1,7 @@
 """A smaller model that begins with the weights of a trained one."""
 
 import warnings
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ from keras_albert.compression.factorization import factorize
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.keras_internals import all_layers
 
-_Model = TypeVar("_Model", bound=keras.Model)
+_Model = TypeVar("_Model")
 
 
 def compress(
@@ -94,8 +94,8 @@ def compress(
     _copy_weights(backbone.pooler, small.pooler)
     small.pretrained = backbone.pretrained
     if isinstance(model, AlbertBackbone):
-        return small  # type: ignore[return-value]
-    return _with_head(model, small)
+        return cast("_Model", small)
+    return cast("_Model", _with_head(model, small))
 
 
 def _check_sizes(
@@ -159,7 +159,8 @@ def _check_counts(
 def _copy_embedding(
     backbone: AlbertBackbone, small: AlbertBackbone, counts: Any, seed: int
 ) -> None:
-    old, new = backbone.embedding, small.embedding
+    old: Any = backbone.embedding
+    new: Any = small.embedding
     if new.embedding_dim == old.embedding_dim:
         _copy_weights(old, new)
         return

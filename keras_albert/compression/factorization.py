@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 
-FloatArray = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[Any]
 
 # How many embedded tokens the projection is fitted to, for each of its inputs.
 _SAMPLES_PER_DIM = 200
@@ -80,15 +80,18 @@ def factorize(
     inputs = np.concatenate([inputs, np.ones((count, 1))], axis=1)
     fitted, *_ = np.linalg.lstsq(inputs, outputs, rcond=None)
     scale, offset = np.ones(embedding_dim), np.zeros(embedding_dim)
-    return Factors(*narrow, scale, offset, fitted[:-1], fitted[-1])
+    token, position, segment = narrow
+    return Factors(token, position, segment, scale, offset, fitted[:-1], fitted[-1])
 
 
 def _array(variable: Any) -> FloatArray:
-    return np.asarray(ops.convert_to_numpy(variable), float)
+    array: FloatArray = np.asarray(ops.convert_to_numpy(variable), float)
+    return array
 
 
 def _centered(x: FloatArray) -> FloatArray:
-    return x - x.mean(axis=-1, keepdims=True)
+    mean: FloatArray = x.mean(axis=-1, keepdims=True)
+    return x - mean
 
 
 def _normalized(x: FloatArray) -> FloatArray:
