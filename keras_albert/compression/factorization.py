@@ -97,19 +97,21 @@ def _centered(x: FloatArray) -> FloatArray:
 def _normalized(x: FloatArray) -> FloatArray:
     """Return what a LayerNorm without weights returns."""
     x = _centered(x)
-    return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-12)
+    variance: FloatArray = (x**2).mean(axis=-1, keepdims=True)
+    return x / np.sqrt(variance + 1e-12)
 
 
 def _sum_at(tables: list[FloatArray], rows: list[Any]) -> FloatArray:
-    first, second, third = (t[r] for t, r in zip(tables, rows, strict=True))
-    return first + second + third
+    terms = [table[row] for table, row in zip(tables, rows, strict=True)]
+    total: FloatArray = np.add.reduce(terms)
+    return total
 
 
 def _shares(counts: npt.ArrayLike | None) -> FloatArray | None:
     if counts is None:
         return None
-    array = np.asarray(counts, float)
-    return array / array.sum()
+    array: FloatArray = np.asarray(counts, float)
+    return array / np.sum(array)
 
 
 def _zero_mean_basis(width: int) -> FloatArray:

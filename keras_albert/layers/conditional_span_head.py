@@ -156,7 +156,7 @@ class ConditionalSpanHead(keras.layers.Layer):
         self, inputs: Any, *masks: Any, **kwargs: Any
     ) -> dict[str, keras.KerasTensor]:
         """Return symbolic outputs, float32 under any policy."""
-        starts = kwargs.get("start_positions", masks[-1] if masks else None)
+        starts = kwargs["start_positions"] if "start_positions" in kwargs else masks[-1]
         shapes = self.compute_output_shape(inputs.shape)
         shapes["end_logits"] = (inputs.shape[0], starts.shape[1], inputs.shape[1])
         return {name: keras.KerasTensor(x, "float32") for name, x in shapes.items()}

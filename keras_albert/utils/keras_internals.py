@@ -52,7 +52,7 @@ def share_attributes(model: Any, own: Mapping[str, Any], view: Any = None) -> An
         view: The result of an earlier call, to take over what has changed since then.
             Defaults to `None`, a new one.
     """
-    own = RUN_STATE | own
+    own = {**RUN_STATE, **own}
     if view is None:
         view = object.__new__(type(model))
         vars(view).update(own)

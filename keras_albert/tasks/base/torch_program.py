@@ -3,7 +3,7 @@
 import operator
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -30,7 +30,7 @@ class TracedConstants:
         layers = all_layers(model) if keras.config.backend() == "torch" else []
         self._variables = model.variables if layers else []
         # Names that are set later may be read instead of those of the class.
-        self._own = vars(model) if layers else {}
+        self._own: Mapping[str, Any] = vars(model) if layers else {}
         self._known = self._own.keys() | RUN_STATE
         self._readers = [
             (operator.itemgetter(*_names(attributes)), attributes)
@@ -58,7 +58,7 @@ class TracedConstants:
         return is_same and addresses == self._addresses
 
 
-def _names(attributes: dict[str, Any]) -> list[str]:
+def _names(attributes: Mapping[str, Any]) -> list[str]:
     """Return the names of what a user may set: not the objects that Keras manages."""
     plain = bool | int | float | str
     return [
