@@ -111,7 +111,8 @@ def _shares(counts: npt.ArrayLike | None) -> FloatArray | None:
     if counts is None:
         return None
     array: FloatArray = np.asarray(counts, float)
-    return array / np.sum(array)
+    shares: FloatArray = array / np.sum(array)
+    return shares
 
 
 def _zero_mean_basis(width: int) -> FloatArray:
