@@ -62,8 +62,7 @@ def compress(
             if `model` is quantized.
 
     Example:
-        >>> from keras_albert import AlbertBackbone
-        >>> from keras_albert.compression import compress
+        >>> from keras_albert import AlbertBackbone, compress
         >>> bert = AlbertBackbone(
         ...     vocabulary_size=100, num_layers=4, num_heads=2, embedding_dim=16,
         ...     hidden_dim=16, intermediate_dim=32, num_groups=4)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_albert import AlbertBackbone, AlbertClassifier, AlbertMaskedLM
-from keras_albert.compression import compress
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertMaskedLM, compress
 from keras_albert.compression.factorization import factorize
 
 IDS = {

@@ -347,6 +347,8 @@ def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose, columns: Columns)
     """Preprocess in the graph; rows of ids are not changed."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
+    # Autograph would put a traceback before each message.
+    @tf.autograph.experimental.do_not_convert
     def preprocess(*element: Any) -> Any:
         x, y, sample_weight = _unpack(
             task, element if len(element) > 1 else element[0], purpose, columns
