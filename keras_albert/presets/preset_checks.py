@@ -168,7 +168,10 @@ def _check_sizes(
     if load_weights and (directory / TASK_WEIGHTS_FILE).exists():
         head = _shapes(directory / TASK_WEIGHTS_FILE)
     task = configs[TASK_FILE]["config"]
-    classes, exits = task.get("num_classes"), task.get("exits")
+    classes, labels = task.get("num_classes"), task.get("labels")
+    if classes is None and isinstance(labels, list):
+        classes = len(labels)
+    exits = sizes["num_layers"] if task.get("exits") is True else task.get("exits")
     if isinstance(classes, int):
         # Each class has a vector in each head.
         vectors = classes * (exits if isinstance(exits, int) and exits > 0 else 1)

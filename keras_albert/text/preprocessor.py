@@ -24,7 +24,12 @@ from keras_albert.text.packing.length_buckets import (
 from keras_albert.text.packing.pack import SpecialIds
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths, Purpose
-from keras_albert.utils.arguments import is_whole_number, refuse_unknown
+from keras_albert.utils.arguments import (
+    MAX_TOKENS,
+    check_at_most,
+    is_whole_number,
+    refuse_unknown,
+)
 
 # Preprocessors of KerasHub whose constructors take the tokenizer.
 _TAKE_TOKENIZER = (
@@ -82,6 +87,7 @@ class AlbertPreprocessor(PresetMixin):
                     f"{name}={length!r}"
                 )
                 raise ValueError(msg)
+            check_at_most(MAX_TOKENS, **{name: length})
         if share_rows not in (True, False):
             msg = f"`share_rows` is True or False. Received: share_rows={share_rows!r}"
             raise ValueError(msg)

@@ -12,6 +12,9 @@ from typing import Any, TypeGuard, get_args, get_origin, get_type_hints
 # What KerasHub's tokenizers and preprocessors accept without naming it.
 _UNNAMED = ("config_file",)
 
+# The most tokens in a row, more than any model reads.
+MAX_TOKENS = 2**16
+
 
 class MissingArgumentError(ValueError):
     """An argument is missing that a preset does not determine; its files are intact."""

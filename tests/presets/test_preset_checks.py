@@ -11,8 +11,11 @@ import pytest
 
 from keras_albert import (
     AlbertBackbone,
+    AlbertClassifier,
     AlbertMaskedLM,
     AlbertMaskedLMPreprocessor,
+    AlbertQuestionAnswerer,
+    AlbertQuestionAnswererPreprocessor,
     AlbertTextEmbedder,
     AlbertTokenClassifier,
     AlbertTokenizer,
@@ -266,17 +269,31 @@ class TestSizes:
         with pytest.raises(ValueError, match=r"config\.json"):
             cls.from_preset(preset)
 
-    def test_of_a_head(self, task, tmp_path, monkeypatch):
-        tagger = AlbertTokenClassifier(task.backbone, num_classes=3)
-        tagger.save_to_preset(tmp_path)
-        change(tmp_path / "task.json", num_classes=10**8)
+    @pytest.mark.parametrize(
+        ("cls", "exits", "changes"),
+        [
+            (AlbertTokenClassifier, {}, {"num_classes": 10**8}),
+            (AlbertClassifier, {"exits": 2}, {"exits": 10**6}),
+            (AlbertClassifier, {"exits": 2}, {"exits": 1000, "num_classes": 10**4}),
+            (AlbertClassifier, {"exits": 2}, {"exits": True, "num_classes": 10**6}),
+            (
+                AlbertClassifier,
+                {},
+                {"num_classes": None, "labels": list(map(str, range(4 * 10**5)))},
+            ),
+        ],
+    )
+    def test_of_a_head(self, cls, exits, changes, task, tmp_path, monkeypatch):
+        labels = ["a", "b", "c"]
+        cls(task.backbone, labels=labels, **exits).save_to_preset(tmp_path)
+        change(tmp_path / "task.json", **changes)
 
         def build(self, *arguments, **kwargs):
             raise AssertionError("built")
 
-        monkeypatch.setattr(AlbertTokenClassifier, "__init__", build)
+        monkeypatch.setattr(cls, "__init__", build)
         with pytest.raises(ValueError, match=r"task\.json describes"):
-            AlbertTokenClassifier.from_preset(tmp_path)
+            cls.from_preset(tmp_path)
 
     def test_a_little_too_large(self, preset):
         change_all(preset, vocabulary_size=140)
@@ -294,6 +311,43 @@ def test_more_masks_than_tokens_are_refused_before_anything_is_built(
     message = f"`mask_selection_length` in {path} is .*; .* at most 24, .* Copy"
     with pytest.raises(ValueError, match=message):
         AlbertMaskedLM.from_preset(preset)
+
+
+@pytest.mark.parametrize(
+    ("files", "key", "value"),
+    [
+        (CONFIGS, "sequence_length", 10**9),
+        (CONFIGS[:3], "max_sequence_length", 2**16 + 1),
+        (CONFIGS[1:], "max_ngram", 10**9),
+        (("tokenizer.json", *CONFIGS[1:3]), "sequence_length", 10**30),
+    ],
+)
+def test_a_number_that_sizes_a_row_is_bounded(preset, files, key, value):
+    for name in files:
+        change(preset / name, **{key: value})
+    for cls in (AlbertMaskedLM, AlbertMaskedLMPreprocessor):
+        with pytest.raises(ValueError, match=f"`{key}`.* {value}|`{key}`.*={value}"):
+            cls.from_preset(preset)
+
+
+def test_numbers_of_starts_and_strides_are_bounded(task, tmp_path):
+    preprocessor = AlbertQuestionAnswererPreprocessor(
+        task.preprocessor.tokenizer, max_sequence_length=24
+    )
+    reader = AlbertQuestionAnswerer(task.backbone, preprocessor, head="conditional")
+    expected = preprocessor(("the", "the lamp " * 20))
+    reader.save_to_preset(tmp_path)
+    change_all(tmp_path, num_starts=10**9)
+    for cls in (AlbertQuestionAnswerer, AlbertQuestionAnswererPreprocessor):
+        with pytest.raises(ValueError, match="`num_starts` may be 100 at most"):
+            cls.from_preset(tmp_path)
+    lengths = {"doc_stride": 10**30, "max_query_length": 10**30}
+    change_all(tmp_path, num_starts=5, **lengths)
+    copy = AlbertQuestionAnswererPreprocessor.from_preset(tmp_path)
+    found = copy(("the", "the lamp " * 20))
+    assert {name: rows.shape for name, rows in found.items()} == {
+        name: rows.shape for name, rows in expected.items()
+    }
 
 
 def arrays_of(path):

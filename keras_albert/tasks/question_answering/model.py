@@ -40,6 +40,7 @@ from keras_albert.text.question_answering.examples import (
     head_targets,
 )
 from keras_albert.text.question_answering.preprocessor import (
+    MAX_STARTS,
     AlbertQuestionAnswererPreprocessor,
 )
 from keras_albert.text.question_answering.read_targets import read_answers
@@ -48,9 +49,6 @@ from keras_albert.utils.arguments import check_at_most, check_positive
 
 # Candidates of each window, as in the reference; more if `top_k` is larger.
 _N_BEST = 20
-
-# Each start of the conditional head takes the memory of a hidden state.
-_MAX_TOP = 100
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -132,7 +130,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     ) -> None:
         _check_head(head)
         check_positive(start_n_top=start_n_top, end_n_top=end_n_top)
-        check_at_most(_MAX_TOP, start_n_top=start_n_top, end_n_top=end_n_top)
+        check_at_most(MAX_STARTS, start_n_top=start_n_top, end_n_top=end_n_top)
         # Read by the setter of the preprocessor.
         self.head = head
         self.start_n_top = start_n_top

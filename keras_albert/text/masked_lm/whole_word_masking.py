@@ -9,10 +9,13 @@ import numpy.typing as npt
 
 from keras_albert.text.masked_lm.word_starts import WordStarts
 from keras_albert.types import FloatArray, Int64Array, IntArray
-from keras_albert.utils.arguments import check_positive, check_rates
+from keras_albert.utils.arguments import check_at_most, check_positive, check_rates
 
 # Which words of a run are masked.
 _NOT, _FIRST_WORD, _WHOLE = 0, 1, 2
+
+# Each length of a run has a probability, and each row a slot for the last run.
+_MAX_WORDS = 1000
 
 
 class MaskedRows(NamedTuple):
@@ -52,7 +55,8 @@ class MaskingRates:
             per row. Defaults to `None`, which computes it from the row's length.
 
     Raises:
-        ValueError: If a rate is not between 0 and 1, or a count is less than 1.
+        ValueError: If a rate is not between 0 and 1, a count is less than 1, or
+            `max_ngram` is above 1,000.
     """
 
     mask_selection_rate: float = 0.15
@@ -77,6 +81,7 @@ class MaskingRates:
             )
             raise ValueError(msg)
         check_positive(max_ngram=self.max_ngram)
+        check_at_most(_MAX_WORDS, max_ngram=self.max_ngram)
         if self.mask_selection_length is not None:
             check_positive(mask_selection_length=self.mask_selection_length)
 

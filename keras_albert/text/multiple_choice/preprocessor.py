@@ -14,6 +14,7 @@ from keras_albert.text.packing.examples import LabelledTexts
 from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths
+from keras_albert.utils.arguments import check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -47,7 +48,7 @@ class AlbertMultipleChoicePreprocessor(
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
-        ValueError: If a length leaves no room for a token of each text.
+        ValueError: If a length is out of range.
 
     Example:
         >>> from keras_albert import AlbertMultipleChoicePreprocessor, AlbertTokenizer
@@ -79,12 +80,7 @@ class AlbertMultipleChoicePreprocessor(
         share_rows: bool = False,
         **kwargs: Any,
     ) -> None:
-        if max_qa_length < 1:
-            msg = (
-                "`max_qa_length` must leave a token of each choice. Received: "
-                f"max_qa_length={max_qa_length}"
-            )
-            raise ValueError(msg)
+        check_positive(max_qa_length=max_qa_length)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
             share_rows=share_rows,

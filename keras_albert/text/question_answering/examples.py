@@ -57,7 +57,8 @@ class SpanWindows:
         kept = np.minimum(questions.lengths, min(max_query_length, budget // 2))
         room = budget - kept
         lengths = contexts.lengths
-        windows = OverlappingWindows(lengths, room, np.minimum(doc_stride, room))
+        stride = np.minimum(min(doc_stride, budget), room)
+        windows = OverlappingWindows(lengths, room, stride)
         # The question of each row.
         self.questions: Int64Array = windows.documents
         rows = windows.tokens

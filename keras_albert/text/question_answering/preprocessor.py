@@ -14,6 +14,10 @@ from keras_albert.text.question_answering.read_input import question_contexts
 from keras_albert.text.question_answering.read_targets import answer_spans, read_answers
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Int64Array, Lengths
+from keras_albert.utils.arguments import check_at_most, check_positive
+
+# Each start of the conditional head takes the memory of a hidden state.
+MAX_STARTS = 100
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -46,13 +50,13 @@ class AlbertQuestionAnswererPreprocessor(
             `"error"`.
         share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         num_starts: int or `None`. The number of starts that the conditional head
-            considers in prediction, which adds the input `start_positions` and the
-            target `answerability`; an `AlbertQuestionAnswerer` sets it. Defaults to
-            `None`, the independent head.
+            considers in prediction, 100 at most. It adds the input `start_positions`
+            and the target `answerability`; an `AlbertQuestionAnswerer` sets it.
+            Defaults to `None`, the independent head.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
-        ValueError: If a number is too small, or `misaligned` is unknown.
+        ValueError: If a number is out of range, or `misaligned` is unknown.
 
     Example:
         >>> from keras_albert import (
@@ -82,14 +86,12 @@ class AlbertQuestionAnswererPreprocessor(
         num_starts: int | None = None,
         **kwargs: Any,
     ) -> None:
-        for name, value in (
-            ("doc_stride", doc_stride),
-            ("max_query_length", max_query_length),
-            ("num_starts", num_starts or 1),
-        ):
-            if value < 1:
-                msg = f"`{name}` must be at least 1. Received: {name}={value}"
-                raise ValueError(msg)
+        check_positive(
+            doc_stride=doc_stride,
+            max_query_length=max_query_length,
+            num_starts=1 if num_starts is None else num_starts,
+        )
+        check_at_most(MAX_STARTS, num_starts=num_starts or 1)
         if misaligned not in ("error", "repair", "drop"):
             msg = (
                 "`misaligned` is 'error', 'repair' or 'drop'. Received: "

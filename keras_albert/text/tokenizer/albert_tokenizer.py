@@ -33,7 +33,12 @@ from keras_albert.text.tokenizer.tokenize_in_graph import (
 from keras_albert.text.tokenizer.vocabularies import Vocabulary, open_vocabulary
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from keras_albert.types import IntArray
-from keras_albert.utils.arguments import check_positive, refuse_unknown
+from keras_albert.utils.arguments import (
+    MAX_TOKENS,
+    check_at_most,
+    check_positive,
+    refuse_unknown,
+)
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.keras_internals import add_special_token
 from keras_albert.utils.packages import check_packages
@@ -123,6 +128,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             )
         if sequence_length is not None:
             check_positive(sequence_length=sequence_length)
+            check_at_most(MAX_TOKENS, sequence_length=sequence_length)
         self._text_rules = read_any_rules(text_rules)
         super().__init__(dtype=dtype, **kwargs)
         kind = keras.backend.standardize_dtype(self.compute_dtype)
