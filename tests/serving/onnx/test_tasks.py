@@ -41,6 +41,19 @@ def test_gives_the_numbers_of_predict(case, tiny_proto, tmp_path):
         assert none[output].shape == (0, *array.shape[1:])
 
 
+@pytest.mark.parametrize("case", ["exits", "filler"])
+def test_a_view_is_exported_at_its_depth(case, tiny_proto, tmp_path):
+    exits = ("Classifier", {"num_classes": 3, "exits": True}, ["logits"], (3, 9), {})
+    name, arguments, (output,), shape, extra = (CASES | {"exits": exits})[case]
+    task = make_task(name, tiny_proto, **arguments)
+    inputs = random_ids(task, shape, extra)
+    predicted = [task.predict(inputs, num_layers=n, verbose=0) for n in (1, 2)]
+    assert np.abs(predicted[1] - predicted[0]).max() > 5e-2
+    for num_layers, expected in enumerate(predicted, 1):
+        session = export(task.with_num_layers(num_layers), tmp_path)
+        assert_as_predicted(run(session, inputs)[output], expected)
+
+
 def test_what_clients_read_follows_from_the_numbers(tiny_proto, tmp_path):
     task = make_task("Classifier", tiny_proto, num_classes=4)
     inputs = random_ids(task, (5, 7))

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import pytest
 
+from tests.one_backend import on_one_backend
+
 pytest.importorskip("tensorflow_text")
 
 LABELS = ("billing", "praise", "returns")
@@ -46,6 +48,19 @@ def other_export(other, tmp_path_factory):
     version = other.export(path, max_length=20)
     assert version == path / "8"
     return version
+
+
+@on_one_backend
+def test_a_view_is_served_at_its_depth(classifier, short, serve, tmp_path):
+    whole, one = (classifier.predict(short, num_layers=n, verbose=0) for n in (2, 1))
+    version = classifier.with_num_layers(1).export(tmp_path)
+    program = """
+serving = tf.saved_model.load(given["export"]).signatures["serving_default"]
+keep("view", serving(text=tf.constant(given["texts"])))
+"""
+    found = serve(program, export=str(version), texts=short)["view/logits"]
+    np.testing.assert_allclose(found, one, atol=1e-5)
+    assert np.abs(whole - one).max() > 1e-2
 
 
 @pytest.fixture(scope="module")
