@@ -53,6 +53,8 @@ class Command:
         example: string. A command to copy.
         add_options: Callable. Adds the options to a parser.
         paths: Tuple of string. The arguments that are files or directories to read.
+        new_path: string. The argument that is a file or a directory to write, which
+            does not exist. Defaults to `""`, none.
     """
 
     group: str
@@ -62,6 +64,7 @@ class Command:
     example: str
     add_options: Callable[[Parser], None]
     paths: tuple[str, ...] = ()
+    new_path: str = ""
 
 
 class _Version(argparse.Action):
@@ -391,6 +394,7 @@ interrupted run can be resumed: the same command continues after the last comple
         "keras-albert predict runs/mine/preset reviews.tsv --output answers.jsonl",
         _add_predict,
         ("model", "file"),
+        "output",
     ),
     "exits": Command(
         "Use",
@@ -422,6 +426,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
 """,
         "keras-albert export runs/mine/preset mine.onnx --inputs text",
         _add_export,
+        new_path="path",
     ),
     "verify": Command(
         "Use",
@@ -449,5 +454,6 @@ written.
 """,
         "keras-albert convert albert_base_v2_en_uncased mine --to transformers",
         _add_convert,
+        new_path="target",
     ),
 }

@@ -44,6 +44,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     def run() -> int | None:
         # Before the imports, which take many seconds.
         _check_paths(COMMANDS[command].paths, chosen)
+        _check_new(COMMANDS[command].new_path, chosen)
         _check_backend()
         with loading("keras-albert"):
             module = import_module(f"keras_albert.commands.{COMMANDS[command].module}")
@@ -66,6 +67,18 @@ def _check_paths(names: Iterable[str], chosen: Mapping[str, Any]) -> None:
         if not (os.path.isdir(path) if what == "directory" else os.path.isfile(path)):
             msg = f"`{name}`: there is no {what} {path}. Correct the name."
             raise FileNotFoundError(msg)
+
+
+def _check_new(name: str, chosen: Mapping[str, Any]) -> None:
+    """Raise if what is to be written exists, unless `--overwrite` replaces it."""
+    path = chosen.get(name)
+    if path is None or chosen.get("overwrite") or not os.path.exists(path):
+        return
+    # A SavedModel is a new version in its directory.
+    if not (name == "path" and os.path.isdir(path)):
+        remedy = "pass --overwrite" if "overwrite" in chosen else "remove it"
+        msg = f"{path} is there already. Name another output, or {remedy}."
+        raise FileExistsError(msg)
 
 
 def _check_backend() -> None:

@@ -14,9 +14,9 @@ from keras_albert_cli.run_command import run_command
 module = import_module("keras_albert_cli.run_command")
 
 COMMANDS = {
-    "convert": ["a", "b", "--to", "google"],
+    "convert": ["a", "c", "--to", "google"],
     "exits": ["a", "b"],
-    "export": ["a", "b"],
+    "export": ["a", "c"],
     "finetune": [
         *("classification", "--train", "b", "--dev", "b", "--output", "c"),
     ],
@@ -93,6 +93,36 @@ def test_a_missing_file_is_named_before_the_imports(line, monkeypatch, capsys):
     assert run_command(line.split()) == 1
     expected = f"keras-albert {line.split()[0]}: {MISSING[line]}. Correct the name.\n"
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("predict a b --output b", "b"),
+        ("predict a b --output a", "a"),
+        ("convert a a --to google", "a"),
+        ("export a b", "b"),
+    ],
+)
+def test_an_output_that_exists_is_named_before_the_imports(
+    line, there, monkeypatch, capsys
+):
+    monkeypatch.setattr(module, "import_module", None)
+    assert run_command(line.split()) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"keras-albert {line.split()[0]}: {there} is there already")
+    assert ("--overwrite" in shown) == line.startswith("export")
+
+
+@pytest.mark.parametrize(
+    "line", ["export a a", "export a b --overwrite", "predict a b"]
+)
+def test_an_output_that_may_exist_is_no_error(line, monkeypatch):
+    imported = []
+    monkeypatch.setattr(module, "import_module", imported.append)
+    # Of what is not imported, nothing runs.
+    assert run_command(line.split()) == 1
+    assert imported == [f"keras_albert.commands.{ALL[line.split()[0]].module}"]
 
 
 @pytest.mark.parametrize(
