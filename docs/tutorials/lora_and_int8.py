@@ -158,10 +158,8 @@ head = train("head alone", freeze, learning_rate=3e-3)
 LoRA: `enable_lora()` freezes the backbone, and adds `A` and `B` to the layers
 with these names. Without `target_layer_names` only `query` and `value` are
 adapted, as in the paper. Here all matrices of the block and the pooler are adapted,
-which is still few numbers, since there is one block.
-
-The adapted layers leave their biases trainable. They are frozen here, so that `A`
-and `B` are all that the encoder learns, and can be stored alone.
+which is still few numbers, since there is one block. `A` and `B` are all that the
+encoder learns, and can be stored alone.
 """
 
 rank = 8
@@ -178,9 +176,6 @@ matrices = [
 
 def add_lora(classifier):
     classifier.backbone.enable_lora(rank, target_layer_names=matrices)
-    for variable in classifier.backbone.trainable_variables:
-        if "lora" not in variable.path:
-            variable.trainable = False
 
 
 lora = train("LoRA", add_lora, learning_rate=3e-3)

@@ -290,8 +290,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         return super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def enable_lora(self, rank: int, target_layer_names: Any = None) -> None:
-        """Add LoRA to layers and freeze the rest; see `keras_hub.models.Backbone`."""
+        """Add LoRA to layers and freeze the rest; see `keras_hub.models.Backbone`.
+
+        Biases are frozen too, as `save_lora_weights` does not store them.
+        """
         super().enable_lora(rank, target_layer_names)
+        for weight in self.trainable_weights:
+            weight.trainable = weight.name.startswith("lora_")
         register_parameters(self)
 
     def load_weights(

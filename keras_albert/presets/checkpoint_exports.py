@@ -141,7 +141,9 @@ class CheckpointExports:
 
     def save_own_variables(self, store: Any) -> None:
         """Save no weights, as layers do; Keras calls this for any file."""
-        _refuse_rounding(self)
+        # The file of a task's head has no matrices of the backbone.
+        if not hasattr(self, "backbone"):
+            _refuse_rounding(self)
         super().save_own_variables(store)  # type: ignore[misc]
 
     def _export_checkpoint(

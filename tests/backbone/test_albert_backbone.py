@@ -167,6 +167,29 @@ def test_int8_before_the_first_use_and_after_saved_and_loaded(tmp_path):
         _assert_same(backbone, reloaded)
 
 
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+def test_what_quantize_cannot_do_changes_nothing():
+    backbone = AlbertBackbone(**SMALL)
+    before = [(weight.path, weight.dtype) for weight in backbone.weights]
+    gptq = keras.quantizers.GPTQConfig(dataset=["a"], tokenizer=None)
+    for arguments in ({"mode": "gptq"}, {"mode": "awq"}, {"config": gptq}):
+        with pytest.raises(ValueError, match=r"calibrates one layer after|Config` obj"):
+            backbone.quantize(**arguments)
+    assert [(weight.path, weight.dtype) for weight in backbone.weights] == before
+    expected = keras.Sequential([keras.layers.Dense(2)])
+    expected.build((None, 2))
+    assert backbone.quantize("int8") == expected.quantize("int8")
+
+    quantized = [(weight.path, weight.dtype) for weight in backbone.weights]
+    exact = to_numpy(backbone(INPUTS))
+    for mode in ("int8", "int4"):
+        with pytest.raises(ValueError, match=r"is quantized already, to int8\. Load"):
+            backbone.quantize(mode)
+    assert [(weight.path, weight.dtype) for weight in backbone.weights] == quantized
+    for name, outputs in to_numpy(backbone(INPUTS)).items():
+        np.testing.assert_array_equal(outputs, exact[name])
+
+
 @pytest.mark.parametrize(
     "changes", [{"num_groups": 1}, {"num_inner_repetitions": 2}, {"hidden_dim": 32}]
 )

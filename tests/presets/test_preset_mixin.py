@@ -2,6 +2,7 @@
 
 import json
 
+import keras_hub
 import numpy as np
 import pytest
 
@@ -99,6 +100,13 @@ def test_other_files_beside_a_preset_stay(preset, backbone):
     (preset / "README.md").write_text("mine")
     backbone.save_to_preset(preset)
     assert (preset / "README.md").read_text() == "mine"
+
+
+def test_the_metadata_names_the_tasks_of_keras_hub(preset):
+    metadata = json.loads((preset / "metadata.json").read_text())
+    assert {"MaskedLM", "TextClassifier"} <= set(metadata["tasks"])
+    for name in metadata["tasks"]:
+        assert issubclass(getattr(keras_hub.models, name), keras_hub.models.Task)
 
 
 def test_a_file_in_the_place_of_the_preset_is_refused(backbone, tmp_path):

@@ -19,6 +19,7 @@ from keras_albert.tasks.base.export_formats import (
 )
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
+from keras_albert.tasks.base.random_head import RandomHead
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
     kept_weights,
@@ -99,6 +100,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         with building_model():
             super().__init__(*args, **kwargs)
         register_parameters(self)
+        self.random_head = RandomHead(self)
         self.batch_outputs = BatchOutputs(self)
         self.depth_views = DepthViews(self)
 

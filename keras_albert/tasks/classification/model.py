@@ -377,6 +377,7 @@ class AlbertClassifier(
         self.require_preprocessor("classify")
         top_k = count_answers(self, top_k)
         examples, batched = self.encode("prediction", texts)
+        self.random_head.warn(self, "classify")
         outputs, depths = self.predict(
             examples, batch_size, verbose=0, return_depths=True, **depth
         )
@@ -409,6 +410,7 @@ class AlbertClassifier(
         outputs, batched = self.read_documents(
             "classify_documents", texts, batch_size, stride
         )
+        self.random_head.warn(self, "classify_documents")
         answers = describe_outputs(self, outputs, top_k)
         return answers if batched else answers[0]
 

@@ -114,6 +114,7 @@ class MaskedLMTask(AlbertTask):
         check_positive(top_k=top_k)
         candidates = target_ids(self.preprocessor.tokenizer, targets)
         examples, batched = self.encode("prediction", texts)
+        self.random_head.warn(self, "fill_mask", "masked_lm_head")
         answers = fill_masks(self, examples, top_k, candidates, batch_size)
         return answers if batched else answers[0]
 

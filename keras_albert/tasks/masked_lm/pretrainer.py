@@ -142,6 +142,10 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
     ) -> Any:
         """Return the probability that one text follows another.
 
+        A preset of another task, such as `albert_tiny_en_uncased`, has no head for the
+        order of sentences: the probabilities mean nothing before `fit`, and the first
+        call warns.
+
         Args:
             first: A text, or many.
             second: A text, or as many: the possible continuations.
@@ -157,6 +161,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         """
         self.require_preprocessor("score_order")
         examples, batched = self.encode("prediction", (first, second))
+        self.random_head.warn(self, "score_order", "sentence_order")
         logits = self.predict(examples, batch_size, verbose=0)["sentence_order"]
         # The softmax of two classes; the first is "in order".
         scores = 1 / (1 + np.exp(logits[:, 1] - logits[:, 0]))

@@ -156,6 +156,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         columns, batched = preprocessor.columns((*texts, choices))
         rows = TextColumns(columns, True)
         outputs = self.predict(rows, batch_size, verbose=0)
+        self.random_head.warn(self, "choose")
         answers = [
             _answer(scores[: len(texts)], texts)
             for scores, texts in zip(outputs, columns[-1], strict=True)

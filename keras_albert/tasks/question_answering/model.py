@@ -301,6 +301,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         questions, contexts = columns.columns
         if not contexts:
             return []
+        self.random_head.warn(self, "answer")
         is_blank = [is_invisible(text) for text in contexts]
         # A row needs a token; its answer does not count.
         read = [

@@ -271,6 +271,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
             ValueError: If the model has no preprocessor.
         """
         columns = self.require_preprocessor("tag").columns(x)
+        self.random_head.warn(self, "tag")
         documents, probabilities = self._read("tag", columns, batch_size)
         answers = [
             [describe_entity(span, score, words) for span, score in found]

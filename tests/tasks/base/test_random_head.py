@@ -1,0 +1,63 @@
+"""A head that nothing trained or loaded warns when a method answers with it."""
+
+import warnings
+
+import pytest
+
+from keras_albert import AlbertClassifier, AlbertPretrainer
+from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
+from tests.tasks.question_answering.small_reader import small_reader
+from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
+
+CASES = {
+    "choose": (small_chooser, ("the hill", "lamps or", ["rain", "bread"])),
+    "tag": (lambda proto: small_tagger(proto, labels=["O", "a"]), ("the lamps",)),
+    "answer": (small_reader, ("the hill", "old bread")),
+    "fill_mask": (make_masked_lm, ("the [MASK]",)),
+    "score_order": (make_pretrainer, ("the lamps", "old bread")),
+    "embed": (small_embedder, ("the lamps",)),
+}
+
+
+def warned(method, *args):
+    """Call a method and return the messages about heads."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        method(*args)
+    found = [w for w in caught if "has random weights" in str(w.message)]
+    assert {w.filename for w in found} <= {__file__}
+    return [str(w.message) for w in found]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_task_warns_once(name, toy_proto):
+    make, arguments = CASES[name]
+    method = getattr(make(toy_proto), name)
+    found = warned(method, *arguments)
+    # An embedder has no head.
+    assert len(found) == (name != "embed")
+    assert all(f"`{name}`" in message for message in found)
+    assert warned(method, *arguments) == []
+
+
+def test_a_classifier_that_learned_or_was_loaded(make_classifier, tmp_path):
+    classifier = make_classifier()
+    assert len(warned(classifier.classify, "the lamps")) == 1
+    assert len(warned(classifier.classify_documents, ["the lamps"])) == 1
+    learned = make_classifier()
+    learned.compile("sgd")
+    learned.train_on_batch(["the lamps", "rain"], [0, 1])
+    assert warned(learned.classify, "the lamps") == []
+    learned.save_to_preset(tmp_path)
+    loaded = AlbertClassifier.from_preset(tmp_path)
+    assert warned(loaded.classify, "the lamps") == []
+    other = AlbertClassifier.from_preset(tmp_path, num_classes=3)
+    assert len(warned(other.classify, "the lamps")) == 1
+
+
+def test_the_parts_of_a_head_are_told_apart():
+    pretrainer = AlbertPretrainer.from_preset("albert_tiny_en_uncased")
+    assert warned(pretrainer.fill_mask, ("the [MASK] rose", "it set")) == []
+    (message,) = warned(pretrainer.score_order, "It rained.", "He left.")
+    assert "The head of this AlbertPretrainer that `score_order` uses" in message
+    assert "call `fit`, or load a preset that was saved with the head" in message
