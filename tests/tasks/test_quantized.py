@@ -80,13 +80,12 @@ def test_every_task_in_16_bits(name, toy_proto, tmp_path):
     assert_near(answer(task), exact)
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-def test_lora_on_quantized_weights_is_saved_on_its_own(mode, toy_proto, tmp_path):
+def test_lora_on_int8_weights_is_saved_on_its_own(toy_proto, tmp_path):
     """A file that would change the answers is refused before it is opened."""
     task = small_tagger(toy_proto, num_classes=3)
     for name in ("task.keras", "task.weights.h5"):
         (tmp_path / name).write_text("an earlier file")
-    task.quantize(mode)
+    task.quantize("int8")
     task.backbone.enable_lora(2)
     for save in (
         lambda: task.save(tmp_path / "task.keras"),
@@ -94,14 +93,14 @@ def test_lora_on_quantized_weights_is_saved_on_its_own(mode, toy_proto, tmp_path
         lambda: task.save_to_preset(tmp_path / "preset"),
         lambda: task.backbone.save_to_preset(tmp_path / "preset"),
     ):
-        with pytest.raises(ValueError, match=rf"{mode} would round.*save_lora_weights"):
+        with pytest.raises(ValueError, match=r"int8 would round.*save_lora_weights"):
             save()
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert set(kept) == {"task.keras", "task.weights.h5"}
     assert set(kept.values()) == {"an earlier file"}
 
     fresh = small_tagger(toy_proto, num_classes=3)
-    fresh.quantize(mode)
+    fresh.quantize("int8")
     fresh.backbone.enable_lora(2)
     for weight in task.backbone.trainable_weights:
         weight.assign(np.random.default_rng(2).normal(size=weight.shape))

@@ -39,9 +39,9 @@ class RandomHead:
         rows = [row[1:] for row in self._rows if layer in (None, row[0])]
         if rows and all(_is_same(*row) for row in rows):
             msg = (
-                f"The head of this {type(task).__name__} that `{method}` uses has random "
-                "weights, so the result means nothing: call `fit`, or load a preset "
-                "that was saved with the head."
+                f"The head of this {type(task).__name__} that `{method}` uses has "
+                "random weights, so the result means nothing: call `fit`, or load a "
+                "preset that was saved with the head."
             )
             warnings.warn(msg, stacklevel=3)
 
