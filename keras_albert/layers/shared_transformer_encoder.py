@@ -14,6 +14,7 @@ from keras_albert.layers.shared_rows import current_rows
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import (
+    MAX_LAYERS,
     check_at_most,
     check_epsilon,
     check_positive,
@@ -21,9 +22,6 @@ from keras_albert.utils.arguments import (
     refuse_unknown,
 )
 from keras_albert.utils.keras_internals import register_call_argument
-
-# Far above any model, so that a number by mistake is an error at once.
-MAX_LAYERS = 1000
 
 # Arguments of `call` that add outputs.
 _ALSO_RETURNED = (

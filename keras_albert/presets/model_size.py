@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 from typing import Any
 
-# Layers share their weights, so that their number cannot be checked against a file.
-MOST_LAYERS = 1000
+from keras_albert.utils.arguments import MAX_LAYERS
 
 # Without files a model has random weights; the largest ALBERT has 223 million.
 _MOST_WEIGHTS = 2**28
@@ -114,10 +113,10 @@ def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
             )
         sizes[name] = value
     depth = sizes["num_layers"] * sizes["num_inner_repetitions"]
-    if depth > MOST_LAYERS:
+    if depth > MAX_LAYERS:
         raise _wrong(
             f"`num_layers` times `num_inner_repetitions` in {source} is {depth}, and "
-            f"may be {MOST_LAYERS} at most"
+            f"may be {MAX_LAYERS} at most"
         )
     if sizes["num_groups"] > sizes["num_layers"]:
         raise _wrong(

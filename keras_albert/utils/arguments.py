@@ -12,7 +12,9 @@ from typing import Any, TypeGuard, get_args, get_origin, get_type_hints
 # What KerasHub's tokenizers and preprocessors accept without naming it.
 _UNNAMED = ("config_file",)
 
-# The most tokens in a row, more than any model reads.
+# More than any model has. Layers share their weights, so that no file bounds their
+# number; a preprocessor alone has no file that bounds its rows.
+MAX_LAYERS = 1000
 MAX_TOKENS = 2**16
 
 

@@ -9,10 +9,9 @@ from typing import Any, Self
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.backbone.architectures import MODEL_SIZES
-from keras_albert.presets.model_size import MOST_LAYERS
 from keras_albert.pretraining.settings.starting_preset import backbone_of_preset
 from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
-from keras_albert.utils.arguments import check_types, refuse_unknown
+from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
 from keras_albert.utils.local_path import local_path
 
 _CHOICES = {
@@ -230,8 +229,8 @@ class PretrainingConfig:
                 )
                 raise ValueError(msg)
         layers = self.backbone.get("num_layers")
-        if isinstance(layers, int) and layers > MOST_LAYERS:
-            msg = f"`num_layers` must be at most {MOST_LAYERS:,}. Received: {layers}"
+        if isinstance(layers, int) and layers > MAX_LAYERS:
+            msg = f"`num_layers` must be at most {MAX_LAYERS:,}. Received: {layers}"
             raise ValueError(msg)
         try:
             refuse_unknown(AlbertBackbone, self.backbone, inherited=())

@@ -10,7 +10,6 @@ from keras import ops
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.exit_heads import ExitHeads
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.layers.shared_transformer_encoder import MAX_LAYERS
 from keras_albert.tasks.base.outputs import iterate, predict_all
 from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exit_rule import ExitRule, read_exit_rule
@@ -18,7 +17,7 @@ from keras_albert.tasks.inputs.even_rows import real_rows
 from keras_albert.tasks.inputs.model_input import read_model_input
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
-from keras_albert.utils.arguments import check_at_most, is_whole_number
+from keras_albert.utils.arguments import MAX_LAYERS, check_at_most, is_whole_number
 from keras_albert.utils.keras_internals import all_layers
 
 
