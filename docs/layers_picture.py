@@ -18,6 +18,7 @@ PURPOSES = {
     "commands": "what each command does",
     "pretraining": "prepare, data, settings, run, devices",
     "training": "checkpoints, resumption",
+    "compression": "smaller models",
     "conversion": "transformers, Google, KerasHub",
     "serving": "SavedModel, ONNX, LiteRT",
     "tasks": "models with a head; fit, predict, save",

@@ -30,7 +30,7 @@ NEEDS_TENSORFLOW = {
         "serving/*/write.py",
         "tasks/distribution/replica_steps.py",
         "tasks/distribution/summed_update.py",
-        "text/tokenizer/graph_tokenizer.py",
+        "text/tokenizer/graph_*.py",
     )
     for path in PACKAGE.glob(pattern)
 }

@@ -31,6 +31,7 @@ MODULES = {
         "Conversion",
         "Checkpoints of other libraries.",
     ),
+    "keras_albert.compression": ("Compression", "Smaller models from trained ones."),
     "keras_albert.presets": ("Presets", "The names that `from_preset` knows."),
 }
 # What is neither a class nor a function, and so has no docstring.

@@ -13,8 +13,10 @@ REST = """curl -d '{"instances": ["a great film"]}'"""
 GRPC = 'inputs { key: "text" }'
 
 
-def test_what_is_printed(monkeypatch, capsys):
+def test_what_is_printed(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
     directory = Path("served/films/3")
+    directory.mkdir(parents=True)
     asked = []
 
     def verify(path, python):

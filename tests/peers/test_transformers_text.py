@@ -199,9 +199,8 @@ class TestPipelines:
             assert set(answer) == {"answer", "score", "start", "end"}
             assert context[answer["start"] : answer["end"]] == answer["answer"]
         assert task.answer("Where?", contexts[0])["answer"] == answers[0]["answer"]
-        for question, context in (("", contexts[0]), ("Where?", "")):
-            with pytest.raises(ValueError, match="of row 0 is empty"):
-                task.answer(question, context)
+        with pytest.raises(ValueError, match="of row 0 is empty"):
+            task.answer("", contexts[0])
 
     def test_text_classification(self, tiny_proto):
         task = make_task("Classifier", tiny_proto, labels=("bad", "good", "dull"))

@@ -5,6 +5,7 @@ import onnx_ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceProcessor
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
 from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
@@ -70,7 +71,8 @@ def check(texts, tokenizer, in_graph, in_onnx):
     assert in_graph(texts) == [ids, *([row.tolist() for row in rows] for rows in rows)]
     found, places = in_onnx(texts)
     assert found == ids
-    encoded = tokenizer._sentence_piece_spm.Encode(texts, return_type="offset_mapping")
+    processor = SentencePieceProcessor(model_proto=tokenizer.proto)
+    encoded = processor.Encode(texts, return_type="offset_mapping")
     for text, row, other in zip(texts, places, encoded, strict=True):
         begins = [start for start, _ in other["offsets"]]
         assert row == [len(text[:begin].encode()) for begin in begins]

@@ -147,14 +147,16 @@ def test_a_task_of_ones_own_is_refused(kind, classifier, assert_leaves_what_was)
 
 
 @pytest.mark.parametrize(
-    "arguments", [{}, {"format": "onnx", "inputs": "text"}], ids=["saved_model", "onnx"]
+    ("name", "arguments"),
+    [("model", {}), ("model.onnx", {"format": "onnx", "inputs": "text"})],
+    ids=["saved_model", "onnx"],
 )
 def test_a_tokenizer_that_cuts_texts_is_refused(
-    classifier, arguments, tmp_path, monkeypatch
+    classifier, name, arguments, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(classifier.preprocessor.tokenizer, "sequence_length", 5)
     with pytest.raises(ValueError, match=r"them to 5 tokens\. Build it without"):
-        classifier.export(tmp_path / "model.onnx", **arguments)
+        classifier.export(tmp_path / name, **arguments)
     assert not list(tmp_path.iterdir())
 
 

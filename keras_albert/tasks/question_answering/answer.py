@@ -15,6 +15,9 @@ _SURE = 1e9
 # Where a context has nothing to read.
 NO_ANSWER: dict[str, Any] = {"answer": "", "score": 1.0, "start": 0, "end": 0}
 
+# Such contexts, see `is_invisible`, for the graphs of exports.
+INVISIBLE = r"[\p{Z}\p{M}\p{Cc}\p{Cf}]*"
+
 
 def is_invisible(text: str) -> bool:
     """Return whether a text has no visible character: blanks, controls, marks alone.

@@ -10,6 +10,7 @@ from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.serving.onnx.graphs.base import OnnxTask
 from keras_albert.serving.onnx.windows import OnnxWindows, run_windows
 from keras_albert.serving.onnx.words import OnnxCharacters
+from keras_albert.tasks.question_answering.answer import INVISIBLE
 
 
 class QuestionAnswererGraph(OnnxTask):
@@ -142,7 +143,8 @@ class QuestionAnswererGraph(OnnxTask):
             characters.in_text(rows, op.Gather(spans, op.Gather(tokens, window)))
             for spans, tokens in ((first, begins), (last, ends))
         )
-        self._choose(start, end, best, null)
+        is_blank = op.RegexFullMatch(contexts, pattern=INVISIBLE)
+        self._choose(start, end, best, null, is_blank)
 
     def _windows(self, asked: Any, read: Any) -> tuple[OnnxWindows, Any, Any]:
         """Pack questions with windows of their contexts, as `SpanWindows` does."""
@@ -169,7 +171,9 @@ class QuestionAnswererGraph(OnnxTask):
         start = op.Expand(nothing, self.builder.size(column, 0))
         return op.ScatterElements(start, documents, values, reduction=how)
 
-    def _choose(self, start: Any, end: Any, best: Any, null: Any) -> None:
+    def _choose(
+        self, start: Any, end: Any, best: Any, null: Any, is_blank: Any
+    ) -> None:
         """Add the outputs; "no answer" above the threshold or without a span."""
         op, task = self.op, self.task
         is_found = op.Greater(best, IMPOSSIBLE)
@@ -178,6 +182,8 @@ class QuestionAnswererGraph(OnnxTask):
         if task.null_threshold is not None:
             odds = null if is_conditional else op.Sub(null, best)
             is_found = op.And(is_found, op.LessOrEqual(odds, task.null_threshold))
+        is_found = op.And(is_found, op.Not(is_blank))
+        chance = op.Where(is_blank, 1.0, chance)
         score = op.Where(is_found, op.Exp(best), chance)
         self.builder.output("score", score, "batch")
         for name, place in (("start", start), ("end", end)):

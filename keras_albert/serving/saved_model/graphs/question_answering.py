@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
 from keras_albert.serving.saved_model.graphs.windows import WindowGraph, run_windows
+from keras_albert.tasks.question_answering.answer import INVISIBLE
 from keras_albert.text.packing.pack_in_graph import join_in_graph
 from keras_albert.text.tokenizer.characters import graph_tokens_with_offsets
 
@@ -143,13 +144,15 @@ class QuestionAnswererGraph(TaskGraph):
         if threshold is not None:
             odds = null if is_conditional else null - best
             is_found &= odds <= threshold
+        is_blank = tf.strings.regex_full_match(contexts, INVISIBLE)
+        is_found &= ~is_blank
         start = tf.where(is_found, start, 0)
         end = tf.where(is_found, end, 0)
         codes = tf.strings.unicode_decode(contexts, "UTF-8")
         bases = tf.cast(codes.row_starts(), tf.int32)
         spans = tf.ragged.range(bases + start, bases + end)
         answer = tf.strings.unicode_encode(tf.gather(codes.values, spans), "UTF-8")
-        score = tf.where(is_found, tf.exp(best), chance)
+        score = tf.where(is_found, tf.exp(best), tf.where(is_blank, 1.0, chance))
         return {"answer": answer, "score": score, "start": start, "end": end}
 
 
