@@ -43,8 +43,8 @@ class CheckpointExports:
             directory: string or path. The directory to write.
             tokenizer: An `AlbertTokenizer`. Defaults to `None`: the model's.
             model_type: string or `None`. "albert", "bert", "electra" or "distilbert".
-                Defaults to `None`: that of the files that it was loaded from if the
-                model still fits it, or the one that its sizes fit.
+                Defaults to `None`: the type of the files it was loaded from if the
+                model still fits it, or the type that its sizes fit.
 
         Returns:
             The directory.
@@ -55,11 +55,11 @@ class CheckpointExports:
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
         """
-        key = "transformers"
+        is_albert = model_type in (None, "albert")
+        key = "transformers" if is_albert else f"transformers-{model_type}"
+        chosen = get_format(key)
         if model_type is None:
-            chosen = get_format(key).for_model(self)
-        else:
-            chosen = get_format(key + f"-{model_type}" * (model_type != "albert"))
+            chosen = chosen.for_model(self)
         return self._export_checkpoint(chosen, directory, tokenizer)
 
     def export_to_sentence_transformers(
@@ -75,7 +75,7 @@ class CheckpointExports:
             The directory.
 
         Raises:
-            ValueError: If the model is no text embedder, has weights for its pooling
+            ValueError: If the model is not a text embedder, has weights for its pooling
                 (`inverse_frequency`), or its weights are quantized or not finite.
             NotADirectoryError: If `directory` is a file.
             FileExistsError: If it contains files of another checkpoint.
