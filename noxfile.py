@@ -23,9 +23,10 @@ ON_PYTORCH = (
     "tests/conversion/*/test_bert.py",
     "tests/conversion/*/test_format.py",
     "tests/conversion/*/test_vocabulary.py",
+    "tests/conversion/google",
+    "tests/conversion/keras_hub/test_config.py",
     "tests/conversion/tables",
-    "tests/conversion/test_convert.py",
-    "tests/conversion/test_package_import.py",
+    "tests/conversion/test_*.py",
     "tests/conversion/transformers/test_*_files.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
     "tests/docs/test_commands.py",
@@ -40,25 +41,46 @@ ON_PYTORCH = (
     "tests/peers/test_keras_hub.py",
     "tests/peers/test_transformers_*.py",
     "tests/presets",
+    "tests/pretraining/data",
     "tests/pretraining/prepare",
+    "tests/pretraining/run",
+    "tests/pretraining/settings/test_config.py",
     "tests/property",
     # A process with TensorFlow writes the same graph whatever the backend.
     "tests/serving/saved_model",
-    "tests/serving/test_every_task.py",
-    "tests/serving/test_export_errors.py",
+    "tests/serving/test_*.py",
     "tests/serving/onnx/graphs",
     "tests/serving/onnx/test_documents.py",
     "tests/serving/onnx/test_encoder.py",
     "tests/serving/onnx/test_export.py",
     "tests/serving/onnx/test_int8.py",
     "tests/serving/onnx/test_text.py",
+    "tests/serving/onnx/test_word_piece.py",
     "tests/serving/tensorflow_files/test_messages.py",
     "tests/serving/verification/test_verify.py",
     # `test_every_task.py` compiles, saves and loads each task on all backends.
     "tests/tasks/base/test_auto_compile.py",
+    "tests/tasks/base/test_new_head.py",
+    "tests/tasks/base/test_predict_documents.py",
+    "tests/tasks/base/test_presets.py",
+    "tests/tasks/base/test_random_head.py",
     "tests/tasks/base/test_saving.py",
+    "tests/tasks/base/test_uncompiled.py",
+    "tests/tasks/classification/test_exit_table.py",
+    "tests/tasks/classification/test_model_on_pairs.py",
+    "tests/tasks/inputs/test_arguments.py",
+    "tests/tasks/inputs/test_tables.py",
+    "tests/tasks/inputs/test_targets.py",
+    "tests/tasks/inputs/test_validation_split.py",
+    "tests/tasks/masked_lm/test_fill_mask.py",
+    "tests/tasks/question_answering/test_span_search.py",
+    "tests/tasks/question_answering/test_squad_scores.py",
     "tests/tasks/test_read_once.py",
+    "tests/tasks/test_recipes.py",
+    "tests/tasks/token_classification/test_entities.py",
+    "tests/tasks/token_classification/test_read_targets.py",
     "tests/test_architecture.py",
+    "tests/training",
     "tests/utils",
 )
 # What each backend is asked, and below what it leaves to another run; docstrings, the
@@ -71,13 +93,26 @@ PARTS = {
 # TensorFlow beside PyTorch changes nothing in these.
 ALONE_WITHOUT_TENSORFLOW = (
     "tests/commands/finetune/test_command.py",
+    "tests/presets",
     "tests/tasks/test_every_task.py",
+)
+# Texts become NumPy's arrays; the graphs are TensorFlow's with any backend.
+TEXTS = (
+    "tests/text/inputs",
+    "tests/text/masked_lm/test_whole_word_masking.py",
+    "tests/text/masked_lm/test_word_starts.py",
+    "tests/text/packing/test_*windows.py",
+    "tests/text/*/test_*_file.py",
+    "tests/text/*/test_read_*.py",
+    "tests/text/token_classification/test_align_tags.py",
+    "tests/text/token_classification/test_tag_schemes.py",
+    "tests/text/token_classification/test_words.py",
+    "tests/text/tokenizer",
 )
 WITHOUT_TENSORFLOW = {
     "torch": (
         *EXAMPLES,
         *ALONE_WITHOUT_TENSORFLOW,
-        "tests/presets",
         "tests/serving/onnx/test_export.py",
         "tests/utils",
     ),
@@ -85,7 +120,7 @@ WITHOUT_TENSORFLOW = {
 }
 LEFT = {
     "torch": (*EXAMPLES, *ALONE_WITHOUT_TENSORFLOW),
-    "tensorflow": ON_PYTORCH,
+    "tensorflow": (*ON_PYTORCH, *TEXTS),
     "jax": (*ON_PYTORCH, *WITHOUT_TENSORFLOW["jax"]),
 }
 # What depends most on Keras and KerasHub.

@@ -35,6 +35,23 @@ _LONGEST = (
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+    for item in items:
+        if mark := item.get_closest_marker("one_backend"):
+            _leave_to_one_backend(item, mark.args)
+
+
+def _leave_to_one_backend(item, names):
+    """Skip a test on other backends than PyTorch, if it has none of the names."""
+    from tests.one_backend import on_one_backend
+
+    own = item.nodeid.partition("::")[2]
+    for name in names:
+        found = item.module
+        for part in name.partition("[")[0].split("::"):
+            found = getattr(found, part)
+        if own == name or own.startswith((f"{name}::", f"{name}[")):
+            return
+    item.add_marker(on_one_backend)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,7 +86,10 @@ def _jax_compiles_once(tmp_path_factory) -> None:
 # Where programs are started for what they do; elsewhere, for how they start.
 _STARTS_MANY = tuple(
     f"tests.{folder}."
-    for folder in ["commands", "examples", "pretraining", "serving", "tasks"]
+    for folder in (
+        *("benchmarks", "commands", "conversion", "docs", "examples", "pretraining"),
+        *("serving", "tasks", "training"),
+    )
 )
 
 

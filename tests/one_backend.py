@@ -1,4 +1,4 @@
-"""A mark for what no backend can change."""
+"""Marks for what no backend can change, or only some of it."""
 
 import keras
 import pytest
@@ -6,3 +6,12 @@ import pytest
 on_one_backend = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="the same on each, quickest on PyTorch"
 )
+
+
+def on_one_backend_except(*names):
+    """The mark of a module whose other tests run on PyTorch alone.
+
+    Args:
+        *names: As in a node id: `"TestThis"`, `"TestThis::test_that[case]"`.
+    """
+    return pytest.mark.one_backend(*names)

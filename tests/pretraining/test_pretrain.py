@@ -14,9 +14,17 @@ from keras_albert.pretraining.model.build import (
 )
 from keras_albert.text import train_vocabulary
 from keras_albert.training.run_folder import RunFolder
-from tests.one_backend import on_one_backend
+from tests.one_backend import on_one_backend_except
 from tests.pretraining.prepared_texts import write_prepared
 from tests.pretraining.same_run import curve
+
+pytestmark = on_one_backend_except(
+    "test_learns_and_leaves_a_model_with_its_story",
+    "test_what_it_leaves_loads_as_any_task",
+    "test_parts_of_a_batch_come_to_the_same",
+    "test_other_ways_to_train",
+    "test_the_loss_is_the_mean_over_masked_tokens_plus_that_over_pairs",
+)
 
 
 def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
@@ -60,7 +68,6 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
         pretrain(PretrainingConfig(output=str(folder.path), **settings))
 
 
-@on_one_backend
 def test_two_runs_do_not_write_to_one_output(settings, tmp_path):
     pytest.importorskip("fcntl")
     message = "run is in use: another process writes to it. Wait until it has ended"
@@ -120,7 +127,6 @@ def test_goes_on_from_a_preset(whole_run, settings, tmp_path):
     assert "- size:" not in after
 
 
-@on_one_backend
 def test_more_positions_are_those_of_the_preset_once_more(
     whole_run, settings, tmp_path
 ):
@@ -153,7 +159,6 @@ def test_more_positions_are_those_of_the_preset_once_more(
     )
 
 
-@on_one_backend
 def test_what_does_not_fit_the_preset_is_said(whole_run, settings, tmp_path):
     folder, _ = whole_run
     going_on = settings | {"preset": str(folder.preset), "output": str(tmp_path / "x")}

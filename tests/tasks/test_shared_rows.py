@@ -13,6 +13,7 @@ from keras_albert.tasks.inputs.shared_row_batches import (
     share_rows,
 )
 from keras_albert.text.packing.shared_rows import RowShape
+from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader, toy_reading
@@ -25,6 +26,13 @@ from tests.tasks.small_models import (
     toy_tags,
 )
 from tests.tasks.task_checks import as_numpy, assert_same
+
+pytestmark = on_one_backend_except(
+    "test_losses_gradients_and_predictions[classes]",
+    "test_losses_gradients_and_predictions[pairs]",
+    "test_losses_gradients_and_predictions[masks and order]",
+    "test_data_sets_of_texts",
+)
 
 COUNT = 10
 

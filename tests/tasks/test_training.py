@@ -4,7 +4,14 @@ import keras
 import numpy as np
 import pytest
 
-from tests.one_backend import on_one_backend
+from tests.one_backend import on_one_backend_except
+
+pytestmark = on_one_backend_except(
+    "test_training_is_reproducible",
+    "test_torch_compile_reads_a_training_step",
+    "test_mixed_precision",
+    "test_a_frozen_backbone_stays",
+)
 
 
 def numpy_weights(model):
@@ -30,7 +37,6 @@ def y(toy):
     return toy[1][:24]
 
 
-@on_one_backend
 def test_validation_data_in_every_form(make_classifier, toy, x, y):
     classifier = make_classifier()
     held_x, held_y = toy[0][24:56], toy[1][24:56]
@@ -51,7 +57,6 @@ def test_validation_data_in_every_form(make_classifier, toy, x, y):
     assert losses == pytest.approx([expected] * len(losses), abs=1e-5)
 
 
-@on_one_backend
 def test_validation_split_holds_out_the_end(make_classifier, x, y):
     classifier = make_classifier()
     classifier.compile(keras.optimizers.SGD(1e-9))
@@ -76,7 +81,6 @@ def test_validation_split_names_rows_of_the_whole(make_classifier, x, y):
         classifier.fit([*x[:22], None, x[23]], y, validation_split=0.25)
 
 
-@on_one_backend
 def test_sample_weights_weigh(make_classifier, x, y):
     classifier = make_classifier()
     classifier.encode_targets(y)
@@ -107,7 +111,6 @@ def test_sample_weights_weigh(make_classifier, x, y):
         classifier.fit(x, y, sample_weight=[1, np.nan, *[1] * 22])
 
 
-@on_one_backend
 def test_class_weights_by_name_and_by_number(make_classifier, x, y):
     trained = []
     for weights in ({"good": 9.0, "bad": 0.1}, {1: 9.0, 0: 0.1}, None):
@@ -125,7 +128,6 @@ def test_class_weights_by_name_and_by_number(make_classifier, x, y):
         classifier.fit(x, y, class_weight={"ugly": 1.0})
 
 
-@on_one_backend
 def test_callbacks(make_classifier, x, y, tmp_path):
     classifier = make_classifier()
     path = tmp_path / "best.weights.h5"
@@ -182,7 +184,6 @@ def test_training_does_not_depend_on_the_padding(make_classifier, x, y):
     assert losses[0][0] - losses[0][-1] > 1e-4
 
 
-@on_one_backend
 def test_the_progress_bar_is_keras_own(make_classifier, x, y, capsys):
     make_classifier().fit(x, y, batch_size=8, verbose=1)
     printed = capsys.readouterr().out

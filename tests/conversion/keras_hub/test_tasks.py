@@ -17,7 +17,10 @@ from keras_albert.conversion.peer_outputs import peer_outputs
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY
+from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights
+
+pytestmark = on_one_backend_except("test_a_class_is_the_same_on_both_sides")
 
 SIZES = TINY | {"num_layers": 2, "vocabulary_size": 130}
 CLASSIFIER = {"num_classes": 3, "dropout": 0.3, "activation": "softmax"}

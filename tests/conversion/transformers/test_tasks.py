@@ -13,6 +13,9 @@ from keras_albert.conversion.peer_outputs import peer_outputs
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, save_transformers
+from tests.one_backend import on_one_backend_except
+
+pytestmark = on_one_backend_except("test_a_class_is_the_same_on_both_sides")
 
 WEIGHTS = "model.safetensors"
 GROUPS = {"num_groups": 2, "num_inner_repetitions": 2}

@@ -9,6 +9,7 @@ import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.serving.layer_weights import float_task
+from tests.one_backend import on_one_backend_except
 from tests.serving.served_models import make_task, write
 from tests.serving.token_cases import (
     CASES,
@@ -18,6 +19,8 @@ from tests.serving.token_cases import (
 )
 
 pytest.importorskip("tensorflow")
+
+pytestmark = on_one_backend_except("test_a_file_says_what_it_is")
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
 LENGTH = 9

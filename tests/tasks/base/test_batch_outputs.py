@@ -11,7 +11,21 @@ from keras_albert import AlbertClassifier
 from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.base.outputs import blank_outputs
 from keras_albert.tasks.inputs.model_input import preprocess_batch
+from tests.one_backend import on_one_backend_except
 from tests.tasks.test_read_once import CASES, make_task
+
+pytestmark = on_one_backend_except(
+    "test_no_data_set_is_made[classifier]",
+    "test_no_data_set_is_made[embedder]",
+    "test_no_data_set_is_made[reader]",
+    "test_outputs_are_those_of_keras[classifier]",
+    "test_outputs_are_those_of_keras[embedder]",
+    "test_outputs_are_those_of_keras[orderer]",
+    "test_another_length_is_not_traced_again",
+    "test_eight_threads",
+    "test_predictions_follow_the_weights",
+    "test_callbacks[classifier]",
+)
 
 BACKEND = keras.config.backend()
 # Of one to ten words, which fall into all buckets.

@@ -11,9 +11,20 @@ import pytest
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.utils.keras_internals import all_layers
-from tests.one_backend import on_one_backend
+from tests.one_backend import on_one_backend_except
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 from tests.tasks.test_read_once import CASES, make_task
+
+pytestmark = on_one_backend_except(
+    "test_predict_and_evaluate_run_fewer_layers",
+    "test_a_change_of_the_model_that_another_depth_sees_first",
+    "test_threads_at_different_depths",
+    "test_a_view_is_kept_until_the_model_changes",
+    "test_a_view_follows_the_weights_and_keeps_its_function",
+    "test_a_view_of_every_task[reader]",
+    "test_a_view_of_every_task[orderer]",
+    "test_a_prediction_at_one_depth_changes_nothing_at_another[1]",
+)
 
 TEXTS = ["the old lamps", "a storm", "bread by the hill"]
 
@@ -111,7 +122,6 @@ def test_no_such_depth(make_classifier, num_layers, tmp_path):
             call()
 
 
-@on_one_backend
 def test_numbers_of_layers_are_bounded(make_classifier):
     classifier = make_classifier(exits=True)
     sizes = (40, 2, 2, 4, 8, 16)
@@ -277,7 +287,6 @@ def test_a_prediction_at_one_depth_changes_nothing_at_another(depth, make_classi
         np.testing.assert_allclose(one, two, atol=1e-5)
 
 
-@on_one_backend
 def test_a_step_of_one_instance_is_refused(make_classifier):
     classifier = make_classifier()
     step = classifier.predict_step

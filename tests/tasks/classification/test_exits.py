@@ -9,6 +9,7 @@ from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exits import current_early_exit
 from keras_albert.utils.keras_internals import all_layers
+from tests.one_backend import on_one_backend_except
 from tests.tasks.classification.exit_models import (
     LAYERS,
     by_depth,
@@ -16,6 +17,17 @@ from tests.tasks.classification.exit_models import (
     spread,
 )
 from tests.tasks.task_checks import check_task
+
+pytestmark = on_one_backend_except(
+    "test_loss_is_the_mean_by_depth",
+    "test_metrics_are_those_of_the_last_head",
+    "test_gradients_reach_all_heads_with_remat_and_half_precision",
+    "test_texts_leave_by_the_rule_whatever_the_batch[rule1]",
+    "test_texts_that_left_are_not_computed",
+    "test_new_weights_count_at_once",
+    "test_lora_counts_at_once",
+    "test_the_training_program_does_not_grow_with_depth",
+)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,11 @@ import pytest
 
 from keras_albert import AlbertClassifier, AlbertTextClassifier
 from keras_albert.text import AlbertClassifierPreprocessor
+from tests.one_backend import on_one_backend_except
+
+pytestmark = on_one_backend_except(
+    "test_learns_a_separable_problem", "test_preprocessed_ids_train_alike"
+)
 
 PAIRS = (["the old lamps", "rain"] * 8, ["a storm", "bread by the hill"] * 8)
 

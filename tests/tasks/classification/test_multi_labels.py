@@ -6,6 +6,9 @@ import pytest
 from keras_albert import AlbertClassifier
 from keras_albert.tasks.classification.multi_labels import encode_label_sets
 from tests.foreign_models import transformers_model
+from tests.one_backend import on_one_backend_except
+
+pytestmark = on_one_backend_except("test_transformers_both_ways")
 
 TEXTS = ["lamps bread lamps", "rain storm rain", "lamps storm bread rain"] * 6
 SETS = [["light"], ["wet"], ["wet", "light"]] * 6

@@ -4,13 +4,33 @@ import keras
 import numpy as np
 import pytest
 
-from tests.one_backend import on_one_backend
+from tests.one_backend import on_one_backend_except
 from tests.tasks.small_models import small_embedder
 
 COUNT, SIZE = 24, 8
 
 # Keras says it of every generator that ends.
-pytestmark = pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning"),
+    on_one_backend_except(
+        "test_evaluates_and_predicts_as_lists_do",
+        "test_fits_for_several_epochs",
+        "test_ids_and_pairs_in_tf_data",
+        "test_the_end_of_an_epoch_waits_for_no_tuning",
+        "TestBadData::test_labels_in_tf_data",
+        "TestBadData::test_targets_are_missed",
+        "TestBadData::test_targets_are_missed_in_tf_data",
+        "test_an_error_in_the_middle_leaves_the_model_whole[1]",
+        "TestNoBatches::test_is_refused[fit-filter]",
+        "TestNoBatches::test_is_refused[evaluate-filter]",
+        "TestNoBatches::test_is_refused[predict-filter]",
+        "TestNoBatches::test_what_nobody_has_counted_is_read_once",
+        "TestNoBatches::test_another_error_stays",
+        "TestNoEnd::test_steps_are_asked_for",
+        "TestBytes::test_are_refused_in_training_and_in_pairs",
+        "TestBytes::test_mapped_by_the_user",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +137,6 @@ def test_fits_for_several_epochs(learner, data, name):
     assert history["val_loss"][-1] == pytest.approx(expected, abs=1e-5)
 
 
-@on_one_backend
 def test_fits_on_a_generator_with_weights(make_classifier, data):
     classifier = make_classifier()
     classifier.compile(keras.optimizers.SGD(0.1, weight_decay=None))
@@ -129,7 +148,6 @@ def test_fits_on_a_generator_with_weights(make_classifier, data):
     assert not all(map(np.array_equal, before, classifier.get_weights()))
 
 
-@on_one_backend
 def test_the_automatic_rate_ends_at_zero(make_classifier, data):
     classifier = make_classifier()
     classifier.fit(Indexed(*data), epochs=2, verbose=0)
@@ -137,7 +155,6 @@ def test_the_automatic_rate_ends_at_zero(make_classifier, data):
     assert float(keras.ops.convert_to_numpy(schedule(6))) == pytest.approx(0, abs=1e-9)
 
 
-@on_one_backend
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
     keras.utils.set_random_seed(1)
@@ -152,7 +169,6 @@ def test_a_py_dataset_is_shuffled_if_asked(make_classifier, data, shuffle):
     assert dataset.epochs >= 1
 
 
-@on_one_backend
 def test_names_of_classes_are_labels_where_a_loss_needs_them(make_classifier, toy):
     texts, names = toy[0][:COUNT], toy[1][:COUNT]
     for form in (batches_of, Indexed, as_tf_data):

@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 from keras_albert import AlbertBackbone, AlbertMultipleChoice
 from keras_albert.layers.choices import MISSING_CHOICE
 from tests.foreign_models import TINY, save_transformers
+from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_chooser, toy_questions
+
+pytestmark = on_one_backend_except(
+    "TestMissingChoices", "test_scores_are_those_of_transformers"
+)
 
 CONTEXT, QUESTION = "the old hill by the sea", "the river was _"
 CHOICES = ["bread", "rain storm", "lamps and bread", "the sea"]

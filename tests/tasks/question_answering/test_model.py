@@ -6,12 +6,14 @@ from keras_albert import AlbertQuestionAnswerer
 from keras_albert.layers.conditional_span_head import MASKED_LOGIT
 from keras_albert.text.question_answering.context_tokens import ContextTokens
 from tests.foreign_models import ragged_inputs, save_transformers
-from tests.one_backend import on_one_backend
+from tests.one_backend import on_one_backend_except
 from tests.tasks.question_answering.small_reader import (
     CONTEXT,
     small_reader,
     toy_reading,
 )
+
+pytestmark = on_one_backend_except("test_independent_logits_are_transformers")
 
 HEADS = ("independent", "conditional")
 
@@ -51,7 +53,6 @@ def test_a_context_without_visible_characters_has_no_answer(head, threshold, toy
         assert [each["answer"] for each in row] == [each["answer"] for each in alone]
 
 
-@on_one_backend
 def test_numbers_that_size_memory_are_bounded(toy_proto):
     for name in ("start_n_top", "end_n_top"):
         with pytest.raises(ValueError, match=f"`{name}` may be 100 at most"):
@@ -172,7 +173,6 @@ def test_gold_starts_train_and_likely_ones_predict(readers):
     )
 
 
-@on_one_backend
 def test_only_a_model_that_saw_no_answer_says_so(toy_proto):
     reader = small_reader(toy_proto)
     x, y = toy_reading(4, answerable=True)
@@ -235,7 +235,6 @@ class TestBadInput:
             reader.evaluate(ids, wrong, verbose=0)
 
 
-@on_one_backend
 def test_sample_weights_and_data_sets(toy_proto):
     x, y = toy_reading(4)
     reader = small_reader(toy_proto, head="conditional")

@@ -9,8 +9,19 @@ from tests.foreign_models import (
     run_transformers,
     save_transformers,
 )
+from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_embedder, toy_pairs
+
+pytestmark = on_one_backend_except(
+    "test_pooling_is_that_of_torch",
+    "TestInverseFrequency::test_weighs_tokens",
+    "TestInverseFrequency::test_weights_of_tokens_are_not_trained",
+    "TestCosine::test_weights_count",
+    "TestContrastive::test_the_loss_is_cross_entropy_over_the_batch",
+    "TestContrastive::test_what_pairs_share_is_no_negative",
+    "test_texts_and_pairs_take_turns_in_any_form",
+)
 
 TEXTS = ["the old hill", "rain", "bread and lamps by the sea in the town", ""]
 
