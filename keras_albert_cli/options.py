@@ -121,6 +121,92 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     return parser, commands.choices
 
 
+def _add_compress(parser: Parser) -> None:
+    parser.add_argument("preset", help="the trained model: a directory or a handle")
+    parser.add_argument("output", type=Path, help="a new directory")
+    parser.add_argument(
+        "--task", metavar="NAME", help="the class to load it as; by default its own"
+    )
+    size = parser.add_argument_group("size")
+    for name, what in (
+        ("layers", "layers"),
+        ("groups", "groups of layers that share weights"),
+    ):
+        size.add_argument(
+            *(f"--num-{name}", f"--{name}"), type=LAYERS, metavar="N", help=what
+        )
+    size.add_argument(
+        "--embedding-dim",
+        type=whole_number(2, 2**16),
+        metavar="N",
+        help="the width of the embeddings",
+    )
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--texts",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="for an embedder or a masked language model: a text per line (.txt, .gz), "
+        "or a column `text`",
+    )
+    data.add_argument("--train", type=Path, help="for other tasks: as in finetune")
+    data.add_argument("--dev", type=Path, help="the validation file")
+    data.add_argument(
+        "--limit", type=whole_number(), help="maximum number of examples per file"
+    )
+    _add_columns(data, "text", "text-pair", "label")
+    training = parser.add_argument_group("training")
+    training.add_argument("--hours", type=positive_number, help="how long to train")
+    training.add_argument(
+        "--steps",
+        type=whole_number(),
+        help="or how many steps; by default three epochs of --train",
+    )
+    training.add_argument(
+        "--learning-rate",
+        type=positive_number,
+        default=4e-4,
+        help="peak rate; by default 4e-4",
+    )
+    training.add_argument(
+        "--batch-tokens",
+        type=whole_number(),
+        default=4096,
+        help="tokens of --texts in a batch; by default 4096",
+    )
+    training.add_argument(
+        "--batch-size",
+        type=BATCH_SIZE,
+        default=32,
+        help="examples of --train in a batch; by default 32",
+    )
+    training.add_argument(
+        "--max-length",
+        type=TOKENS,
+        default=128,
+        help="tokens of the longest passage of --texts; by default 128",
+    )
+    training.add_argument(
+        "--precision",
+        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        help="of both models; by default Keras' policy",
+    )
+    training.add_argument("--seed", type=SEED, default=0, help="by default 0")
+    _add_card(parser)
+
+
+def _add_card(parser: Parser) -> None:
+    card = parser.add_argument_group("model card")
+    card.add_argument("--language", metavar="CODE", help="of the texts: en, say")
+    card.add_argument(
+        "--license", metavar="ID", help="of the model, a hub's id: apache-2.0, say"
+    )
+    card.add_argument(
+        "--dataset", metavar="ID", help="a hub's id of the data: stanfordnlp/sst2, say"
+    )
+
+
 def _add_convert(parser: Parser) -> None:
     parser.add_argument("source", help="a built-in name, a directory or a handle")
     parser.add_argument("target", type=Path, help="a new directory")
@@ -232,14 +318,7 @@ def _add_finetune(parser: Parser) -> None:
         "--limit", type=whole_number(), help="maximum number of examples per file"
     )
     _add_columns(data, "text", "text-pair", "label")
-    card = parser.add_argument_group("model card")
-    card.add_argument("--language", metavar="CODE", help="of the texts: en, say")
-    card.add_argument(
-        "--license", metavar="ID", help="of the model, a hub's id: apache-2.0, say"
-    )
-    card.add_argument(
-        "--dataset", metavar="ID", help="a hub's id of the data: stanfordnlp/sst2, say"
-    )
+    _add_card(parser)
 
 
 def _add_exits(parser: Parser) -> None:
@@ -377,6 +456,24 @@ the run is interrupted, the same command resumes it with the same result.
         "keras-albert finetune classification --preset albert_base_en_uncased \\\n"
         "      --train train.tsv --dev dev.tsv --output runs/mine",
         _add_finetune,
+        ("train", "dev"),
+    ),
+    "compress": Command(
+        "Train",
+        "compress",
+        "make a small model of a large one",
+        """Make a small model of a large one, and train it to do the same.
+
+PRESET is an ALBERT, BERT or ELECTRA, from any source. Embeddings become narrower,
+layers fewer or shared, and the weights start from those of PRESET. An embedder or a
+masked language model then learns PRESET's hidden states and vectors of --texts; any
+other task learns PRESET's outputs for --train, and the labels. OUTPUT receives a preset
+with a model card, and a report and a plot that compare quality, size and time. If the
+run is interrupted, the same command resumes it with the same result.
+""",
+        "keras-albert compress hf://sentence-transformers/all-MiniLM-L6-v2 runs/small "
+        "\\\n      --layers 3 --embedding-dim 128 --texts corpus/*.txt --hours 2",
+        _add_compress,
         ("train", "dev"),
     ),
     "predict": Command(

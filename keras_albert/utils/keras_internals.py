@@ -77,6 +77,17 @@ def all_layers(layer: Any) -> list[Any]:
     return list(layer._flatten_layers())
 
 
+def outputs_of_layer(model: Any, layer: Any) -> Any:
+    """Return the symbolic outputs of a layer in a functional model.
+
+    They are those of the call that is part of the model's graph, while `layer.output`
+    is that of the layer's own. Keras 3.15 to 3.16.
+    """
+    in_graph = {id(node) for nodes in model._nodes_by_depth.values() for node in nodes}
+    [node] = (node for node in layer._inbound_nodes if id(node) in in_graph)
+    return keras.tree.pack_sequence_as(layer.output, node.outputs)
+
+
 _BUILDING = threading.RLock()
 
 

@@ -1,0 +1,373 @@
+"""`keras-albert compress`: makes a small model of a large one."""
+
+import argparse
+import gzip
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from rich.table import Table
+
+from keras_albert import tasks
+from keras_albert.commands.console import plain_console
+from keras_albert.commands.files.rows import FileRows
+from keras_albert.commands.finetune.tasks import KINDS, Kind, on_one_scale
+from keras_albert.compression import compress, distill
+from keras_albert.conversion.task_classes import load_task
+from keras_albert.presets.preset_files import preset_directory
+from keras_albert.tasks.distribution.processes import check_processes
+from keras_albert.text import AlbertTextEmbedderPreprocessor
+from keras_albert.training.model_card import Declared, code, front_matter, unknowns
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_curve import Row, write_table
+from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.figure import new_figure
+from keras_albert.utils.packages import versions
+
+# The sizes that options choose.
+_SIZES = ("num_groups", "num_layers", "embedding_dim")
+
+_HELD_OUT = 500
+_TIMED_TOKENS, _TIMED_CALLS = 32, 20
+
+_PIPELINES = {
+    tasks.AlbertTextEmbedder: ("sentence-similarity", 'model.embed(["some text"])'),
+    tasks.AlbertMaskedLM: ("fill-mask", 'model.fill_mask("some [MASK] text")'),
+}
+
+Scores = dict[str, float]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command.
+
+    Raises:
+        ValueError: If a file or an argument is invalid, or another run writes to the
+            same output.
+    """
+    check_processes("training")
+    folder = RunFolder(arguments.output)
+    try:
+        with folder.locked():
+            _run(arguments, folder)
+    except KeyboardInterrupt as stop:
+        stop.add_note("the same command goes on")
+        raise
+
+
+def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
+    folder.check_unfinished()
+    console = plain_console()
+    sizes = {name: getattr(arguments, name) for name in _SIZES}
+    _check(arguments, sizes)
+    texts = read_texts(arguments.texts) if arguments.texts else []
+    keras.utils.set_random_seed(arguments.seed)
+    teacher = load_task(arguments.preset, arguments.task, dtype=arguments.precision)
+    reads_texts = isinstance(teacher, tuple(_PIPELINES))
+    if reads_texts == bool(arguments.train):
+        needed = "--texts" if reads_texts else "--train and --dev"
+        if arguments.train or arguments.texts:
+            msg = f"An {type(teacher).__name__} learns from {needed}."
+            raise ValueError(msg)
+    student = compress(teacher, **sizes, seed=arguments.seed)
+    judge: Any = None
+    data: dict[str, Any] = {}
+    if texts:
+        step = max(10, len(texts) // _HELD_OUT)
+        held_out = texts[::step]
+        data = {"x": [t for i, t in enumerate(texts) if i % step]}
+        data["validation_data"] = held_out
+        console.print(f"{len(texts):,} texts, of which {len(held_out):,} are held out")
+        judge = lambda model: agreement(model, teacher, held_out)  # noqa: E731
+    elif arguments.train:
+        kind = _kind_of(teacher)
+        files = [
+            kind.read(path, arguments) for path in (arguments.train, arguments.dev)
+        ]
+        train, dev = on_one_scale(files)
+        for each in (train, dev):
+            console.print(each.description, highlight=False)
+        data = {"x": train.x, "y": train.y, "validation_data": (dev.x, dev.y)}
+        judge = lambda model: kind.report(model, dev).scores  # noqa: E731
+    rows: list[Row] = []
+    measured = {"original": measure(teacher, judge), "start": measure(student, judge)}
+    if data:
+        rows = distill(
+            student,
+            teacher,
+            **data,
+            hours=arguments.hours,
+            steps=arguments.steps,
+            output=folder,
+            batch_tokens=arguments.batch_tokens,
+            batch_size=arguments.batch_size,
+            max_length=arguments.max_length,
+            learning_rate=arguments.learning_rate,
+            seed=arguments.seed,
+        )
+        measured["compressed"] = measure(student, judge)
+    _finish(arguments, folder, student, measured, rows, console)
+
+
+def _check(arguments: argparse.Namespace, sizes: dict[str, Any]) -> None:
+    if not any(sizes.values()):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
+        raise ValueError(f"Nothing becomes smaller: pass at least one of {names}.")
+    if (arguments.train is None) != (arguments.dev is None):
+        raise ValueError("Pass both --train and --dev, or neither.")
+    if arguments.texts and arguments.train:
+        raise ValueError("Pass either --texts or --train and --dev.")
+    if arguments.texts and not (arguments.hours or arguments.steps):
+        raise ValueError("Pass --hours, or --steps: how long to train on --texts.")
+    if (arguments.hours or arguments.steps) and not (
+        arguments.texts or arguments.train
+    ):
+        msg = "There is nothing to train on: pass --texts, or --train and --dev."
+        raise ValueError(msg)
+
+
+def read_texts(paths: Sequence[Path]) -> list[str]:
+    """Read the texts of files: lines, gzip-compressed ones too, or a column `text`.
+
+    Raises:
+        ValueError: If a file cannot be read, or there are no texts.
+    """
+    texts: list[str] = []
+    for path in paths:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                texts += (line for line in map(str.strip, file) if line)
+            continue
+        rows = FileRows(path)
+        if "text" not in rows.columns:
+            columns = ", ".join(rows.columns)
+            msg = f"{path} has no column `text`. Its columns: {columns}."
+            raise ValueError(msg)
+        texts += (row["text"] for row in rows if row["text"].strip())
+    if len(texts) < 2:
+        raise ValueError(f"{paths[0]} has no texts. Pass a file with some.")
+    return texts
+
+
+def _kind_of(task: Any) -> Kind:
+    if isinstance(task, tasks.AlbertClassifier):
+        return KINDS["regression" if task.is_regression else "classification"]
+    for kind in KINDS.values():
+        if isinstance(task, kind.task):
+            return kind
+    raise ValueError(f"An {type(task).__name__} cannot be trained by this command.")
+
+
+def agreement(model: Any, teacher: Any, texts: Sequence[str]) -> Scores:
+    """Compare the vectors of two models.
+
+    Args:
+        model: A task.
+        teacher: A task.
+        texts: Sequence of string.
+
+    Returns:
+        dict: `cosine`, the mean of the cosines of the two vectors of each text; and
+        `Spearman`, the rank correlation of the cosines of all pairs of texts.
+    """
+    from scipy.stats import spearmanr  # noqa: PLC0415  (slow to import)
+
+    vectors = [_embedder(each).embed(list(texts)) for each in (model, teacher)]
+    pairs = np.triu_indices(len(texts), 1)
+    cosines = [(each @ each.T)[pairs] for each in vectors]
+    return {
+        "cosine": float(np.mean(np.sum(vectors[0] * vectors[1], axis=1))),
+        "Spearman": float(spearmanr(*cosines).statistic),
+    }
+
+
+def _embedder(task: Any) -> Any:
+    if isinstance(task, tasks.AlbertTextEmbedder):
+        return task
+    preprocessor = AlbertTextEmbedderPreprocessor(
+        task.preprocessor.tokenizer, max_sequence_length=task.preprocessor.max_length
+    )
+    return tasks.AlbertTextEmbedder(task.backbone, preprocessor)
+
+
+def measure(task: Any, judge: Any) -> Scores:
+    """Return a model's scores, its size, and the time of a short row."""
+    backbone = task.backbone
+    shape = (1, min(_TIMED_TOKENS, backbone.max_sequence_length))
+    row = {name: np.ones(shape, "int32") for name in backbone.input}
+    row["segment_ids"] *= 0
+    times = []
+    for _ in range(_TIMED_CALLS):
+        clock = time.perf_counter()
+        keras.Model.predict_on_batch(backbone, row)
+        times.append(time.perf_counter() - clock)
+    numbers = {
+        "parameters": float(task.count_params()),
+        "MB": task.count_params() * 4 / 1e6,
+        "ms": statistics.median(times) * 1000,
+    }
+    return numbers | (judge(task) if judge else {})
+
+
+def _finish(
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    student: Any,
+    measured: dict[str, Scores],
+    rows: list[Row],
+    console: Any,
+) -> None:
+    """Write the reports and the model; the preset last."""
+    settings = {
+        name: [str(each) for each in value] if isinstance(value, list) else value
+        for name, value in vars(arguments).items()
+        if name != "output" and value is not None
+    }
+    contents = {
+        "models": measured,
+        "curve": rows,
+        "settings": settings,
+        "versions": versions(),
+    }
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with atomic_file(folder.path / "report.json") as partial:
+        text = json.dumps(contents, indent=2, default=str)
+        partial.write_text(text, encoding="utf-8")
+    write_table(folder.path / "curve.csv", rows)
+    plot = _draw(folder.path / "compression.png", measured, rows)
+    with preset_directory(folder.preset) as finished:
+        student.save_to_preset(finished)
+        if plot is not None:
+            shutil.copy(plot, finished)
+        card = _card(arguments, student, measured, settings, plot)
+        (finished / "README.md").write_text(card, encoding="utf-8")
+    folder.curve.path.unlink(missing_ok=True)
+    folder.last.unlink(missing_ok=True)
+    shutil.rmtree(folder.training, ignore_errors=True)
+    names = list(next(reversed(measured.values())))
+    table = Table("model", *names)
+    for name, scores in measured.items():
+        table.add_row(name, *(f"{scores[each]:,.4g}" for each in names))
+    console.print(table)
+    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
+    if plot is not None:
+        console.print(f"plot: {plot}")
+
+
+def _draw(path: Path, measured: dict[str, Scores], rows: list[Row]) -> Path | None:
+    """Draw the quality against the size, the time, and the steps of the training."""
+    quality = [name for name in measured["original"] if name not in _NUMBERS]
+    try:
+        figure = new_figure(12.6, 3.4)
+    except ImportError:
+        return None
+    if not quality:
+        return None
+    score = quality[-1]
+    size, speed, curve = figure.subplots(1, 3)
+    for axis, name in ((size, "MB"), (speed, "ms")):
+        for label, scores in measured.items():
+            axis.plot(scores[name], scores[score], "o", label=label)
+        axis.set(xlabel=_NUMBERS[name], ylabel=score, xlim=(0, None))
+        axis.grid(alpha=0.3)
+    size.legend()
+    for name in ("loss", "val_loss"):
+        points = [(row["epoch"] + 1, row[name]) for row in rows if name in row]
+        if points:
+            curve.plot(*zip(*points, strict=True), marker=".", label=name)
+    curve.set(xlabel="row of the curve", title="training")
+    curve.grid(alpha=0.3)
+    curve.legend()
+    figure.savefig(path, dpi=120)
+    return path
+
+
+_NUMBERS = {
+    "parameters": "parameters",
+    "MB": "megabytes in float32",
+    "ms": f"milliseconds for {_TIMED_TOKENS} tokens",
+}
+
+
+def _card(
+    arguments: argparse.Namespace,
+    student: Any,
+    measured: dict[str, Scores],
+    settings: dict[str, Any],
+    plot: Path | None,
+) -> str:
+    """Return the model card."""
+    tag, use = _PIPELINES.get(type(student), (None, None))
+    if tag is None:
+        kind = _kind_of(student)
+        tag, use = kind.pipeline_tag, kind.use
+    declared = Declared(arguments.language, arguments.license, arguments.dataset)
+    last = next(reversed(measured.values()))
+    names = list(last)
+    held_out = arguments.dev.name if arguments.dev else "held-out texts"
+    metadata = front_matter(
+        *(f"albert-{tag}", tag, ["compressed"]),
+        {name: last[name] for name in names if name not in _NUMBERS},
+        evaluated_on=held_out,
+        declared=declared,
+        preset=arguments.preset,
+    )
+    rows = "\n".join(
+        f"| {name} | " + " | ".join(f"{scores[each]:,.4g}" for each in names) + " |"
+        for name, scores in measured.items()
+    )
+    made = "\n".join(
+        f"- {key.replace('_', ' ')}: {_codes(value)}"
+        for key, value in settings.items()
+        if key not in ("language", "license", "dataset")
+    )
+    backbone = student.backbone
+    picture = "" if plot is None else f"\n![quality, size and time]({plot.name})\n"
+    return f"""{metadata}
+
+# A compressed ALBERT
+
+{student.count_params():,} parameters: {backbone.num_layers} layers of width \
+{backbone.hidden_dim} in {backbone.num_groups} groups, embeddings of width \
+{backbone.embedding_dim}, {backbone.vocabulary_size:,} tokens. Its weights started from
+those of {code(arguments.preset)}, whose licence applies, too.
+
+## How to use it
+
+```python
+from keras_albert import {type(student).__name__}
+
+model = {type(student).__name__}.from_preset("path/to/this/directory")
+{use}
+```
+
+## How good it is
+
+On {code(held_out)}; the time is that of a row of {_TIMED_TOKENS} tokens:
+
+| model | {" | ".join(names)} |
+|{"---|" * (len(names) + 1)}
+{rows}
+{picture}
+## How it was made
+
+By `keras-albert compress` with:
+
+{made}
+- {", ".join(f"{key} {value}" for key, value in versions().items())}
+
+## What is not known
+
+{unknowns(declared)}
+"""
+
+
+def _codes(value: Any) -> str:
+    values = value if isinstance(value, list) else [value]
+    return ", ".join(code(Path(each) if value is values else each) for each in values)

@@ -1,0 +1,591 @@
+"""Training of a small model to do what a larger one does."""
+
+import hashlib
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_albert import tasks
+from keras_albert.compression.text_spans import Spans, TextSpans, split_texts
+from keras_albert.layers.masked_pooling import masked_mean
+from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.base.token_accuracy import TokenAccuracy
+from keras_albert.tasks.distribution.processes import check_processes
+from keras_albert.tasks.inputs.model_input import read_model_input, unpack_validation
+from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
+from keras_albert.tasks.optimizers.default_optimizer import adamw, default_optimizer
+from keras_albert.training.one_device import OneDevice
+from keras_albert.training.resumable_fit import PrefetchedBatches, resumable_fit
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_curve import Row
+from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
+from keras_albert.types import Batch
+from keras_albert.utils.arguments import check_at_least, check_positive
+from keras_albert.utils.keras_internals import outputs_of_layer
+
+# How much each error counts. Those of hidden states and vectors lie between 0 and 1;
+# these weights make the gradients of about the same size.
+LOSS_WEIGHTS = {
+    "hidden": 1.0,
+    "vector": 5.0,
+    "cosines": 20.0,
+    "masked_lm": 0.1,
+    "output": 1.0,
+    "label": 0.5,
+}
+
+# For the widths of 256 to 512 that small models have; table in docs/results.md.
+_LEARNING_RATE = 4e-4
+
+# Softens probabilities, so that the small ones count.
+# Source: [Hinton et al., 2015](https://arxiv.org/abs/1503.02531).
+_TEMPERATURE = 2.0
+
+# Rows of the curve, and of the validation set: how many texts, and how many tokens.
+_CURVE_ROWS = 20
+_HELD_OUT_TEXTS, _HELD_OUT_ROWS, _HELD_OUT_LENGTH = 500, 256, 48
+
+_EPOCHS = 3
+_BATCH_SIZE = 32
+_TIMED_STEPS = 8
+_SECONDS_PER_CHECKPOINT = 300.0
+
+
+def distill(
+    student: Any,
+    teacher: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    validation_data: Any = None,
+    hours: float | None = None,
+    steps: int | None = None,
+    output: str | Path | RunFolder | None = None,
+    batch_tokens: int = 4096,
+    batch_size: int = _BATCH_SIZE,
+    max_length: int = 128,
+    learning_rate: float = _LEARNING_RATE,
+    seed: int = 0,
+    verbose: Any = "auto",
+) -> list[Row]:
+    """Train a small model to do what a larger one does.
+
+    `student` is usually the result of `compress`. A text embedder and a masked language
+    model learn from texts without labels: passages are drawn from them, and the
+    student learns the teacher's hidden states, its vectors of the passages, the cosines
+    between these and, with a masked LM head, masked tokens. Any other task learns the
+    teacher's outputs and hidden states for examples of its own, and their labels if
+    there are any. The training is Keras' `fit`; the outputs of the teacher are computed
+    while the student trains.
+
+    Sources: [Hinton et al., 2015](https://arxiv.org/abs/1503.02531);
+    [Jiao et al., 2020](https://arxiv.org/abs/1909.10351), for hidden states.
+
+    Args:
+        student: A task. It is trained in place.
+        teacher: A task of the same class, of the same width.
+        x: Sequence of string for an embedder and a masked language model, or what
+            `fit` of the task takes.
+        y: Targets as in `fit`. Defaults to `None`, the teacher's outputs alone.
+        validation_data: `(x, y)`, or texts. Defaults to `None`: for texts, some are
+            held out; for examples, there is no validation.
+        hours: float. How long to train. The number of steps follows from the time of a
+            few steps on this machine. Defaults to `None`.
+        steps: int. How long to train, in steps, instead of `hours`. Defaults to
+            `None`, for examples three epochs.
+        output: string or path. A directory for checkpoints and the curve: the same call
+            resumes an interrupted one, with the same result. Defaults to `None`, none.
+        batch_tokens: int. The tokens of a batch of passages. Defaults to `4096`.
+        batch_size: int. The number of examples in a batch. Defaults to `32`.
+        max_length: int. The longest passage in tokens. Defaults to `128`.
+        learning_rate: float. The peak; it rises for a tenth of the steps, and falls to
+            0. Defaults to `4e-4`.
+        seed: int. Seed of the passages, the masks and the order. Defaults to `0`.
+        verbose: As in `fit`. Defaults to `"auto"`.
+
+    Returns:
+        The curve: a list of dicts with the losses of each part of the training.
+
+    Raises:
+        TypeError: If a model is no task.
+        ValueError: If the models do not fit each other, an argument is invalid or
+            missing, or `output` contains another run.
+        KeyboardInterrupt: After Ctrl-C or SIGTERM, once a checkpoint is written.
+
+    Example:
+        >>> from keras_albert import (
+        ...     AlbertBackbone, AlbertTextEmbedder, AlbertTextEmbedderPreprocessor,
+        ...     AlbertTokenizer, compress, distill)
+        >>> from keras_albert.text import train_vocabulary
+        >>> texts = ["a fox ran", "the fox ran", "a dog slept", "the sea"] * 8
+        >>> vocabulary = train_vocabulary(texts, vocabulary_size=32)
+        >>> teacher = AlbertTextEmbedder(
+        ...     AlbertBackbone(
+        ...         vocabulary_size=32, num_layers=4, num_heads=2, embedding_dim=16,
+        ...         hidden_dim=16, intermediate_dim=32, num_groups=4),
+        ...     AlbertTextEmbedderPreprocessor(AlbertTokenizer(vocabulary)))
+        >>> student = compress(teacher, num_layers=2, embedding_dim=8)
+        >>> curve = distill(student, teacher, texts, steps=4, verbose=0)
+        >>> sorted(curve[-1])[:3]
+        ['cosines_loss', 'epoch', 'hidden_loss']
+    """
+    check_processes("training")
+    _check_models(student, teacher)
+    _check_numbers(hours, steps, batch_tokens, batch_size, max_length, learning_rate)
+    reads_texts = isinstance(student, (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM))
+    if reads_texts and hours is None and steps is None:
+        raise ValueError("Pass `hours`, or `steps`: passages have no last epoch.")
+    if reads_texts:
+        lesson = _lesson_of_texts(
+            *(student, teacher, x, y, validation_data),
+            *(batch_tokens, max_length, seed),
+        )
+    else:
+        lesson = _lesson_of_examples(
+            student, teacher, x, y, validation_data, batch_size
+        )
+    identity = {
+        "student": _digest_of(student),
+        "teacher": _digest_of(teacher),
+        "data": lesson.digest,
+        "hours": hours,
+        "steps": steps,
+        "batch": [batch_tokens, batch_size, max_length],
+        "learning_rate": learning_rate,
+        "seed": seed,
+        "backend": keras.config.backend(),
+    }
+    pooler = student.backbone.pooler
+    is_trained, pooler.trainable = pooler.trainable, not reads_texts
+    try:
+        with _folder(output) as folder:
+            return _train(student, lesson, folder, identity, learning_rate, verbose)
+    finally:
+        pooler.trainable = is_trained
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a student learns from.
+
+    Args:
+        read: Callable of the number of a batch: the inputs, the targets and the weights
+            of the student's outputs.
+        outputs: dict of string to symbolic tensor. The student's.
+        losses: dict of string to loss.
+        held_out: Batches of the validation set, or `None`.
+        epoch: int. The number of batches in a pass over the data; 0 if there is none.
+        warm_up: int. The number of batches after which all shapes were seen.
+        digest: string. A digest of the data.
+    """
+
+    read: Callable[[int], Batch]
+    outputs: dict[str, Any]
+    losses: dict[str, Any]
+    held_out: Any
+    epoch: int
+    warm_up: int
+    digest: str
+
+
+def squared_error(true: Any, predicted: Any) -> Any:
+    """Return the squared error of each vector, relative to its squared length."""
+    true = ops.cast(true, "float32")
+    error = ops.sum(ops.square(ops.cast(predicted, "float32") - true), axis=-1)
+    return error / (ops.sum(ops.square(true), axis=-1) + 1e-6)
+
+
+def one_minus_cosine(true: Any, predicted: Any) -> Any:
+    """Return the distance of two vectors in each row."""
+    unit = [
+        ops.normalize(ops.cast(each, "float32"), axis=-1) for each in (true, predicted)
+    ]
+    return 1 - ops.sum(unit[0] * unit[1], axis=-1)
+
+
+def error_of_cosines(true: Any, predicted: Any) -> Any:
+    """Return the squared error of the cosines of each row and all rows."""
+    unit = [
+        ops.normalize(ops.cast(each, "float32"), axis=-1) for each in (true, predicted)
+    ]
+    cosines = [ops.matmul(each, ops.transpose(each)) for each in unit]
+    return ops.mean(ops.square(cosines[0] - cosines[1]), axis=-1)
+
+
+def soft_cross_entropy(true: Any, predicted: Any) -> Any:
+    """Return the divergence of softened probabilities, from logits, in each row."""
+    true, predicted = (
+        ops.cast(each, "float32") / _TEMPERATURE for each in (true, predicted)
+    )
+    log_true, log_predicted = (
+        ops.log_softmax(each, axis=-1) for each in (true, predicted)
+    )
+    difference = ops.exp(log_true) * (log_true - log_predicted)
+    return _TEMPERATURE**2 * ops.sum(difference, axis=-1)
+
+
+def _check_models(student: Any, teacher: Any) -> None:
+    for name, model in (("student", student), ("teacher", teacher)):
+        if not isinstance(model, AlbertTask):
+            msg = (
+                f"`{name}` must be a task, for instance an `AlbertTextEmbedder` on the "
+                f"backbone. Received: {type(model).__name__}"
+            )
+            raise TypeError(msg)
+        model.require_preprocessor("distill")
+    if not isinstance(student, type(teacher)):
+        msg = (
+            "Student and teacher are of the same class. Received: "
+            f"student={type(student).__name__}, teacher={type(teacher).__name__}"
+        )
+        raise ValueError(msg)
+    if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", 0):
+        msg = (
+            "A pretrainer and a classifier with exits cannot be distilled: load it as "
+            "`AlbertMaskedLM`, or use `without_exits()`."
+        )
+        raise ValueError(msg)
+    if student is teacher or student.backbone is teacher.backbone:
+        raise ValueError(
+            "Student and teacher are the same model: use `compress` first."
+        )
+    widths = [model.backbone.hidden_dim for model in (student, teacher)]
+    if widths[0] != widths[1]:
+        msg = (
+            "Student and teacher have layers of the same width. Received: "
+            f"hidden_dim={widths[0]} and hidden_dim={widths[1]}. Make the student with "
+            "`compress`."
+        )
+        raise ValueError(msg)
+
+
+def _check_numbers(
+    hours: Any,
+    steps: Any,
+    batch_tokens: Any,
+    batch_size: Any,
+    max_length: Any,
+    learning_rate: Any,
+) -> None:
+    if hours is not None and steps is not None:
+        raise ValueError("Pass either `hours` or `steps`.")
+    if hours is not None and not 0 < hours < math.inf:
+        raise ValueError(f"`hours` must be above 0. Received: hours={hours!r}")
+    if steps is not None:
+        check_positive(steps=steps)
+    check_positive(batch_size=batch_size)
+    check_at_least(8, max_length=max_length)
+    check_at_least(max_length, batch_tokens=batch_tokens)
+    if not 0 < learning_rate < 1:
+        msg = (
+            "`learning_rate` must be above 0 and below 1. Received: "
+            f"learning_rate={learning_rate!r}"
+        )
+        raise ValueError(msg)
+
+
+def _lesson_of_texts(
+    student: Any,
+    teacher: Any,
+    texts: Any,
+    y: Any,
+    validation: Any,
+    batch_tokens: int,
+    max_length: int,
+    seed: int,
+) -> Lesson:
+    if y is not None or isinstance(texts, str) or not hasattr(texts, "__getitem__"):
+        msg = (
+            f"An {type(student).__name__} is distilled from a list of texts without "
+            f"targets. Received: x of type {type(texts).__name__}"
+            + ("" if y is None else ", and `y`. Train on these with `fit` afterwards.")
+        )
+        raise ValueError(msg)
+    if len(texts) < 2:
+        raise ValueError("Pass at least two texts, since some are held out.")
+    longest = min(model.backbone.max_sequence_length for model in (student, teacher))
+    if max_length > longest:
+        msg = (
+            f"`max_length` is at most {longest}, the longest row of the models. "
+            f"Received: max_length={max_length}"
+        )
+        raise ValueError(msg)
+    tokenizers = [student.preprocessor.tokenizer, teacher.preprocessor.tokenizer]
+    is_same = tokenizers[0].proto == tokenizers[1].proto
+    if validation is None:
+        texts, validation = split_texts(texts, _HELD_OUT_TEXTS, seed)
+    has_head = isinstance(student, tasks.AlbertMaskedLM)
+    how = (tokenizers[: 1 if is_same else 2], batch_tokens, max_length, has_head, seed)
+    spans = TextSpans(texts, *how).measured()
+    held_out = TextSpans(validation, *how, spans.chars_per_token)
+
+    hidden, vector = _reading(student)
+    outputs = {"vector": vector, "cosines": vector}
+    losses: dict[str, Any] = {"vector": one_minus_cosine, "cosines": error_of_cosines}
+    if is_same:
+        outputs["hidden"], losses["hidden"] = hidden, squared_error
+    if has_head:
+        outputs["masked_lm"], losses["masked_lm"] = student.output, TokenCrossEntropy()
+    taught = dict(zip(("hidden", "vector"), _reading(teacher), strict=True))
+    teach = keras.Model(teacher.backbone.input, taught)
+
+    def make(spans: Spans) -> Batch:
+        x = dict(spans.inputs[0])
+        answers = keras.Model.predict_on_batch(teach, spans.inputs[-1])
+        rows = np.ones(len(spans.texts), "float32")
+        y = {"vector": answers["vector"], "cosines": answers["vector"]}
+        weights = {"vector": rows, "cosines": rows}
+        if is_same:
+            y["hidden"] = answers["hidden"]
+            weights["hidden"] = mean_one(x["padding_mask"])
+        if spans.masked is not None:
+            x["mask_positions"] = spans.masked.positions
+            y["masked_lm"] = spans.masked.labels
+            weights["masked_lm"] = mean_one(spans.masked.weights)
+        return x, y, weights
+
+    return Lesson(
+        read=lambda number: make(spans.read(number)),
+        outputs=outputs,
+        losses=losses,
+        held_out=_Batches([make(held_out.held_out(_HELD_OUT_ROWS, _HELD_OUT_LENGTH))]),
+        epoch=0,
+        warm_up=3 * len(spans.lengths),
+        digest=_digest([len(texts), *spans.held_out(100, max_length).texts]),
+    )
+
+
+def _lesson_of_examples(
+    student: Any, teacher: Any, x: Any, y: Any, validation: Any, batch_size: int
+) -> Lesson:
+    if student.preprocessor.tokenizer.proto != teacher.preprocessor.tokenizer.proto:
+        msg = (
+            "Student and teacher have different vocabularies. Distill an "
+            "`AlbertTextEmbedder` or an `AlbertMaskedLM` with the new vocabulary from "
+            "texts, and then train the task on its backbone."
+        )
+        raise ValueError(msg)
+    hidden, _ = _reading(student)
+    outputs = {"hidden": hidden, **_named("output", student.output)}
+    is_logits = student.outputs_are_logits is True
+    losses = dict.fromkeys(
+        outputs, soft_cross_entropy if is_logits else squared_difference
+    )
+    losses["hidden"] = squared_error
+    if y is not None:
+        outputs |= _named("label", student.output)
+        losses |= _named("label", student.default_loss())
+    taught = {"hidden": _reading(teacher)[0], **_named("output", teacher.output)}
+    teach = keras.Model(teacher.input, taught)
+
+    def make(batch: Batch) -> Batch:
+        x, y, given = keras.utils.unpack_x_y_sample_weight(batch)
+        answers = keras.Model.predict_on_batch(teach, x)
+        mask = np.reshape(x["padding_mask"], (-1, x["padding_mask"].shape[-1]))
+        weights = {"hidden": mean_one(mask)}
+        for name in taught.keys() - {"hidden"}:
+            shape = answers[name].shape[:-1]
+            # A tag for each token, or an answer for each example.
+            is_tags = len(shape) == 2 and shape == mask.shape
+            weights[name] = mean_one(mask) if is_tags else np.ones(shape, "float32")
+        if y is not None:
+            answers |= _named("label", y)
+            rows = np.ones(len(x["token_ids"]), "float32")
+            labels = _named("label", rows if given is None else given)
+            whole = labels.get("label", rows)
+            weights |= {name: labels.get(name, whole) for name in _named("label", y)}
+        return x, answers, weights
+
+    how: dict[str, Any] = {"batch_size": batch_size}
+    how["purpose"] = "prediction" if y is None else "training"
+    _, batches = read_model_input(student, x, y, shuffle=True, **how)
+    if batches is None:
+        msg = "Pass lists of examples, which are read several times, and no data set."
+        raise ValueError(msg)
+    # A thread reads ahead, possibly into the next epoch.
+    of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
+
+    def read(number: int) -> Batch:
+        epoch, index = divmod(number, len(batches))
+        return make(of_epoch(epoch)[index])
+
+    held_out = None
+    if validation is not None:
+        how["purpose"] = how["purpose"].replace("training", "evaluation")
+        dev_x, dev_y, _ = unpack_validation(student, validation)
+        dev_y = None if y is None else dev_y
+        _, dev = read_model_input(student, dev_x, dev_y, **how)
+        held_out = _Batches(dev, make)
+    ids = of_epoch(0)[0][0]["token_ids"]
+    digest = _digest([len(batches), ids.tolist(), repr(y)[:2000]])
+    return Lesson(read, outputs, losses, held_out, len(batches), 16, digest)
+
+
+class _Batches(keras.utils.PyDataset):
+    """Validation batches, made when they are read."""
+
+    def __init__(self, batches: Any, make: Callable[[Any], Batch] = tuple) -> None:
+        super().__init__()
+        self._batches, self._make = batches, make
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> Batch:
+        return self._make(self._batches[index])
+
+
+def squared_difference(true: Any, predicted: Any) -> Any:
+    """Return the squared error of scores or probabilities, in each row."""
+    difference = ops.cast(true, "float32") - ops.cast(predicted, "float32")
+    return ops.mean(ops.square(difference), axis=-1)
+
+
+def _reading(task: Any) -> tuple[Any, Any]:
+    """Return the hidden states and the vectors of texts in a task's graph."""
+    hidden = outputs_of_layer(task, task.backbone)["sequence_output"]
+    if isinstance(task, tasks.AlbertTextEmbedder):
+        return hidden, task.output
+    mask = task.input["padding_mask"]
+    return hidden, masked_mean(hidden, mask) if len(mask.shape) == 2 else None
+
+
+def _named(name: str, values: Any) -> dict[str, Any]:
+    """Return values as a dict, whose keys begin with `name`."""
+    if isinstance(values, dict):
+        return {f"{name}_{key}": value for key, value in values.items()}
+    return {name: values}
+
+
+def mean_one(weights: Any) -> Any:
+    """Scale weights, so that a mean over all cells is that over the used ones."""
+    weights = np.asarray(weights, "float32")
+    return weights * (weights.size / max(weights.sum(), 1.0))
+
+
+def _compile(model: Any, lesson: Lesson, optimizer: Any) -> None:
+    # "output_start_logits" is an "output".
+    weights = {
+        name: LOSS_WEIGHTS.get(name, LOSS_WEIGHTS.get(name.split("_")[0]))
+        for name in lesson.losses
+    }
+    # Keras takes the metrics of all outputs or of none.
+    metrics: dict[str, list[Any]] = {name: [] for name in lesson.losses}
+    if "masked_lm" in metrics:
+        metrics["masked_lm"] = [TokenAccuracy()]
+    model.compile(
+        optimizer,
+        lesson.losses,
+        loss_weights=weights,
+        weighted_metrics=metrics,
+        auto_scale_loss=False,
+    )
+    optimizer.build(model.trainable_variables)
+
+
+def _train(
+    student: Any,
+    lesson: Lesson,
+    folder: RunFolder,
+    identity: dict[str, Any],
+    learning_rate: float,
+    verbose: Any,
+) -> list[Row]:
+    model = keras.Model(student.input, lesson.outputs)
+    devices = OneDevice()
+    checkpoint = folder.open(identity, may_change=("num_batches",))
+    if checkpoint is not None:
+        num_batches = checkpoint.notes["identity"]["num_batches"]
+    elif identity["hours"] is not None:
+        num_batches = _steps_in(model, lesson, devices, identity["hours"] * 3600)
+    else:
+        num_batches = identity["steps"] or _EPOCHS * lesson.epoch
+    _compile(model, lesson, default_optimizer(learning_rate, num_batches))
+    row = lesson.epoch or -(-num_batches // _CURVE_ROWS)
+    with StopSignals() as stop:
+        recorder = TrainingRecorder(
+            folder,
+            devices,
+            stop,
+            identity | {"num_batches": num_batches},
+            seed=identity["seed"],
+            num_batches=num_batches,
+            batches_per_row=row,
+            batches_per_checkpoint=row,
+            seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
+            remedy="Begin anew with a lower `learning_rate`, in another `output`.",
+        )
+        devices.prepare(model, lesson.read(0))
+        recorder.begin(checkpoint, model)
+        resumable_fit(
+            model,
+            recorder,
+            lesson.read,
+            validation_data=lesson.held_out,
+            verbose=verbose,
+        )
+    return recorder.rows
+
+
+def _steps_in(model: Any, lesson: Lesson, devices: Any, seconds: float) -> int:
+    """Return how many steps take some time; the model is the same afterwards."""
+    begin = time.monotonic()
+    optimizer = adamw(1e-6)
+    _compile(model, lesson, optimizer)
+    before = devices.values(model.variables)
+    before = [np.array(value) for value in before]
+    with PrefetchedBatches(lesson.read, 0) as batches:
+        for _ in range(lesson.warm_up):
+            model.train_on_batch(*next(batches))
+            if time.monotonic() - begin > seconds / 4:
+                break
+        clock = time.monotonic()
+        for _ in range(_TIMED_STEPS):
+            model.train_on_batch(*next(batches))
+        step = (time.monotonic() - clock) / _TIMED_STEPS
+    devices.assign(model.variables, before)
+    left = seconds - (time.monotonic() - begin)
+    return max(1, int(left / step))
+
+
+@contextmanager
+def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
+    """Lock the directory of a run, or make a temporary one."""
+    if isinstance(output, RunFolder):
+        # The command has locked it.
+        yield output
+        return
+    if output is not None:
+        folder = RunFolder(Path(output))
+        with folder.locked():
+            yield folder
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        yield RunFolder(Path(temporary))
+
+
+def _digest(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, default=str).encode()
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def _digest_of(task: Any) -> str:
+    """Return a digest of a task's configuration and some of its weights."""
+    config = task.backbone.get_config()
+    # Keras numbers models in the order of their creation.
+    del config["name"]
+    weights = [
+        ops.convert_to_numpy(ops.sum(ops.cast(w, "float32"))) for w in task.weights
+    ]
+    return _digest([config, [float(each) for each in weights]])

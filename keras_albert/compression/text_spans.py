@@ -1,0 +1,205 @@
+"""Batches of passages that are drawn from texts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text import AlbertTextEmbedderPreprocessor
+from keras_albert.text.masked_lm.whole_word_masking import (
+    MaskedRows,
+    MaskingRates,
+    WholeWordMasking,
+)
+
+# The lengths of rows in tokens. Each batch has one of them, so that few shapes are
+# compiled, and short texts are as frequent as long ones.
+_LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+# A passage fills this part of its row, or less if the text is short.
+_FILLED = (0.5, 1.0)
+
+# How many texts are tokenized to learn how many characters a token has.
+_SAMPLE = 256
+
+# Masks that students with a masked LM head learn from.
+_MASKED_ROWS = 0.5
+_RATES = MaskingRates(mask_token_rate=0.9, random_token_rate=0.0)
+
+
+@dataclass(frozen=True)
+class TextSpans:
+    """Batches of passages, each drawn by its number alone.
+
+    A passage is some consecutive words of a text; in languages without spaces, some
+    characters. All rows of a batch have the same length.
+
+    Args:
+        texts: Sequence of string. Empty ones are skipped.
+        tokenizers: list of `AlbertTokenizer`. The student's, and the teacher's if it is
+            another one.
+        batch_tokens: int. The number of tokens in a batch, with padding.
+        max_length: int. The longest row in tokens.
+        is_masked: bool. Whether words of half of the rows are masked.
+        seed: int.
+        chars_per_token: float. Defaults to `0.0`, measured on some of the texts.
+    """
+
+    texts: Sequence[str]
+    tokenizers: Sequence[Any]
+    batch_tokens: int
+    max_length: int
+    is_masked: bool
+    seed: int
+    chars_per_token: float = 0.0
+
+    def measured(self) -> "TextSpans":
+        """Return the same batches with the characters of a token.
+
+        Raises:
+            ValueError: If the texts are empty.
+        """
+        generator = np.random.default_rng([self.seed, 0])
+        drawn = [self._text(generator) for _ in range(min(_SAMPLE, len(self.texts)))]
+        tokens = int(self.tokenizers[0].tokenize_rows(drawn).lengths.sum())
+        return replace(self, chars_per_token=sum(map(len, drawn)) / max(1, tokens))
+
+    @cached_property
+    def masking(self) -> WholeWordMasking:
+        """What masks words."""
+        return WholeWordMasking(self.tokenizers[0], _RATES)
+
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths of rows."""
+        shorter = [length for length in _LENGTHS if length < self.max_length]
+        return [*shorter, self.max_length]
+
+    def read(self, number: int) -> "Spans":
+        """Return a batch."""
+        generator = np.random.default_rng([self.seed, 1, number])
+        length = int(generator.choice(self.lengths))
+        return self._draw(generator, max(1, self.batch_tokens // length), length)
+
+    def held_out(self, rows: int, length: int) -> "Spans":
+        """Return the rows of a validation set."""
+        generator = np.random.default_rng([self.seed, 2])
+        return self._draw(generator, rows, min(length, self.max_length))
+
+    def _draw(self, generator: np.random.Generator, rows: int, length: int) -> "Spans":
+        spans = [
+            span(
+                self._text(generator),
+                round(length * self.chars_per_token * generator.uniform(*_FILLED)),
+                generator,
+            )
+            for _ in range(rows)
+        ]
+        inputs = [pack(tokenizer, spans, length) for tokenizer in self.tokenizers]
+        masked = None
+        if self.is_masked:
+            masked = self._mask(inputs[0], generator)
+            inputs[0] = inputs[0] | {"token_ids": masked.token_ids}
+        return Spans(spans, inputs, masked)
+
+    def _text(self, generator: np.random.Generator) -> str:
+        # One in a hundred is enough of a corpus with empty lines.
+        for _ in range(100 * len(self.texts)):
+            text = str(self.texts[generator.integers(len(self.texts))]).strip()
+            if text:
+                return text
+        raise ValueError("All texts are empty. Pass some that can be read.")
+
+    def _mask(
+        self, x: dict[str, npt.NDArray[Any]], generator: np.random.Generator
+    ) -> MaskedRows:
+        masked = self.masking(x["token_ids"], generator)
+        is_kept = generator.random(len(x["token_ids"])) < _MASKED_ROWS
+        is_kept[0] = True
+        return masked._replace(
+            token_ids=np.where(is_kept[:, None], masked.token_ids, x["token_ids"]),
+            weights=masked.weights * is_kept[:, None],
+        )
+
+
+@dataclass(frozen=True)
+class Spans:
+    """A batch of passages.
+
+    Args:
+        texts: list of string.
+        inputs: list of dict. What the student reads, and the teacher if its vocabulary
+            is another one.
+        masked: `MaskedRows` or `None`.
+    """
+
+    texts: list[str]
+    inputs: list[dict[str, Any]]
+    masked: MaskedRows | None
+
+
+def span(text: str, length: int, generator: np.random.Generator) -> str:
+    """Return about `length` characters of a text, whole words where it has spaces.
+
+    Example:
+        >>> import numpy as np
+        >>> span("one two three four", 9, np.random.default_rng(1))
+        'two three'
+    """
+    if len(text) <= length:
+        return text
+    start = int(generator.integers(len(text) - length + 1))
+    # The next word begins here, unless it is far away, as in Chinese.
+    space = text.find(" ", max(0, start - 1), start + length // 2)
+    start = space + 1 if start and space >= 0 else start
+    end = min(start + length, len(text))
+    if end < len(text) and (space := text.rfind(" ", start + length // 2, end + 1)) > 0:
+        end = space
+    return text[start:end].strip() or text[:length]
+
+
+def pack(tokenizer: Any, texts: list[str], length: int) -> dict[str, Any]:
+    """Tokenize texts into rows of `length` tokens."""
+    preprocessor = AlbertTextEmbedderPreprocessor(
+        tokenizer, sequence_length=length, max_sequence_length=length
+    )
+    rows: dict[str, Any] = preprocessor(texts)
+    return rows
+
+
+def split_texts(
+    texts: Sequence[str], held_out: int, seed: int
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Hold some texts out.
+
+    Args:
+        texts: Sequence of string.
+        held_out: int. How many, at most a tenth.
+        seed: int.
+
+    Returns:
+        The other texts, and those held out.
+    """
+    order = np.random.default_rng([seed, 3]).permutation(len(texts))
+    count = min(held_out, max(1, len(texts) // 10))
+    return Chosen(texts, np.sort(order[count:])), Chosen(texts, np.sort(order[:count]))
+
+
+class Chosen(Sequence[str]):
+    """Some texts of a sequence, which is not copied."""
+
+    def __init__(self, texts: Sequence[str], places: npt.NDArray[Any]) -> None:
+        self._texts = texts
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._texts[int(self._places[index])]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._texts[int(place)] for place in self._places)
