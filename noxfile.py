@@ -20,6 +20,7 @@ EXAMPLES = tuple(
 ON_PYTORCH = (
     "tests/benchmarks",
     "tests/commands",
+    "tests/compression/test_distill_tasks.py",
     "tests/conversion/*/test_bert.py",
     "tests/conversion/*/test_format.py",
     "tests/conversion/*/test_vocabulary.py",

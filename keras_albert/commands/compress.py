@@ -70,11 +70,9 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     keras.utils.set_random_seed(arguments.seed)
     teacher = load_task(arguments.preset, arguments.task, dtype=arguments.precision)
     reads_texts = isinstance(teacher, tuple(_PIPELINES))
-    if reads_texts == bool(arguments.train):
+    if arguments.train if reads_texts else arguments.texts:
         needed = "--texts" if reads_texts else "--train and --dev"
-        if arguments.train or arguments.texts:
-            msg = f"An {type(teacher).__name__} learns from {needed}."
-            raise ValueError(msg)
+        raise ValueError(f"An {type(teacher).__name__} learns from {needed}.")
     student = compress(teacher, **sizes, seed=arguments.seed)
     judge: Any = None
     data: dict[str, Any] = {}
@@ -253,7 +251,7 @@ def _finish(
     names = list(next(reversed(measured.values())))
     table = Table("model", *names)
     for name, scores in measured.items():
-        table.add_row(name, *(f"{scores[each]:,.4g}" for each in names))
+        table.add_row(name, *(_shown(scores[each]) for each in names))
     console.print(table)
     console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
     if plot is not None:
@@ -319,7 +317,7 @@ def _card(
         preset=arguments.preset,
     )
     rows = "\n".join(
-        f"| {name} | " + " | ".join(f"{scores[each]:,.4g}" for each in names) + " |"
+        f"| {name} | " + " | ".join(_shown(scores[each]) for each in names) + " |"
         for name, scores in measured.items()
     )
     made = "\n".join(
@@ -371,3 +369,7 @@ By `keras-albert compress` with:
 def _codes(value: Any) -> str:
     values = value if isinstance(value, list) else [value]
     return ", ".join(code(Path(each) if value is values else each) for each in values)
+
+
+def _shown(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"

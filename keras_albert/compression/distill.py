@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -167,7 +168,9 @@ def distill(
         "backend": keras.config.backend(),
     }
     pooler = student.backbone.pooler
-    is_trained, pooler.trainable = pooler.trainable, not reads_texts
+    is_trained = pooler.trainable
+    # Where no output depends on it, Keras warns.
+    pooler.trainable = is_trained and student.uses_pooler
     try:
         with _folder(output) as folder:
             return _train(student, lesson, folder, identity, learning_rate, verbose)
@@ -250,7 +253,7 @@ def _check_models(student: Any, teacher: Any) -> None:
             f"student={type(student).__name__}, teacher={type(teacher).__name__}"
         )
         raise ValueError(msg)
-    if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", 0):
+    if isinstance(student, tasks.AlbertPretrainer) or getattr(student, "exits", False):
         msg = (
             "A pretrainer and a classifier with exits cannot be distilled: load it as "
             "`AlbertMaskedLM`, or use `without_exits()`."
@@ -338,11 +341,11 @@ def _lesson_of_texts(
     if has_head:
         outputs["masked_lm"], losses["masked_lm"] = student.output, TokenCrossEntropy()
     taught = dict(zip(("hidden", "vector"), _reading(teacher), strict=True))
-    teach = keras.Model(teacher.backbone.input, taught)
+    teach = _answers(keras.Model(teacher.backbone.input, taught))
 
     def make(spans: Spans) -> Batch:
         x = dict(spans.inputs[0])
-        answers = keras.Model.predict_on_batch(teach, spans.inputs[-1])
+        answers = teach(spans.inputs[-1])
         rows = np.ones(len(spans.texts), "float32")
         y = {"vector": answers["vector"], "cosines": answers["vector"]}
         weights = {"vector": rows, "cosines": rows}
@@ -387,11 +390,11 @@ def _lesson_of_examples(
         outputs |= _named("label", student.output)
         losses |= _named("label", student.default_loss())
     taught = {"hidden": _reading(teacher)[0], **_named("output", teacher.output)}
-    teach = keras.Model(teacher.input, taught)
+    teach = _answers(keras.Model(teacher.input, taught))
 
     def make(batch: Batch) -> Batch:
         x, y, given = keras.utils.unpack_x_y_sample_weight(batch)
-        answers = keras.Model.predict_on_batch(teach, x)
+        answers = teach(x)
         mask = np.reshape(x["padding_mask"], (-1, x["padding_mask"].shape[-1]))
         weights = {"hidden": mean_one(mask)}
         for name in taught.keys() - {"hidden"}:
@@ -459,6 +462,22 @@ def _reading(task: Any) -> tuple[Any, Any]:
         return hidden, task.output
     mask = task.input["padding_mask"]
     return hidden, masked_mean(hidden, mask) if len(mask.shape) == 2 else None
+
+
+def _answers(teacher: Any) -> Callable[[Any], dict[str, Any]]:
+    """Return a function of inputs that computes a model's outputs.
+
+    One thread at a time: batches of training are read ahead during validation, and two
+    calls of a model on JAX would take each other's state.
+    """
+    lock = threading.Lock()
+
+    def answer(x: Any) -> dict[str, Any]:
+        with lock:
+            outputs: dict[str, Any] = teacher.predict_on_batch(x)
+        return outputs
+
+    return answer
 
 
 def _named(name: str, values: Any) -> dict[str, Any]:

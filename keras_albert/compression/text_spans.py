@@ -108,7 +108,7 @@ class TextSpans:
     def _text(self, generator: np.random.Generator) -> str:
         # One in a hundred is enough of a corpus with empty lines.
         for _ in range(100 * len(self.texts)):
-            text = str(self.texts[generator.integers(len(self.texts))]).strip()
+            text = str(self.texts[int(generator.integers(len(self.texts)))]).strip()
             if text:
                 return text
         raise ValueError("All texts are empty. Pass some that can be read.")

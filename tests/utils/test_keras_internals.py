@@ -22,6 +22,7 @@ from keras_albert.utils.keras_internals import (
     is_evaluation_of_fit,
     mark_as_seeded,
     memory_address,
+    outputs_of_layer,
     register_call_argument,
     register_parameters,
     share_attributes,
@@ -278,3 +279,19 @@ def test_hooks_are_all_that_is_overridden():
                 )
                 overridden |= ours & theirs
     assert overridden == set(HOOKS)
+
+
+def test_outputs_of_layer():
+    inner_input = keras.Input((3,))
+    inner = keras.Model(inner_input, {"double": inner_input * 2.0, "half": inner_input})
+    outer_input = keras.Input((3,))
+    outputs = inner(outer_input)
+    model = keras.Model(outer_input, outputs["half"] + 1.0)
+    # Another call, which is not in this graph.
+    inner(keras.Input((3,)))
+    found = outputs_of_layer(model, inner)
+    assert sorted(found) == ["double", "half"]
+    part = keras.Model(model.input, found["double"])
+    np.testing.assert_array_equal(
+        keras.ops.convert_to_numpy(part(np.ones((1, 3), "float32"))), [[2, 2, 2]]
+    )

@@ -1,0 +1,123 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertMaskedLM,
+    AlbertMaskedLMPreprocessor,
+    AlbertTextClassifierPreprocessor,
+    AlbertTextEmbedder,
+    AlbertTextEmbedderPreprocessor,
+    AlbertTokenizer,
+    compress,
+    distill,
+)
+from keras_albert.compression.distill import (
+    error_of_cosines,
+    one_minus_cosine,
+    soft_cross_entropy,
+    squared_error,
+)
+
+LENGTHS = {"max_sequence_length": 16, "length_buckets": [16]}
+WORDS = ["the quick brown fox", "the earth is round", "a fox jumped over the fox"]
+TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS] * 4
+# One length of rows, so that few programs are compiled.
+SHORT = {"batch_tokens": 64, "max_length": 16, "verbose": 0}
+
+
+def backbone(seed=3):
+    keras.utils.set_random_seed(seed)
+    return AlbertBackbone(
+        vocabulary_size=130,
+        num_layers=2,
+        num_heads=2,
+        embedding_dim=16,
+        hidden_dim=16,
+        intermediate_dim=32,
+        num_groups=2,
+        max_sequence_length=16,
+        unroll=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_proto):
+    return AlbertTokenizer(tiny_proto)
+
+
+def embedder(tokenizer):
+    preprocessor = AlbertTextEmbedderPreprocessor(tokenizer, **LENGTHS)
+    return AlbertTextEmbedder(backbone(), preprocessor)
+
+
+def classifier(tokenizer, **kwargs):
+    preprocessor = AlbertTextClassifierPreprocessor(tokenizer, **LENGTHS)
+    kwargs = {"num_classes": 2} | kwargs
+    return AlbertClassifier(backbone(), preprocessor=preprocessor, **kwargs)
+
+
+def weights(model):
+    return [ops.convert_to_numpy(weight) for weight in model.weights]
+
+
+def test_losses_are_zero_for_equal_vectors_and_equal_what_is_expected():
+    a = np.array([[[3.0, 4.0]], [[0.0, 2.0]]], "float32")
+    b = np.array([[[3.0, 0.0]], [[0.0, 2.0]]], "float32")
+    values = ops.convert_to_numpy(squared_error(a, b))
+    np.testing.assert_allclose(values, [[16 / 25], [0]], rtol=1e-5)
+    values = ops.convert_to_numpy(one_minus_cosine(a[:, 0], b[:, 0]))
+    np.testing.assert_allclose(values, [0.4, 0], atol=1e-6)
+    # The cosines of the first and the second are 0.8 and 0.
+    values = ops.convert_to_numpy(error_of_cosines(a[:, 0], b[:, 0]))
+    np.testing.assert_allclose(values, [0.32, 0.32], atol=1e-6)
+    # At a temperature of 2 the probabilities are 0.75 and 0.25, and 0.5 and 0.5.
+    logits = np.array([[2 * np.log(3), 0.0]], "float32")
+    expected = 4 * (0.75 * np.log(1.5) + 0.25 * np.log(0.5))
+    values = ops.convert_to_numpy(soft_cross_entropy(logits, np.zeros((1, 2), "f4")))
+    np.testing.assert_allclose(values, [expected], rtol=1e-5)
+    assert float(soft_cross_entropy(logits, logits)[0]) == 0
+
+
+def test_the_student_learns_the_vectors_of_the_teacher(tokenizer):
+    teacher = embedder(tokenizer)
+    student = compress(teacher, embedding_dim=6, num_groups=1)
+    before = weights(teacher)
+    rate = {"learning_rate": 0.02}
+    curve = distill(student, teacher, TEXTS, steps=30, **rate, **SHORT)
+    assert len(curve) == 15
+    assert curve[-1]["val_vector_loss"] < 0.8 * curve[0]["val_vector_loss"]
+    assert curve[-1]["val_hidden_loss"] < curve[0]["val_hidden_loss"]
+    for old, new in zip(before, weights(teacher), strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert student.backbone.pooler.trainable
+
+
+def test_a_masked_lm_learns_masked_tokens_too(tokenizer):
+    preprocessor = AlbertMaskedLMPreprocessor(tokenizer, **LENGTHS)
+    teacher = AlbertMaskedLM(backbone(), preprocessor)
+    student = compress(teacher, num_layers=1)
+    rate = {"learning_rate": 0.01}
+    curve = distill(student, teacher, TEXTS, steps=20, **rate, **SHORT)
+    assert curve[-1]["val_masked_lm_loss"] < 0.9 * curve[0]["val_masked_lm_loss"]
+    assert 0 <= curve[-1]["val_masked_lm_accuracy"] <= 1
+
+
+X, Y = [*WORDS, "the fox"] * 4, ["a", "b", "a", "b"] * 4
+
+
+def test_a_classifier_learns_outputs_and_labels(tokenizer):
+    teacher = classifier(tokenizer, labels=("a", "b"))
+    student = compress(teacher, num_layers=1)
+    how = {"learning_rate": 0.01, "verbose": 0}
+    curve = distill(student, teacher, X, Y, validation_data=(X, Y), **how)
+    # Three epochs of half a batch.
+    assert len(curve) == 3
+    assert {"label_loss", "output_loss", "hidden_loss", "val_loss"} <= set(curve[0])
+    assert curve[-1]["val_hidden_loss"] < curve[0]["val_hidden_loss"]
+    assert student.labels == ("a", "b")
+    curve = distill(student, teacher, X, steps=1, verbose=0)
+    assert "label_loss" not in curve[0]
