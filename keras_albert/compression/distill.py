@@ -130,10 +130,10 @@ def distill(
         ...     AlbertTokenizer, compress, distill)
         >>> from keras_albert.text import train_vocabulary
         >>> texts = ["a fox ran", "the fox ran", "a dog slept", "the sea"] * 8
-        >>> vocabulary = train_vocabulary(texts, vocabulary_size=32)
+        >>> vocabulary = train_vocabulary(texts, vocabulary_size=28)
         >>> teacher = AlbertTextEmbedder(
         ...     AlbertBackbone(
-        ...         vocabulary_size=32, num_layers=4, num_heads=2, embedding_dim=16,
+        ...         vocabulary_size=28, num_layers=4, num_heads=2, embedding_dim=16,
         ...         hidden_dim=16, intermediate_dim=32, num_groups=4),
         ...     AlbertTextEmbedderPreprocessor(AlbertTokenizer(vocabulary)))
         >>> student = compress(teacher, num_layers=2, embedding_dim=8)
