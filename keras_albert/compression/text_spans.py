@@ -27,7 +27,7 @@ _SAMPLE = 256
 
 # Masks that students with a masked LM head learn from.
 _MASKED_ROWS = 0.5
-_RATES = MaskingRates(mask_token_rate=0.9, random_token_rate=0.0)
+_RATES = MaskingRates(mask_token_rate=0.9, random_token_rate=0.0, max_ngram=1)
 
 
 @dataclass(frozen=True)
