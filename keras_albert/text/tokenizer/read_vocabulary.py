@@ -6,7 +6,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from keras_albert.text.tokenizer.read_word_piece import read_word_piece_file
+from keras_albert.text.tokenizer.read_word_piece import (
+    read_word_piece_bytes,
+    read_word_piece_file,
+)
 from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
@@ -107,8 +110,7 @@ def read_any_vocabulary(source: VocabularySource, rules: AnyRules) -> bytes:
 
 def _of_bytes(proto: bytes, rules: AnyRules) -> bytes:
     if is_word_piece(proto):
-        found = parse_word_piece(proto)
-        return _word_piece(found.pieces, found.rules, rules)
+        return _word_piece(*read_word_piece_bytes(proto), rules)
     return _sentence_piece(check_vocabulary(proto), rules)
 
 

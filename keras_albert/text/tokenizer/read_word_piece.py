@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from keras_albert.text.tokenizer.word_piece import (
     ROLES,
     WordPieceRules,
     auto_rules,
+    parse_word_piece,
     write_word_piece,
 )
 from keras_albert.utils.reading import (
@@ -98,7 +100,7 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
     pieces = read_pieces(pieces_path) if pieces_path.is_file() else None
     if json_path.is_file():
         with reading(json_path):
-            found, rules = _parse_tokenizer_json(json_path, tokens)
+            found, rules = _read_tokenizer_json(json_path, tokens)
         _compare(rules, given | tokens, json_path, config_path)
         if pieces is not None:
             _compare_pieces(found, pieces, json_path, pieces_path)
@@ -129,8 +131,19 @@ def read_word_piece_file(path: str | os.PathLike[str]) -> tuple[list[str], Any]:
     """
     if os.fspath(path).endswith(".json"):
         with reading(path):
-            return _parse_tokenizer_json(Path(path), {})
+            return _read_tokenizer_json(path, {})
     return read_pieces(path), None
+
+
+def read_word_piece_bytes(content: bytes) -> tuple[Sequence[str], WordPieceRules]:
+    """Read the bytes of `write_word_piece`, or of any other `tokenizer.json`."""
+    with suppress(ValueError, LookupError, AttributeError, TypeError, RuntimeError):
+        found = parse_word_piece(content)
+        if write_word_piece(*found) == content:
+            return found
+    name = "The `tokenizer.json`"
+    with reading(name):
+        return _parse_tokenizer_json(content, name, {})
 
 
 def read_pieces(path: str | os.PathLike[str]) -> list[str]:
@@ -190,11 +203,18 @@ def _check_supported(config: Mapping[str, Any], path: Path) -> None:
             )
 
 
+def _read_tokenizer_json(
+    path: str | os.PathLike[str], tokens: Mapping[str, str]
+) -> tuple[list[str], WordPieceRules]:
+    content = read_bytes(path, MOST_BYTES)
+    return _parse_tokenizer_json(content, os.fspath(path), tokens)
+
+
 def _parse_tokenizer_json(
-    path: Path, tokens: Mapping[str, str]
+    content: bytes, path: str, tokens: Mapping[str, str]
 ) -> tuple[list[str], WordPieceRules]:
     """Return the pieces and rules of a `tokenizer.json`."""
-    found = parse_json(read_bytes(path, MOST_BYTES))
+    found = parse_json(content)
     model = found["model"]
     if model.get("type") != "WordPiece":
         kind = model.get("type")

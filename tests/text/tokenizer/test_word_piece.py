@@ -180,6 +180,25 @@ def test_files_of_transformers(tmp_path, rules, files):
     assert read_word_piece(tmp_path) == AlbertTokenizer(PIECES, rules).proto
 
 
+def test_bytes_of_a_tokenizer_json(tmp_path):
+    """Of other libraries', too, with the special tokens in another order."""
+    pieces = [*PIECES[2:], *PIECES[:2]]
+    rules = WordPieceRules(lowercase=False)
+    theirs = json.loads(AlbertTokenizer(pieces, rules).proto)
+    theirs["added_tokens"].sort(key=lambda token: token["id"])
+    theirs["model"]["vocab"] = dict(sorted(theirs["model"]["vocab"].items()))
+    content = json.dumps(theirs, indent=2).encode()
+    ours = AlbertTokenizer(content)
+    assert ours.get_vocabulary() == pieces
+    assert ours.proto == AlbertTokenizer(pieces, rules).proto
+    for damaged, message in (
+        (b"{}", "The `tokenizer.json` is damaged.*KeyError: 'model'"),
+        (b'{"model": {"type": "BPE"}}', "The `tokenizer.json` has .* type 'BPE'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            AlbertTokenizer(damaged)
+
+
 def test_files_of_keras_hub(tmp_path):
     keras_hub = pytest.importorskip("keras_hub")
     theirs = keras_hub.tokenizers.BertTokenizer(PIECES, lowercase=True)
