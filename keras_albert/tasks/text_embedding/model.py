@@ -65,9 +65,10 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         inverse_frequency: float or `None`. If set to `a`, the mean is weighted by
             `a / (a + p)`, with `p` the probability of a token in the tokenizer's
             unigram model (smooth inverse frequency), so that frequent words have little
-            weight. The paper uses `1e-3`. Requires `pooling_mode="mean"`. The
-            probabilities are saved with the model; without a preprocessor they are
-            zeros until they are loaded. Defaults to `None`, equal weights.
+            weight. The paper uses `1e-3`. Requires `pooling_mode="mean"` and a
+            SentencePiece vocabulary, since a WordPiece has no probabilities. They are
+            saved with the model; without a preprocessor they are zeros until they are
+            loaded. Defaults to `None`, equal weights.
         **kwargs: `name`, as on any Keras model.
 
     Raises:

@@ -99,8 +99,9 @@ class Vocabulary(abc.ABC):
     def probabilities(self) -> FloatArray:
         """Return the probability of each piece, float32 `(pieces,)`."""
         raise ValueError(
-            "A WordPiece vocabulary has no probabilities of pieces. Leave out what is "
-            "computed with them, as in `inverse_frequency=None`."
+            "`inverse_frequency` weighs tokens by their probabilities, which a WordPiece "
+            "vocabulary does not contain. Pass `inverse_frequency=None`, or use a model "
+            "with a SentencePiece vocabulary."
         )
 
     def contents(self) -> bytes:

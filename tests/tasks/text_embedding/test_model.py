@@ -188,6 +188,9 @@ class TestInverseFrequency:
         proto = model.SerializeToString()
         with pytest.raises(ValueError, match="Received one of type BPE"):
             small_embedder(proto, inverse_frequency=1e-3)
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
+        with pytest.raises(ValueError, match="`inverse_frequency` weighs .* WordPiece"):
+            small_embedder(words, inverse_frequency=1e-3)
 
 
 class TestCosine:
