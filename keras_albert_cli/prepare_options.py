@@ -16,7 +16,9 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     vocabulary = parser.add_argument_group("vocabulary (one of the first two)")
     one = vocabulary.add_mutually_exclusive_group(required=True)
     one.add_argument(
-        "--vocabulary", help="a SentencePiece model, or the preset to continue from"
+        "--vocabulary",
+        help="a SentencePiece model, a vocab.txt or tokenizer.json of BERT, or the "
+        "preset to continue from",
     )
     one.add_argument(
         "--vocabulary-size",

@@ -34,7 +34,7 @@ class PreparationSettings:
 
     Args:
         output: string. A directory, in any filesystem that Beam supports.
-        vocabulary: bytes. A SentencePiece model.
+        vocabulary: bytes. The vocabulary, with its text rules.
         pairs: `PairSettings`.
         held_out: float. The fraction of the documents that is never trained on.
         text_field: string. The field of the text in JSON lines.

@@ -102,7 +102,7 @@ def stored_vocabulary(output: str | os.PathLike[str]) -> bytes | None:
         output: string or path. The directory, in any filesystem that Beam supports.
 
     Returns:
-        The SentencePiece model as bytes, or `None` if there is none.
+        The vocabulary as bytes, or `None` if there is none.
     """
     filesystems = beam_filesystems()
     path = path_in(beam_path(output), VOCABULARY_FILE)
