@@ -302,3 +302,9 @@ def check_masks(x, y, weight, whole, tokenizer, rate):
     np.testing.assert_array_equal(restored, whole["token_ids"])
     for name in ("segment_ids", "padding_mask"):
         np.testing.assert_array_equal(x[name], whole[name])
+    if is_word_piece(tokenizer.proto):
+        hit = np.zeros(whole["token_ids"].shape, bool)
+        hit[rows, positions] = True
+        pieces = np.array(tokenizer.get_vocabulary())[whole["token_ids"]]
+        goes_on = np.char.startswith(pieces[:, 1:], "##")
+        np.testing.assert_array_equal(hit[:, 1:][goes_on], hit[:, :-1][goes_on])

@@ -10,6 +10,8 @@ from keras_albert.text.masked_lm.whole_word_masking import (
     MaskingRates,
     WholeWordMasking,
 )
+from keras_albert.text.tokenizer.word_piece import is_word_piece
+from tests.word_pieces import word_proto
 
 CLS, SEP, PAD, MASK = 2, 3, 0, 4
 
@@ -17,6 +19,11 @@ CLS, SEP, PAD, MASK = 2, 3, 0, 4
 @pytest.fixture(scope="module")
 def tokenizer(tiny_proto):
     return AlbertTokenizer(tiny_proto)
+
+
+@pytest.fixture(scope="module", params=["sentencepiece", "word piece"])
+def any_tokenizer(request, tokenizer):
+    return tokenizer if request.param == "sentencepiece" else AlbertTokenizer(word_proto())
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +158,11 @@ texts = st.lists(st.lists(st.integers(1, 129), max_size=20), min_size=1, max_siz
     slots=st.none() | st.integers(1, 5),
     pairs=st.booleans(),
 )
-def test_invariants_for_random_rows(tokenizer, rows, seed, rate, ngram, slots, pairs):
+def test_invariants_for_random_rows(
+    any_tokenizer, rows, seed, rate, ngram, slots, pairs
+):
+    tokenizer = any_tokenizer
+    rows = [[i for i in row if i < tokenizer.vocabulary_size()] for row in rows]
     rates = MaskingRates(
         mask_selection_rate=rate, max_ngram=ngram, mask_selection_length=slots
     )
@@ -178,6 +189,10 @@ def test_invariants_for_random_rows(tokenizer, rows, seed, rate, ngram, slots, p
     word = np.cumsum(starts.reshape(-1)) * inside.reshape(-1)
     for number in np.unique(word[word > 0]):
         assert len(set(hit.reshape(-1)[word == number].tolist())) == 1
+    if is_word_piece(tokenizer.proto):
+        pieces = np.array(tokenizer.get_vocabulary())[token_ids]
+        goes_on = np.char.startswith(pieces[:, 1:], "##") & inside[:, :-1]
+        np.testing.assert_array_equal(hit[:, 1:][goes_on], hit[:, :-1][goes_on])
     # If the words fit into the slots, at least one is masked.
     if slots is None:
         room = [rates.slots(length) for length in map(len, packed)]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from keras_albert import AlbertQuestionAnswererPreprocessor, AlbertTokenizer
 from keras_albert.text.question_answering.context_tokens import ContextTokens
+from tests.word_pieces import word_proto
 
 CLS, SEP = 2, 3
 CONTEXT = "In 2011, the old café on the corner opened again, and it was full by noon."
@@ -30,6 +31,11 @@ def tokenizer(tiny_proto):
     return AlbertTokenizer(tiny_proto)
 
 
+@pytest.fixture(scope="module", params=["sentencepiece", "word piece"])
+def any_tokenizer(request, tokenizer):
+    return tokenizer if request.param == "sentencepiece" else AlbertTokenizer(word_proto())
+
+
 @pytest.fixture
 def make(tokenizer):
     def make(max_sequence_length=24, **kwargs):
@@ -43,7 +49,8 @@ def make(tokenizer):
 class TestOffsets:
     @property_based
     @given(text=st.one_of(texts, words), data=st.data())
-    def test_found_tokens_cover_the_span(self, tokenizer, text, data):
+    def test_found_tokens_cover_the_span(self, any_tokenizer, text, data):
+        tokenizer = any_tokenizer
         start = data.draw(st.integers(0, len(text) - 1))
         end = data.draw(st.integers(start + 1, len(text)))
         tokens = ContextTokens(tokenizer, ["before", text])
@@ -67,7 +74,8 @@ class TestOffsets:
 
     @property_based
     @given(contexts=st.lists(words, min_size=1, max_size=4))
-    def test_token_offsets_refer_to_the_right_text(self, tokenizer, contexts):
+    def test_token_offsets_refer_to_the_right_text(self, any_tokenizer, contexts):
+        tokenizer = any_tokenizer
         tokens = ContextTokens(tokenizer, contexts + contexts)
         assert len(tokens.rows) == len(set(contexts))
         for number, text in enumerate(contexts + contexts):
@@ -112,8 +120,9 @@ class TestWindows:
         max_query_length=st.integers(1, 30),
     )
     def test_windows_contain_the_whole_context(
-        self, tokenizer, contexts, question, length, stride, max_query_length
+        self, any_tokenizer, contexts, question, length, stride, max_query_length
     ):
+        tokenizer = any_tokenizer
         preprocessor = AlbertQuestionAnswererPreprocessor(
             tokenizer,
             max_sequence_length=length,

@@ -13,8 +13,10 @@ from keras_albert.text.token_classification.tag_schemes import (
     spans_to_tags,
     tags_to_spans,
 )
+from tests.word_pieces import word_proto
 
 NAMES = ("B-x", "I-x", "O")
+KINDS = ["uncased", "cased", "word piece"]
 # An acute accent becomes a space, U+200B is removed, "½" has three pieces.
 STRANGE = "abcSão \u0301\u200b\u200d½´👩🏽日.,-1"  # noqa: RUF001
 SAMPLE = ["abc São, 1-2 1/2 a b c", "She paid 12 by the small red school."] * 9
@@ -34,6 +36,7 @@ def tokenizers():
                 text_rules=TextRules(lowercase=False, strip_accents=False),
             )
         ),
+        "word piece": AlbertTokenizer(word_proto()),
     }
 
 
@@ -64,7 +67,7 @@ def random_tags(data, length):
 @given(
     st.data(),
     st.lists(st.lists(st.text(STRANGE, max_size=6), max_size=9), max_size=3),
-    st.sampled_from(["uncased", "cased"]),
+    st.sampled_from(KINDS),
     st.integers(5, 12),
     st.booleans(),
 )
@@ -91,7 +94,7 @@ def test_tags_of_words_round_trip(make, data, documents, kind, size, all_pieces)
 
 
 @settings(deadline=None)
-@given(st.data(), st.text(STRANGE, max_size=30), st.sampled_from(["uncased", "cased"]))
+@given(st.data(), st.text(STRANGE, max_size=30), st.sampled_from(KINDS))
 def test_entities_of_texts_round_trip(make, data, text, kind):
     preprocessor = make(kind, max_sequence_length=8)
     (words,) = preprocessor.encode([text])[0].words
