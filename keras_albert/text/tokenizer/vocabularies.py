@@ -99,9 +99,9 @@ class Vocabulary(abc.ABC):
     def probabilities(self) -> FloatArray:
         """Return the probability of each piece, float32 `(pieces,)`."""
         raise ValueError(
-            "`inverse_frequency` weighs tokens by their probabilities, which a WordPiece "
-            "vocabulary does not contain. Pass `inverse_frequency=None`, or use a model "
-            "with a SentencePiece vocabulary."
+            "`inverse_frequency` weighs tokens by their probabilities, which a "
+            "WordPiece vocabulary does not contain. Pass `inverse_frequency=None`, or "
+            "use a model with a SentencePiece vocabulary."
         )
 
     def contents(self) -> bytes:

@@ -189,7 +189,9 @@ class TestInverseFrequency:
         with pytest.raises(ValueError, match="Received one of type BPE"):
             small_embedder(proto, inverse_frequency=1e-3)
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
-        with pytest.raises(ValueError, match="`inverse_frequency` weighs .* WordPiece"):
+        with pytest.raises(
+            ValueError, match=r"`inverse_frequency` weighs .* WordPiece"
+        ):
             small_embedder(words, inverse_frequency=1e-3)
 
 

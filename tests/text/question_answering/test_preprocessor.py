@@ -33,7 +33,9 @@ def tokenizer(tiny_proto):
 
 @pytest.fixture(scope="module", params=["sentencepiece", "word piece"])
 def any_tokenizer(request, tokenizer):
-    return tokenizer if request.param == "sentencepiece" else AlbertTokenizer(word_proto())
+    return (
+        tokenizer if request.param == "sentencepiece" else AlbertTokenizer(word_proto())
+    )
 
 
 @pytest.fixture
