@@ -1,9 +1,6 @@
 """What `import keras_albert` loads, and what is loaded when it is used."""
 
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -11,16 +8,38 @@ import pytest
 
 import keras_albert
 from keras_albert import AlbertBackbone, AlbertClassifier
+from tests.foreign_models import TINY
+from tests.programs import run_python
 
-# What programs in a process of their own begin with.
-_LOADED = """
-import json, sys
+_PROGRAM = """
+import json, os, sys
 import keras, keras_hub, h5py
 known = set(sys.modules)
 import keras_albert
 
 def loaded():
     return sorted(set(sys.modules) - known)
+
+# In a copy of this process, which has imported no more than this.
+if not os.fork():
+    from keras_albert.tasks.base.export_formats import export_writer
+    print(json.dumps(loaded()))
+    export_writer("onnx")
+    print(json.dumps(loaded()))
+    print(json.dumps(keras_albert.conversion.convert_checkpoint.__name__))
+    print(json.dumps(loaded()), flush=True)
+    os._exit(0)
+os.wait()
+folder, inputs = sys.argv[1], json.loads(sys.argv[2])
+inputs = {name: keras.ops.array(rows, "int32") for name, rows in inputs.items()}
+
+def show(model):
+    outputs = keras.ops.convert_to_numpy(model(inputs)[0])
+    print(json.dumps([type(model).__name__, outputs.tolist()]))
+
+show(keras.models.load_model(f"{folder}/model.keras"))
+show(keras_hub.models.TextClassifier.from_preset(f"{folder}/preset"))
+show(keras_albert.AlbertClassifier.from_preset(f"{folder}/theirs", preprocessor=None))
 """
 _INPUTS = {
     "token_ids": [[2, 5, 6, 3]],
@@ -29,17 +48,26 @@ _INPUTS = {
 }
 
 
-def run(program, *arguments):
-    """Run a program after `_LOADED`, and return what it prints."""
-    finished = subprocess.run(
-        [sys.executable, "-c", _LOADED + program, *map(str, arguments)],
-        env=os.environ | {"KERAS_BACKEND": keras.config.backend()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not finished.returncode, finished.stderr
-    return [json.loads(line) for line in finished.stdout.splitlines()]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A directory with a model in each form that it can be loaded from."""
+    folder = tmp_path_factory.mktemp("models")
+    keras.utils.set_random_seed(0)
+    backbone = AlbertBackbone(**(TINY | {"num_layers": 1}))
+    model = AlbertClassifier(backbone, num_classes=3, preprocessor=None)
+    model.save(folder / "model.keras")
+    model.save_to_preset(folder / "preset")
+    model.export_to_transformers(folder / "theirs")
+    inputs = {name: keras.ops.array(x, "int32") for name, x in _INPUTS.items()}
+    return folder, keras.ops.convert_to_numpy(model(inputs)[0])
+
+
+@pytest.fixture(scope="module")
+def printed(folder):
+    """What the program prints, in a process of its own."""
+    variables = {"KERAS_BACKEND": keras.config.backend()}
+    lines = run_python("-c", _PROGRAM, folder[0], json.dumps(_INPUTS), **variables)
+    return [json.loads(line) for line in lines.splitlines()]
 
 
 def late(modules):
@@ -48,16 +76,8 @@ def late(modules):
     return folders & {"commands", "conversion", "pretraining", "serving", "training"}
 
 
-def test_modules_are_loaded_when_they_are_used():
-    program = """
-from keras_albert.tasks.base.export_formats import export_writer
-print(json.dumps(loaded()))
-export_writer("onnx")
-print(json.dumps(loaded()))
-print(json.dumps(keras_albert.conversion.convert_checkpoint.__name__))
-print(json.dumps(loaded()))
-"""
-    first, second, name, third = run(program)
+def test_modules_are_loaded_when_they_are_used(printed):
+    first, second, name, third = printed[:4]
     # What Keras and KerasHub import by themselves is not ours to answer for.
     packages = {module.split(".")[0] for module in first}
     assert "keras_albert" in packages
@@ -78,35 +98,7 @@ def test_names_of_the_package():
         keras_albert.server  # noqa: B018
 
 
-def test_models_load_after_only_this_import(tmp_path):
-    keras.utils.set_random_seed(0)
-    backbone = AlbertBackbone(
-        vocabulary_size=20,
-        num_layers=1,
-        num_heads=2,
-        embedding_dim=4,
-        hidden_dim=8,
-        intermediate_dim=16,
-    )
-    model = AlbertClassifier(backbone, num_classes=3, preprocessor=None)
-    model.save(tmp_path / "model.keras")
-    model.save_to_preset(tmp_path / "preset")
-    model.export_to_transformers(tmp_path / "theirs")
-    program = """
-folder, inputs = sys.argv[1], json.loads(sys.argv[2])
-inputs = {name: keras.ops.array(rows, "int32") for name, rows in inputs.items()}
-
-def show(model):
-    outputs = keras.ops.convert_to_numpy(model(inputs)[0])
-    print(json.dumps([type(model).__name__, outputs.tolist()]))
-
-show(keras.models.load_model(f"{folder}/model.keras"))
-show(keras_hub.models.TextClassifier.from_preset(f"{folder}/preset"))
-show(keras_albert.AlbertClassifier.from_preset(f"{folder}/theirs", preprocessor=None))
-"""
-    inputs = {name: keras.ops.array(x, "int32") for name, x in _INPUTS.items()}
-    expected = keras.ops.convert_to_numpy(model(inputs)[0])
-    models = run(program, tmp_path, json.dumps(_INPUTS))
-    assert [name for name, _ in models] == ["AlbertClassifier"] * 3
-    for _, outputs in models:
-        np.testing.assert_allclose(outputs, expected, atol=1e-5)
+def test_models_load_after_only_this_import(printed, folder):
+    assert [name for name, _ in printed[4:]] == ["AlbertClassifier"] * 3
+    for _, outputs in printed[4:]:
+        np.testing.assert_allclose(outputs, folder[1], atol=1e-5)

@@ -1,13 +1,11 @@
 """A tutorial runs on each backend, with few steps of training."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
 
 from tests.one_backend import on_one_backend
+from tests.programs import run_python
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 # Quick ones; the site executes all of them, in full.
@@ -39,17 +37,10 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 
 
 def run(name, folder, **variables):
-    finished = subprocess.run(
-        [sys.executable, "-c", SHORTENED, f"{name}.py"],
-        cwd=TUTORIALS,
-        env=os.environ | {"MPLBACKEND": "agg", "TMPDIR": str(folder)} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    assert "TF-IDF" in finished.stdout
-    return finished.stdout
+    variables |= {"MPLBACKEND": "agg", "TMPDIR": str(folder)}
+    printed = run_python("-c", SHORTENED, f"{name}.py", cwd=TUTORIALS, **variables)
+    assert "TF-IDF" in printed
+    return printed
 
 
 def test_a_tutorial_runs(tmp_path):

@@ -2,24 +2,17 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(script: str, *arguments: str) -> str:
-    finished = subprocess.run(
-        [sys.executable, str(EXAMPLES / script), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    return finished.stdout
+    return run_python(EXAMPLES / script, *arguments)
 
 
 def test_quickstart_trains_draws_saves_and_serves(tmp_path):

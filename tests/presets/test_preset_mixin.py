@@ -23,21 +23,6 @@ def preset(backbone, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '"albert"', "null", "[" * 100_000]
-)
-def test_a_damaged_config_is_refused(preset, text):
-    (preset / "config.json").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.json .*(not the|damaged)"):
-        AlbertBackbone.from_preset(preset)
-
-
-def test_a_config_in_another_encoding_is_refused(preset):
-    (preset / "config.json").write_bytes(b"\xff\xfe{")
-    with pytest.raises(ValueError, match=r"config\.json .*(not the|damaged)"):
-        AlbertBackbone.from_preset(preset)
-
-
 def test_a_missing_config_is_refused(preset):
     (preset / "config.json").unlink()
     with pytest.raises(ValueError, match=r"contains no `config\.json`"):
@@ -50,14 +35,6 @@ def test_a_foreign_class_is_refused(preset, name):
     config = json.loads(path.read_text())
     path.write_text(json.dumps(config | {"registered_name": name}))
     with pytest.raises(ValueError, match="which is not an ALBERT model"):
-        AlbertBackbone.from_preset(preset)
-
-
-@pytest.mark.parametrize("kept", [0, 100, -500])
-def test_a_truncated_file_is_refused(preset, kept):
-    path = preset / "model.weights.h5"
-    path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match=r"model\.weights\.h5.* is damaged"):
         AlbertBackbone.from_preset(preset)
 
 
@@ -82,24 +59,6 @@ def test_a_damaged_index_is_refused(preset, text):
     (preset / "model.weights.json").write_text(text)
     with pytest.raises(ValueError, match=r"model\.weights\.json.* is damaged"):
         AlbertBackbone.from_preset(preset)
-
-
-def test_a_save_that_fails_leaves_the_preset_as_it_was(preset, monkeypatch):
-    def fail(self, *_, **__):
-        raise OSError("disk full")
-
-    before = {path.name: path.read_bytes() for path in preset.iterdir()}
-    other = AlbertBackbone(**(TINY | {"num_layers": 2}))
-    monkeypatch.setattr(AlbertBackbone, "save_weights", fail)
-    with pytest.raises(OSError, match="disk full"):
-        other.save_to_preset(preset)
-    assert {path.name: path.read_bytes() for path in preset.iterdir()} == before
-
-
-def test_other_files_beside_a_preset_stay(preset, backbone):
-    (preset / "README.md").write_text("mine")
-    backbone.save_to_preset(preset)
-    assert (preset / "README.md").read_text() == "mine"
 
 
 def test_the_metadata_names_the_tasks_of_keras_hub(preset):

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from tests.programs import run_python
 from tests.random_weights import add_noise
 from tests.warm_python.start import REAL_PYTHON
 
@@ -67,15 +66,8 @@ def serve(tmp_path_factory):
         folder = tmp_path_factory.mktemp("served")
         (folder / "given.json").write_text(json.dumps(given), encoding="utf-8")
         whole = _BEFORE + program + _AFTER
-        finished = subprocess.run(
-            [REAL_PYTHON, "-c", whole, str(folder)],
-            env=os.environ
-            | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stderr[-3000:]
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
+        run_python("-c", whole, folder, python=REAL_PYTHON, **hidden)
         with np.load(folder / "answers.npz", allow_pickle=False) as arrays:
             return dict(arrays)
 

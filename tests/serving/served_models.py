@@ -1,15 +1,13 @@
 """Small models of all tasks whose predictions differ visibly between texts."""
 
-import os
 import random
-import subprocess
-import sys
 
 import keras
 import numpy as np
 
 import keras_albert
 from keras_albert import AlbertBackbone, AlbertTokenizer
+from tests.programs import run_python
 from tests.random_weights import add_noise
 
 WORDS = "the river runs through town and captain said not today , . wind comes in"
@@ -111,14 +109,8 @@ def write(program, *arguments):
         program: `"saved_model"` or `"litert"`.
         *arguments: For each export the preset, its path and options in JSON.
     """
-    finished = subprocess.run(
-        [sys.executable, "-c", _PROGRAM.format(program), *arguments],
-        env=os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    variables = {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
+    run_python("-c", _PROGRAM.format(program), *arguments, **variables)
 
 
 def balance(task, bias, x):

@@ -1,9 +1,5 @@
 """A separable toy problem, and small classifiers that learn it in seconds."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -13,6 +9,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from tests.programs import run_python
 from tests.tasks.small_models import small_backbone
 
 _MOODS = {"good": ("lamps", "bread"), "bad": ("rain", "storm")}
@@ -96,20 +93,7 @@ def run_fresh():
     """Run a program in a process of its own, on any backend; give what it prints."""
 
     def run(program, *arguments, backend=None):
-        environment = {
-            **os.environ,
-            "KERAS_BACKEND": backend or keras.config.backend(),
-            "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        }
-        finished = subprocess.run(
-            [sys.executable, "-c", program, *map(str, arguments)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stderr[-3000:]
-        return finished.stdout
+        variables = {"KERAS_BACKEND": backend or keras.config.backend()}
+        return run_python("-c", program, *arguments, **variables)
 
     return run

@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from tests.compiled import to_numpy
 from tests.one_backend import on_one_backend_except
+from tests.peers.keras_checks import TEXTS, small_classifier
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader
 from tests.tasks.small_models import small_chooser, small_embedder, small_tagger
@@ -21,6 +23,7 @@ pytestmark = [
 ]
 
 MAKERS = {
+    "classifier": small_classifier,
     "chooser": small_chooser,
     "embedder": small_embedder,
     "tagger": lambda proto: small_tagger(proto, num_classes=3),
@@ -41,8 +44,7 @@ def answer(task):
         "mask_positions": np.array([[1, 3]] * 3, "int32"),
         "start_positions": np.full((3, 2), -1, "int32"),
     }
-    outputs = task({name: inputs[name] for name in task.input})
-    return keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
+    return to_numpy(task({name: inputs[name] for name in task.input}))
 
 
 def assert_near(outputs, exact):
@@ -86,6 +88,13 @@ def test_every_task_in_16_bits(name, toy_proto, tmp_path):
     exact = answer(task)
     task.quantize("int8")
     assert_near(answer(task), exact)
+
+
+def test_a_compiled_prediction_has_the_new_weights(toy_proto):
+    classifier = small_classifier(toy_proto)
+    exact = classifier.predict(TEXTS, verbose=0)
+    classifier.quantize("int8")
+    assert_near(classifier.predict(TEXTS, verbose=0), exact)
 
 
 def test_lora_on_int8_weights_is_saved_on_its_own(toy_proto, tmp_path):

@@ -1,9 +1,6 @@
 """KerasHub's task classes with their heads, from KerasHub and to it."""
 
 import importlib.util
-import os
-import subprocess
-import sys
 import warnings
 
 import keras
@@ -18,6 +15,7 @@ from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY
 from tests.one_backend import on_one_backend_except
+from tests.programs import run_python
 from tests.random_weights import fill_weights
 
 pytestmark = on_one_backend_except("test_a_class_is_the_same_on_both_sides")
@@ -120,7 +118,6 @@ def test_an_epsilon_that_their_head_has_not_is_told(tmp_path):
 
 
 _PROGRAM = """
-import sys
 import keras_hub
 import numpy as np
 folder, = sys.argv[1:]
@@ -147,15 +144,9 @@ def test_keras_hub_loads_them_without_this_package(tiny_proto, tmp_path):
     preprocessor = AlbertClassifier.preprocessor_cls(tokenizer, max_sequence_length=24)
     classifier = AlbertClassifier(backbone, 2, preprocessor=preprocessor)
     classifier.export_to_keras_hub(tmp_path / "classifier")
-    finished = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(tmp_path)],
-        env=os.environ | {"KERAS_BACKEND": keras.config.backend()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    ids, scores = finished.stdout.splitlines()[-2:]
+    variables = {"KERAS_BACKEND": keras.config.backend()}
+    printed = run_python("-c", _PROGRAM, tmp_path, **variables)
+    ids, scores = printed.splitlines()[-2:]
     text = "In 2011 the CAFÉ opened again"
     assert ids == str(list(map(int, tokenizer(text))))
     np.testing.assert_allclose(

@@ -87,40 +87,27 @@ class TestPreset:
         printed = run_fresh(program, preset, json.dumps(TEXTS), backend=backend)
         np.testing.assert_allclose(outputs_of(printed), expected, atol=1e-5)
 
-    def test_loads_through_keras_hub(self, preset, trained, expected, run_fresh):
-        task = READ + (
+    def test_loads_through_keras_hub(self, preset, expected, trained, run_fresh):
+        program = READ + (
             "model = keras_hub.models.TextClassifier.from_preset(directory)\n"
             "assert type(model) is keras_albert.AlbertClassifier\n"
             "assert model.labels == ('bad', 'good')\n"
+            "backbone = keras_hub.models.Backbone.from_preset(directory)\n"
+            "assert type(backbone) is keras_albert.AlbertBackbone\n"
+            "pooled = backbone.predict(model.preprocessor(texts), verbose=0)\n"
+            "filler = keras_hub.models.MaskedLM.from_preset('albert_tiny_en_uncased')\n"
+            "assert type(filler) is keras_albert.AlbertMaskedLM\n"
+            "print(json.dumps(pooled['pooled_output'].tolist()))\n"
             "print(json.dumps(model.predict(texts, verbose=0).tolist()))"
         )
-        printed = run_fresh(task, preset, json.dumps(TEXTS))
+        printed = run_fresh(program, preset, json.dumps(TEXTS))
         np.testing.assert_allclose(outputs_of(printed), expected, atol=1e-5)
-
-    def test_its_backbone_loads_through_keras_hub(self, preset, trained, run_fresh):
-        program = READ + (
-            "model = keras_hub.models.Backbone.from_preset(directory)\n"
-            "assert type(model) is keras_albert.AlbertBackbone\n"
-            "ids = {k: np.array(v) for k, v in texts.items()}\n"
-            "out = model.predict(ids, verbose=0)['pooled_output']\n"
-            "print(json.dumps(out.tolist()))"
-        )
-        ids = trained.preprocessor(TEXTS)
-        given = json.dumps({name: rows.tolist() for name, rows in ids.items()})
-        pooled = trained.backbone.predict(ids, verbose=0)["pooled_output"]
+        pooled = trained.backbone.predict(trained.preprocessor(TEXTS), verbose=0)
         np.testing.assert_allclose(
-            outputs_of(run_fresh(program, preset, given)), pooled, atol=1e-5
+            json.loads(printed.splitlines()[-2]), pooled["pooled_output"], atol=1e-5
         )
 
-    @pytest.mark.parametrize("new", [True, False])
-    def test_an_interrupted_save_changes_nothing(
-        self, trained, tmp_path, monkeypatch, new
-    ):
-        directory = tmp_path / "preset"
-        if not new:
-            trained.save_to_preset(directory)
-        before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-
+    def test_an_interrupted_save_leaves_nothing(self, trained, tmp_path, monkeypatch):
         def fail(*arguments, **kwargs):
             raise KeyboardInterrupt
 
@@ -128,10 +115,8 @@ class TestPreset:
         monkeypatch.setattr(trained.preprocessor.tokenizer, "save_assets", fail)
         monkeypatch.setattr(AlbertClassifier, "save_task_weights", fail)
         with pytest.raises(KeyboardInterrupt):
-            trained.save_to_preset(directory)
-        after = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-        assert after == before
-        assert list(tmp_path.iterdir()) == ([] if new else [directory])
+            trained.save_to_preset(tmp_path / "preset")
+        assert not list(tmp_path.iterdir())
 
 
 class TestKerasFile:
@@ -171,13 +156,6 @@ class TestKerasFile:
                 keras.ops.convert_to_numpy(got), keras.ops.convert_to_numpy(kept)
             )
 
-    @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
-    def test_weights_file(self, trained, make_classifier, tmp_path):
-        trained.save_weights(tmp_path / "model.weights.h5")
-        copy = make_classifier(labels=trained.labels)
-        copy.load_weights(tmp_path / "model.weights.h5")
-        assert_same(copy, trained)
-
 
 def test_task_weights_are_the_head(trained, make_classifier, tmp_path):
     path = tmp_path / "task.weights.h5"
@@ -193,41 +171,3 @@ def test_task_weights_are_the_head(trained, make_classifier, tmp_path):
     # Two arrays and an attribute or two: nothing of the optimizer is in the file.
     head = sum(weights.nbytes for weights in trained.output_dense.get_weights())
     assert path.stat().st_size < head + 40_000
-
-
-@pytest.fixture(scope="module")
-def quantized(preset):
-    classifier = AlbertClassifier.from_preset(preset)
-    # Compiled before, to run the old weights if nothing is done about it.
-    classifier.predict(TEXTS, verbose=0)
-    classifier.quantize("int8")
-    return classifier
-
-
-class TestInt8:
-    def test_predicts_nearly_the_same(self, quantized, expected):
-        outputs = quantized.predict(TEXTS, verbose=0)
-        assert np.abs(outputs - expected).max() < 0.1 * np.abs(expected).max()
-        assert np.abs(outputs - expected).max() > 0
-        kernels = [v for v in quantized.backbone.weights if v.dtype == "int8"]
-        assert len(kernels) >= 6
-
-    def test_preset_round_trip(self, quantized, tmp_path):
-        quantized.save_to_preset(tmp_path / "preset")
-        copy = AlbertClassifier.from_preset(tmp_path / "preset")
-        assert_same(copy, quantized)
-        dtypes = [v.dtype for v in copy.backbone.weights]
-        assert dtypes == [v.dtype for v in quantized.backbone.weights]
-
-    def test_keras_file_round_trip(self, quantized, tmp_path):
-        quantized.save(tmp_path / "model.keras")
-        assert_same(keras.models.load_model(tmp_path / "model.keras"), quantized)
-
-
-def test_lora_survives(make_classifier, toy, tmp_path):
-    classifier = make_classifier()
-    classifier.backbone.enable_lora(2)
-    classifier.compile(learning_rate=4e-3)
-    classifier.fit(toy[0][:64], toy[1][:64], batch_size=8, verbose=0)
-    classifier.save_to_preset(tmp_path / "preset")
-    assert_same(AlbertClassifier.from_preset(tmp_path / "preset"), classifier)

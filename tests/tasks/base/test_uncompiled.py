@@ -1,22 +1,10 @@
 """Tasks that were built with `compile=False`, as KerasHub's tests build them."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from tests.tasks.question_answering.small_reader import small_reader, toy_reading
-from tests.tasks.small_models import (
-    small_chooser,
-    small_embedder,
-    small_tagger,
-    toy_pairs,
-    toy_questions,
-    toy_tags,
-)
-from tests.tasks.task_checks import assert_same
 
 
 def test_fit_and_evaluate_ask_for_compile(make_classifier, toy):
@@ -53,22 +41,3 @@ def test_is_saved_and_loaded(make_classifier, toy, tmp_path):
         tmp_path / "preset", num_classes=3, compile=False
     )
     assert new.predict(x, verbose=0).shape == (4, 3)
-
-
-@pytest.mark.parametrize(
-    ("make", "data"),
-    [
-        (small_chooser, toy_questions(4)),
-        (small_embedder, toy_pairs(4)),
-        (small_reader, toy_reading(4)),
-        (functools.partial(small_tagger, labels=["O", "B-place"]), toy_tags(4)),
-    ],
-)
-def test_every_task_is_saved_and_asks(make, data, toy_proto, tmp_path):
-    task = make(toy_proto, compile=False)
-    with pytest.raises(ValueError, match="You must call `compile"):
-        task.fit(*data)
-    task.save_to_preset(tmp_path / "preset")
-    loaded = type(task).from_preset(tmp_path / "preset", compile=False)
-    x = data[0]
-    assert_same(loaded.predict(x, verbose=0), task.predict(x, verbose=0))

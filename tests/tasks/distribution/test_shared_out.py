@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 
+from tests.programs import run_python
 from tests.tasks.distribution.shared_out import RUNS
 
 BACKEND = keras.config.backend()
@@ -21,20 +20,12 @@ def found(tmp_path_factory):
     """What the runs of a process with two devices came to."""
     path = tmp_path_factory.mktemp("shared_out") / "found.json"
     devices = "--xla_force_host_platform_device_count=2"
-    environment = {
-        **os.environ,
+    variables = {
         "KERAS_BACKEND": BACKEND,
         "CUDA_VISIBLE_DEVICES": "-1",
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {devices}",
     }
-    finished = subprocess.run(
-        [sys.executable, "-m", "tests.tasks.distribution.shared_out", str(path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    run_python("-m", "tests.tasks.distribution.shared_out", path, **variables)
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -1,7 +1,5 @@
 """The masked language model: its numbers, its training, and its answers."""
 
-import json
-
 import keras
 import keras_hub
 import numpy as np
@@ -197,30 +195,3 @@ def test_predict_gives_one_row_a_mask(masked_lm):
     texts = ["a [MASK]", "[MASK] [MASK] the [MASK]", "sea"]
     assert masked_lm.predict(texts, verbose=0).shape == (3, 4, 40)
     assert masked_lm.predict(["a [MASK]"], verbose=0).shape == (1, 1, 40)
-
-
-def test_loads_through_keras_hub_in_a_fresh_process(masked_lm, tmp_path, run_fresh):
-    masked_lm.save_to_preset(tmp_path / "preset")
-    program = (
-        "import json, sys, keras_albert, keras_hub\n"
-        "model = keras_hub.models.MaskedLM.from_preset(sys.argv[1])\n"
-        "assert type(model) is keras_albert.AlbertMaskedLM\n"
-        "print(json.dumps(model.fill_mask('the [MASK] town')))"
-    )
-    printed = json.loads(run_fresh(program, tmp_path / "preset").splitlines()[-1])
-    for answer, other in zip(
-        printed, masked_lm.fill_mask("the [MASK] town"), strict=True
-    ):
-        assert answer["token"] == other["token"]
-        assert answer["score"] == pytest.approx(other["score"], abs=1e-5)
-
-
-# Keras transposes a vector of scales there.
-@pytest.mark.filterwarnings("ignore:.*The use of `x.T`:UserWarning")
-def test_quantized(toy_proto):
-    masked_lm = make_masked_lm(toy_proto)
-    text = "the old [MASK] in town"
-    before = {a["token"]: a["score"] for a in masked_lm.fill_mask(text, top_k=40)}
-    masked_lm.quantize("int8")
-    after = masked_lm.fill_mask(text, top_k=40)
-    assert all(abs(before[a["token"]] - a["score"]) < 0.02 for a in after)

@@ -1,10 +1,10 @@
 """Vocabularies that crash other libraries, loaded in a separate process."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+from tests.programs import run_python
 
 # Loads each vocabulary in each way; the last printed line shows what crashed.
 _PROGRAM = """
@@ -72,13 +72,7 @@ for name in [*PIECES, "table cut", "table filled", "other table"]:
 def tried(tiny_proto, tmp_path_factory):
     folder = tmp_path_factory.mktemp("crafted")
     (folder / "whole.model").write_bytes(tiny_proto)
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-200:] + done.stderr[-2000:]
+    run_python("-c", _PROGRAM, folder)
     return json.loads((folder / "tried.json").read_text())
 
 
