@@ -100,6 +100,7 @@ ALONE_WITHOUT_TENSORFLOW = (
 )
 # Texts become NumPy's arrays; the graphs are TensorFlow's with any backend.
 TEXTS = (
+    "tests/text/classification/test_preprocessor_in_graph.py",
     "tests/text/inputs",
     "tests/text/masked_lm/test_whole_word_masking.py",
     "tests/text/masked_lm/test_word_starts.py",

@@ -32,7 +32,7 @@ def start(given, path, processes):
     path.write_text(json.dumps(given))
     command = [sys.executable, "-m", "tests.pretraining.one_process", str(path)]
     each_of = environments(processes)
-    if BACKEND == "torch":
+    if BACKEND == "torch" and given["stops_at"] == given["dies_at"]:
         # `torchrun` starts all of them, and sets their environments.
         launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
         command[2:2] = launcher

@@ -35,10 +35,9 @@ STAGES = [
 
 @pytest.fixture(scope="module")
 def staged(settings):
-    """Settings with three stages, a moving average, and steps at drawn depths."""
+    """Settings with three stages and a moving average."""
     return settings | {
         "stages": STAGES,
-        "min_layers": 1,
         "steps": 40,
         "accumulation_steps": 1,
         "ema_momentum": 0.8,

@@ -10,7 +10,6 @@ from tests.tasks.small_models import small_tagger, toy_tags
 pytestmark = on_one_backend_except(
     "test_binary_losses_are_of_each_class_or_score",
     "test_metrics_by_class[class]",
-    "test_metrics_by_class[labels]",
     "test_metrics_by_class_of_a_tagger_ignore_padding",
 )
 

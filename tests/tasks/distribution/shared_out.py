@@ -70,7 +70,8 @@ def build(cls, preprocessor, **kwargs):
     keras.utils.set_random_seed(7)
     backbone = AlbertBackbone(
         vocabulary_size=TOKENIZER.vocabulary_size(),
-        num_layers=2,
+        # A loop of two is what XLA stumbled over on TensorFlow.
+        num_layers=2 if keras.config.backend() == "tensorflow" else 1,
         num_heads=2,
         embedding_dim=8,
         hidden_dim=16,
@@ -78,7 +79,6 @@ def build(cls, preprocessor, **kwargs):
         max_sequence_length=LENGTH,
         dropout=0.0,
         attention_dropout=0.0,
-        # A loop is what XLA stumbled over on TensorFlow; elsewhere it takes longer.
         unroll=None if keras.config.backend() == "tensorflow" else True,
         seed=3,
     )
@@ -240,6 +240,9 @@ def run(case, scope=contextlib.nullcontext, jit=False):
         task.compile(jit_compile=jit, **options)
         keras.utils.set_random_seed(1)
         history = task.fit(x, y, batch_size=SIZE, epochs=2, verbose=0).history
+        if "optimizer" in options:
+            # Only learning differs.
+            return {"history": {"loss": as_lists(history["loss"])}}
         scores = task.evaluate(x, y, batch_size=SIZE, verbose=0, return_dict=True)
         outputs = task.predict(x, batch_size=SIZE, verbose=0)
     return {

@@ -21,11 +21,11 @@ HEADS = ("independent", "conditional")
 @pytest.fixture(scope="module")
 def readers(toy_proto):
     """A trained reader for each head: to read, not to change."""
-    x, y = toy_reading(48)
+    x, y = toy_reading(24)
     readers = {}
     for head in HEADS:
         readers[head] = small_reader(toy_proto, head=head)
-        readers[head].compile(learning_rate=2e-3)
+        readers[head].compile(learning_rate=3e-3)
         readers[head].fit(x, y, batch_size=16, epochs=60, verbose=0)
     return readers
 

@@ -18,6 +18,8 @@ from keras_albert.text.token_classification.words import split_words
 tf = pytest.importorskip("tensorflow")
 tf_text = pytest.importorskip("tensorflow_text")
 
+# TensorFlow runs each operation by itself.
+few = settings(deadline=None, max_examples=50)
 STRANGE = "aZ9_ \t\n.,'-é\u0301\u200b\u200d\ufe0f👩🏽🇬🇧🇫日本สวั½´\u00ad\u3099が"  # noqa: RUF001
 
 
@@ -43,7 +45,7 @@ def test_a_rank_is_checked_in_the_graph():
         check(tf.constant([["a", "b"]]))
 
 
-@settings(deadline=None)
+@few
 @given(st.lists(st.text(STRANGE) | st.text(), max_size=4))
 def test_words(texts):
     from keras_albert.serving.saved_model.graphs.words import find_words
@@ -61,7 +63,7 @@ def test_words(texts):
     assert cut == [word for row in found for word in row]
 
 
-@settings(deadline=None)
+@few
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=5),
     st.data(),
@@ -82,7 +84,7 @@ def test_windows(documents, data):
     np.testing.assert_array_equal(places[is_owned], owned)
 
 
-@settings(deadline=None)
+@few
 @given(st.lists(st.text("_ab é") | st.just("__")), st.integers(0, 3), st.data())
 def test_choices_in_questions(questions, count, data):
     from keras_albert.serving.saved_model.graphs.multiple_choice import fill_in
@@ -105,7 +107,7 @@ def tokenizers(tiny_proto):
     return sentence_piece, tokenizer
 
 
-@settings(deadline=None)
+@few
 @given(
     texts=st.lists(
         st.lists(st.sampled_from(["[MASK]", " ", "the", "s", "\u2003", "É", "\u200b"]))
