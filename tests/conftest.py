@@ -62,6 +62,11 @@ def _what_other_files_left_is_not_looked_at() -> None:
     gc.freeze()
 
 
+def _folder_of_all_workers(tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _jax_compiles_once(tmp_path_factory) -> None:
     """Let JAX, where each test makes its own model, reuse a program of any test."""
@@ -69,10 +74,7 @@ def _jax_compiles_once(tmp_path_factory) -> None:
         return
     import jax
 
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        # Of all workers.
-        folder = folder.parent
+    folder = _folder_of_all_workers(tmp_path_factory)
     for name, value in (
         ("jax_compilation_cache_dir", str(folder / "jax_programs")),
         ("jax_persistent_cache_min_compile_time_secs", 0),
@@ -95,7 +97,7 @@ _STARTS_MANY = tuple(
 
 @pytest.fixture(scope="session")
 def _quick_python(tmp_path_factory):
-    with warm_python(tmp_path_factory.mktemp("python")) as python:
+    with warm_python(_folder_of_all_workers(tmp_path_factory) / "python") as python:
         yield python
 
 

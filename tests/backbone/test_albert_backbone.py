@@ -10,6 +10,7 @@ from keras_albert.backbone import architecture
 from keras_albert.presets import BUILTIN_PRESETS
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, ragged_inputs
+from tests.one_backend import on_one_backend
 
 INPUTS = ragged_inputs()
 # Outside a compiled model, JAX would compile a loop again at each call.
@@ -27,6 +28,7 @@ def _assert_same(first, second):
         np.testing.assert_array_equal(first[name], second[name])
 
 
+@on_one_backend
 @pytest.mark.parametrize(
     ("size", "count"),
     [
@@ -214,6 +216,7 @@ def test_weights_of_another_size_change_nothing(backbone, tmp_path):
         np.testing.assert_array_equal(old, new)
 
 
+@on_one_backend
 @pytest.mark.parametrize(
     "name", [name for name, preset in BUILTIN_PRESETS.items() if preset.handle]
 )

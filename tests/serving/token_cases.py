@@ -61,6 +61,32 @@ def assert_as_predicted(found, wanted, atol=1e-5):
     np.testing.assert_allclose(np.where(wanted == 0, 0, found), wanted, atol=atol)
 
 
+def check_numbers(case, task, run):
+    """Compare an export with `predict`; return its outputs, and the inputs.
+
+    Args:
+        case: A name in `CASES`.
+        task: The task.
+        run: Callable of inputs that returns outputs, both by name.
+    """
+    _, _, outputs, shape, extra = CASES[case]
+    inputs = random_ids(task, shape, extra)
+    if case == "chooser":
+        inputs["padding_mask"][1, 1] = 0  # a question with one choice
+    predicted = task.predict(inputs, verbose=0)
+    expected = predicted if isinstance(predicted, dict) else {outputs[0]: predicted}
+    found = run(inputs)
+    assert set(outputs) <= set(found) <= set(outputs) | RELATED
+    for output in outputs:
+        wanted = expected[output].reshape(found[output].shape)
+        assert_as_predicted(found[output], wanted)
+        assert wanted[wanted > -1e29].std() > 1e-3
+    one = run({key: rows[1:2] for key, rows in inputs.items()})
+    for output, array in found.items():
+        np.testing.assert_allclose(one[output], array[1:2], atol=1e-5)
+    return found, inputs
+
+
 def random_ids(task, shape, extra=None):
     """Make inputs with different amounts of padding at the ends of rows."""
     random = np.random.default_rng(3)

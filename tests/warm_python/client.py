@@ -4,6 +4,7 @@ Hands the program to the server of its backend, with this process's files. What 
 options of the interpreter itself gets a process of its own.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -51,7 +52,11 @@ def connect(python, folder):
     connection = socket.socket(socket.AF_UNIX)
     with open(f"{path}.lock", "w") as lock, open(f"{path}.log", "a") as log:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(path):
+        try:
+            connection.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
             # The test process holds the other end, and ends the server with itself.
             with open(os.path.join(folder, "alive")) as alive:
                 server = subprocess.Popen(
@@ -66,7 +71,7 @@ def connect(python, folder):
                 if server.poll() is not None:
                     sys.exit(f"the server ended: see {path}.log")
                 time.sleep(0.02)
-    connection.connect(path)
+            connection.connect(path)
     return connection
 
 

@@ -11,18 +11,21 @@ REAL_PYTHON = sys.executable
 
 @contextlib.contextmanager
 def warm_python(folder):
-    """Yield the path of an interpreter; its servers end with this context.
+    """Yield the path of an interpreter; its servers end with the last such context.
 
     Args:
-        folder: Where the servers' sockets and logs go.
+        folder: Where the servers' sockets and logs go, of one process or of several.
     """
-    os.mkfifo(folder / "alive")
+    folder.mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(folder / "alive")
     alive = os.open(folder / "alive", os.O_RDWR)
     client = Path(__file__).with_name("client.py")
-    python = folder / "python"
+    python, own = folder / "python", folder / f"python_{os.getpid()}"
     command = f'"{REAL_PYTHON}" -IS "{client}" "{REAL_PYTHON}" "{folder}" "$@"'
-    python.write_text(f"#!/bin/sh\nexec {command}\n")
-    python.chmod(0o755)
+    own.write_text(f"#!/bin/sh\nexec {command}\n")
+    own.chmod(0o755)
+    own.rename(python)
     try:
         yield str(python)
     finally:

@@ -13,8 +13,8 @@ from tests.one_backend import on_one_backend_except
 from tests.serving.served_models import make_task, write
 from tests.serving.token_cases import (
     CASES,
-    RELATED,
     assert_as_predicted,
+    check_numbers,
     random_ids,
 )
 
@@ -57,8 +57,6 @@ def tasks(tiny_proto):
 @pytest.fixture(scope="module")
 def paths(tasks, tmp_path_factory):
     """All files, written in one process, as `export` writes one."""
-    if keras.config.backend() != "torch":
-        pytest.skip("the process is the same; one file from each backend is below")
     folder = tmp_path_factory.mktemp("litert")
     plain = {"sequence_length": None, "quantize": None}
     files = {name: (name, plain) for name in tasks}
@@ -80,23 +78,8 @@ def load(path):
 
 @pytest.mark.parametrize("case", ASKED)
 def test_gives_the_numbers_of_predict(case, tasks, paths):
-    _, _, outputs, shape, extra = CASES[case]
-    task = tasks[case]
-    inputs = random_ids(task, shape, extra)
-    if case == "chooser":
-        inputs["padding_mask"][1, 1] = 0  # a question with one choice
-    predicted = task.predict(inputs, verbose=0)
-    expected = predicted if isinstance(predicted, dict) else {outputs[0]: predicted}
     run = load(paths[case])
-    found = run(**inputs)
-    assert set(outputs) <= set(found) <= set(outputs) | RELATED
-    for output in outputs:
-        wanted = expected[output].reshape(found[output].shape)
-        assert_as_predicted(found[output], wanted)
-        assert wanted[wanted > -1e29].std() > 1e-3
-    one = run(**{key: rows[1:2] for key, rows in inputs.items()})
-    for output, array in found.items():
-        np.testing.assert_allclose(one[output], array[1:2], atol=1e-5)
+    check_numbers(case, tasks[case], lambda inputs: run(**inputs))
     assert b"Flex" not in paths[case].read_bytes()
 
 

@@ -54,7 +54,7 @@ def learner(make_classifier):
 
 
 def batches_of(*columns):
-    for start in range(0, COUNT, SIZE):
+    for start in range(0, len(columns[0]), SIZE):
         yield tuple(column[start : start + SIZE] for column in columns)
 
 

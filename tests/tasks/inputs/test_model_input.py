@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from tests.one_backend import on_one_backend_except
-from tests.tasks.inputs.test_datasets import as_data_loader, as_grain, as_tf_data
+from tests.tasks.inputs.test_datasets import FORMS, SIZE, batches_of
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 
 # Longest first, so that lists come in the same batches.
-TEXTS = [
+DIFFERENT = [
     "the old [MASK] by the sea of the small town",
     "[MASK] [MASK] and the [MASK] on the hill by",
     "lamps and bread in the town by the river",
@@ -19,8 +19,8 @@ TEXTS = [
     "a [MASK] town",
     "the sea",
 ]
+TEXTS = [text for text in DIFFERENT for _ in range(2)]
 PAIRS = (TEXTS, TEXTS[::-1])
-SIZE = 4
 
 # Keras says it of every generator that ends.
 pytestmark = [
@@ -35,43 +35,6 @@ pytestmark = [
 ]
 
 
-def batches_of(*columns):
-    for start in range(0, len(TEXTS), SIZE):
-        part = tuple(column[start : start + SIZE] for column in columns)
-        yield part if len(part) > 1 else part[0]
-
-
-class Indexed(keras.utils.PyDataset):
-    def __init__(self, *columns):
-        super().__init__()
-        self.batches = list(batches_of(*columns))
-
-    def __len__(self):
-        return len(self.batches)
-
-    def __getitem__(self, index):
-        return self.batches[index]
-
-
-def in_batches_of_four(form):
-    """The forms of the other file have batches of eight."""
-
-    def make(*columns):
-        data = form(*columns)
-        return data.unbatch().batch(SIZE) if hasattr(data, "unbatch") else data
-
-    return make
-
-
-FORMS = {
-    "generator": batches_of,
-    "py_dataset": Indexed,
-    "tf_data": in_batches_of_four(as_tf_data),
-    "data_loader": as_data_loader,
-    "grain": as_grain,
-}
-# The batches of all but these two are those of a list with `batch_size=4`.
-SIZES = dict.fromkeys(FORMS, SIZE) | {"data_loader": 8, "grain": 8}
 forms = pytest.mark.parametrize("form", FORMS)
 
 
@@ -101,7 +64,7 @@ def test_data_sets_are_read_as_lists_are(tasks, name, form):
     task, columns, x = read(tasks, name)
     data = FORMS[form]
     assert_close(task.predict(data(*columns), verbose=0), task.predict(x, verbose=0))
-    expected = task.evaluate(x, batch_size=SIZES[form], verbose=0)
+    expected = task.evaluate(x, batch_size=SIZE, verbose=0)
     assert_close(task.evaluate(data(*columns), verbose=0), expected)
 
 
@@ -153,7 +116,7 @@ def test_evaluation_does_not_depend_on_the_batches(tasks):
 
 def test_slots_differ_from_batch_to_batch(tasks):
     task, _, _ = read(tasks, "masked_lm")
-    single, several = TEXTS[:1], TEXTS[1:2]
+    single, several = DIFFERENT[:1], DIFFERENT[1:2]
     outputs = task.predict(iter([single, several]), verbose=0)
     assert outputs.shape[:2] == (2, 4)
     assert_close(outputs, task.predict(single + several, verbose=0))
