@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from tests.compiled import to_numpy
 from tests.random_weights import fill_weights, random_weight
 
 # Ours, and what transformers calls it.
@@ -132,3 +133,40 @@ def _as_theirs(inputs):
         "token_type_ids": torch.from_numpy(inputs["segment_ids"]).long(),
         "attention_mask": torch.from_numpy(inputs["padding_mask"]).long(),
     }
+
+
+def assert_same_on_both_sides(task, directory, target):
+    """A checkpoint of transformers is read and written back without a difference.
+
+    Args:
+        task: What was loaded from it.
+        directory: Path. The checkpoint.
+        target: Path. Where it is written again.
+    """
+    from safetensors.numpy import load_file
+
+    from keras_albert.conversion.convert import probe_batch
+    from keras_albert.conversion.peer_outputs import peer_outputs
+
+    inputs = probe_batch(task)
+    found = task(inputs)
+    found = to_numpy(found if isinstance(found, dict) else {"output": found})
+    (expected,) = peer_outputs("transformers", task, directory, inputs).values()
+    assert expected.keys() == found.keys() or hasattr(task, "pooling")
+    for output, value in expected.items():
+        is_open = found[output] > -1e4
+        assert is_open.any(axis=-1).all()
+        np.testing.assert_allclose(
+            found[output][is_open], value[is_open], rtol=0, atol=2e-5
+        )
+    task.export_to_transformers(target)
+    # It loads without missing or unexpected keys, and computes the same.
+    (again,) = peer_outputs("transformers", task, target, inputs).values()
+    for output, value in expected.items():
+        np.testing.assert_allclose(again[output], value, rtol=0, atol=1e-6)
+    written, original = (
+        load_file(place / "model.safetensors") for place in (target, directory)
+    )
+    assert written.keys() == original.keys()
+    for tensor, value in original.items():
+        np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)

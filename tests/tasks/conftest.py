@@ -13,24 +13,7 @@ from tests.programs import run_python
 from tests.tasks.small_models import small_backbone
 
 _MOODS = {"good": ("lamps", "bread"), "bad": ("rain", "storm")}
-_FILLER = [
-    "the",
-    "a",
-    "in",
-    "of",
-    "on",
-    "and",
-    "it",
-    "was",
-    "by",
-    "the",
-    "hill",
-    "town",
-    "old",
-    "small",
-    "river",
-    "sea",
-]
+_FILLER = "the a in of on and it was by the hill town old small river sea"
 
 
 def _make_texts(count):
@@ -39,7 +22,7 @@ def _make_texts(count):
     texts, labels = [], []
     for row in range(count):
         label = ("good", "bad")[row % 2]
-        words = list(random.choice(_FILLER, random.integers(0, 8)))
+        words = list(random.choice(_FILLER.split(), random.integers(0, 8)))
         words += list(random.choice(_MOODS[label], 3))
         texts.append(" ".join(random.permutation(words)))
         labels.append(label)

@@ -10,10 +10,9 @@ from safetensors.numpy import load_file, save_file
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.conversion import convert_checkpoint
 from keras_albert.conversion.convert import probe_batch
-from keras_albert.conversion.peer_outputs import peer_outputs
 from keras_albert.conversion.task_classes import class_of
 from tests.compiled import to_numpy
-from tests.foreign_models import save_transformers
+from tests.foreign_models import assert_same_on_both_sides, save_transformers
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except(
@@ -71,28 +70,7 @@ def test_a_class_is_the_same_on_both_sides(name, theirs, checkpoints, tmp_path):
     backbone = task.backbone
     assert (backbone.num_groups, backbone.pretrained) == (2, True)
     assert backbone.embedding_dim == (8 if "Electra" in theirs else 16)
-    inputs = probe_batch(task)
-    found = task(inputs)
-    found = to_numpy(found if isinstance(found, dict) else {"output": found})
-    (expected,) = peer_outputs("transformers", task, directory, inputs).values()
-    assert expected.keys() == found.keys() or name == "AlbertTextEmbedder"
-    for output, value in expected.items():
-        is_open = found[output] > -1e4
-        np.testing.assert_allclose(
-            found[output][is_open], value[is_open], rtol=0, atol=2e-5
-        )
-
-    task.export_to_transformers(tmp_path / "theirs")
-    # It loads without missing or unexpected keys, and computes the same.
-    (again,) = peer_outputs("transformers", task, tmp_path / "theirs", inputs).values()
-    for output, value in expected.items():
-        np.testing.assert_allclose(again[output], value, rtol=0, atol=1e-6)
-    written, original = (
-        load_file(place / WEIGHTS) for place in (tmp_path / "theirs", directory)
-    )
-    assert written.keys() == original.keys()
-    for tensor, value in original.items():
-        np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
+    assert_same_on_both_sides(task, directory, tmp_path / "theirs")
     before, after = (
         json.loads((place / "config.json").read_text())
         for place in (directory, tmp_path / "theirs")

@@ -8,11 +8,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, tasks
-from keras_albert.conversion.convert import probe_batch
-from keras_albert.conversion.peer_outputs import peer_outputs
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
-from tests.foreign_models import TINY, save_transformers
+from tests.foreign_models import (
+    TINY,
+    assert_same_on_both_sides,
+    save_transformers,
+)
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except("test_a_class_is_the_same_on_both_sides")
@@ -69,29 +71,7 @@ def test_a_class_is_the_same_on_both_sides(name, checkpoints, tmp_path):
         warnings.simplefilter("error", UserWarning)
         task = _load(name, directory)
     assert task.backbone.pretrained
-    inputs = probe_batch(task)
-    found = task(inputs)
-    found = to_numpy(found if isinstance(found, dict) else {"output": found})
-    (expected,) = peer_outputs("transformers", task, directory, inputs).values()
-    assert expected.keys() == found.keys() or name == "AlbertTextEmbedder"
-    for output, value in expected.items():
-        is_open = found[output] > -1e4
-        assert is_open.any(axis=-1).all()
-        np.testing.assert_allclose(
-            found[output][is_open], value[is_open], rtol=0, atol=2e-5
-        )
-
-    task.export_to_transformers(tmp_path / "theirs")
-    # It loads without missing or unexpected keys, and computes the same.
-    (again,) = peer_outputs("transformers", task, tmp_path / "theirs", inputs).values()
-    for output, value in expected.items():
-        np.testing.assert_allclose(again[output], value, rtol=0, atol=1e-6)
-    written, original = (
-        load_file(place / WEIGHTS) for place in (tmp_path / "theirs", directory)
-    )
-    assert written.keys() == original.keys()
-    for tensor, value in original.items():
-        np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
+    assert_same_on_both_sides(task, directory, tmp_path / "theirs")
 
 
 @pytest.mark.parametrize("name", THEIRS)
