@@ -90,7 +90,7 @@ _STARTS_MANY = tuple(
     f"tests.{folder}."
     for folder in (
         *("benchmarks", "commands", "conversion", "docs", "examples", "pretraining"),
-        *("serving", "tasks", "training"),
+        *("serving", "tasks"),
     )
 )
 

@@ -11,6 +11,7 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import traceback
 import types
@@ -92,6 +93,8 @@ def _run(request):
     kind, program, *arguments = request["arguments"]
     places = [place for place in os.environ.get("PYTHONPATH", "").split(":") if place]
     sys.path[:] = places + [place for place in sys.path if place not in places]
+    # Another environment may name another place.
+    tempfile.tempdir = None
     # Keras draws seeds with `random`, which is seeded anew in a fork; NumPy is not.
     sys.modules["numpy"].random.seed()
     if kind == "-c":
