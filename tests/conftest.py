@@ -85,12 +85,23 @@ def _jax_compiles_once(tmp_path_factory) -> None:
         os.environ[name.upper()] = str(value)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _tensorflow_optimizes_little(request):
+    """To optimize a graph takes longer than a test runs it; one file does both."""
+    if os.environ.get("KERAS_BACKEND") != "tensorflow":
+        return
+    import tensorflow as tf
+
+    is_off = not request.module.__name__.endswith("tasks.test_every_task")
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": is_off})
+
+
 # Where programs are started for what they do; elsewhere, for how they start.
 _STARTS_MANY = tuple(
     f"tests.{folder}."
     for folder in (
         *("benchmarks", "commands", "conversion", "docs", "examples", "pretraining"),
-        *("serving", "tasks"),
+        *("serving", "tasks", "text.tokenizer.test_vocabulary_file"),
     )
 )
 
@@ -104,7 +115,7 @@ def _quick_python(tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def _programs_start_quickly(request):
     """To import the libraries takes longer than most programs run."""
-    if not request.module.__name__.startswith(_STARTS_MANY):
+    if not f"{request.module.__name__}.".startswith(_STARTS_MANY):
         yield
         return
     with pytest.MonkeyPatch.context() as patch:

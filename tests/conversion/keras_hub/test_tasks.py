@@ -118,6 +118,7 @@ def test_an_epsilon_that_their_head_has_not_is_told(tmp_path):
 
 
 _PROGRAM = """
+import sys
 import keras_hub
 import numpy as np
 folder, = sys.argv[1:]
