@@ -12,6 +12,7 @@ from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
+from tests.tasks.classification.exit_models import add_lora
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 from tests.tasks.test_read_once import CASES, make_task
 
@@ -88,11 +89,7 @@ def test_more_layers_warn(make_classifier, tmp_path):
 def test_a_change_of_the_model_that_another_depth_sees_first(make_classifier):
     classifier = make_classifier()
     before = classifier.predict(TEXTS, verbose=0)
-    classifier.backbone.enable_lora(rank=2)
-    for layer in all_layers(classifier.backbone):
-        if getattr(layer, "lora_enabled", False):
-            kernel = layer.lora_kernel_b
-            kernel.assign(np.full(kernel.shape, 0.3))
+    add_lora(classifier, 0.3)
     at(classifier, 1)
     after = classifier.predict(TEXTS, verbose=0)
     assert np.abs(after - before).max() > 1e-4

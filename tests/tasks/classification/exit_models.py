@@ -36,9 +36,9 @@ def spread(classifier, texts):
     return classifier
 
 
-def add_lora(classifier):
+def add_lora(classifier, value=0.1):
     classifier.backbone.enable_lora(2)
     for layer in all_layers(classifier.backbone):
         if getattr(layer, "lora_enabled", False):
             kernel = layer.lora_kernel_b
-            kernel.assign(np.full(kernel.shape, 0.1))
+            kernel.assign(np.full(kernel.shape, value))

@@ -12,6 +12,7 @@ from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
 from tests.tasks.classification.exit_models import (
     LAYERS,
+    add_lora,
     by_depth,
     scale,
     spread,
@@ -231,11 +232,7 @@ def test_lora_counts_at_once(make, toy):
     classifier, texts = scale(make()), toy[0][:8]
     before = classifier.predict(texts, patience=4, verbose=0)
     # As an adapter is loaded: nothing is compiled anew.
-    classifier.backbone.enable_lora(2)
-    for layer in all_layers(classifier.backbone):
-        if getattr(layer, "lora_enabled", False):
-            kernel = layer.lora_kernel_b
-            kernel.assign(np.full(kernel.shape, 0.3))
+    add_lora(classifier, 0.3)
     after = classifier.predict(texts, patience=4, verbose=0)
     assert np.abs(after - before).max() > 1e-3
 
