@@ -42,11 +42,11 @@ def read_lines(file):
 @contextmanager
 def serving(output, *options):
     """Start the example, and end it; return the process, its output and its address."""
-    command = [sys.executable, str(EXAMPLE), "--epochs", "1", "--port", "0"]
+    command = [sys.executable, str(EXAMPLE), "--epochs", "1", "--limit", "240"]
     with (
         TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [*command, "--output", str(output), *options],
+            [*command, "--output", str(output), "--port", "0", *options],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
