@@ -22,6 +22,7 @@ ON_PYTORCH = (
     "tests/benchmarks",
     "tests/commands",
     "tests/compression/test_distill_tasks.py",
+    "tests/compression/test_text_spans.py",
     "tests/conversion/*/test_bert.py",
     "tests/conversion/*/test_format.py",
     "tests/conversion/*/test_vocabulary.py",

@@ -1,5 +1,6 @@
 """Batches of passages that are drawn from texts."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,12 @@ from keras_albert.text.masked_lm.whole_word_masking import (
 _LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 # A passage fills this part of its row, or less if the text is short.
-_FILLED = (0.5, 1.0)
+_FILLED = (0.7, 1.05)
+
+# A text that is long enough has so many passages in a batch: their cosines are high.
+_FROM_A_TEXT = 4
+
+_SENTENCE_END = re.compile(r"[.!?]['\")\]]*\s+|[\u3002\uff01\uff1f]")
 
 # How many texts are tokenized to learn how many characters a token has.
 _SAMPLE = 256
@@ -34,8 +40,8 @@ _RATES = MaskingRates(mask_token_rate=0.9, random_token_rate=0.0, max_ngram=1)
 class TextSpans:
     """Batches of passages, each drawn by its number alone.
 
-    A passage is some consecutive words of a text; in languages without spaces, some
-    characters. All rows of a batch have the same length.
+    A passage is one or more sentences of a text, or a part of a long one. All rows of
+    a batch have the same length.
 
     Args:
         texts: Sequence of string. Empty ones are skipped.
@@ -90,14 +96,13 @@ class TextSpans:
         return self._draw(generator, rows, min(length, self.max_length))
 
     def _draw(self, generator: np.random.Generator, rows: int, length: int) -> "Spans":
-        spans = [
-            span(
-                self._text(generator),
-                round(length * self.chars_per_token * generator.uniform(*_FILLED)),
-                generator,
-            )
-            for _ in range(rows)
-        ]
+        spans: list[str] = []
+        longest = length * self.chars_per_token
+        while len(spans) < rows:
+            text = self._text(generator)
+            count = min(max(1, int(len(text) / longest)), _FROM_A_TEXT)
+            filled = generator.uniform(*_FILLED, min(count, rows - len(spans)))
+            spans += (span(text, round(longest * each), generator) for each in filled)
         inputs = [pack(tokenizer, spans, length) for tokenizer in self.tokenizers]
         masked = None
         if self.is_masked:
@@ -118,7 +123,6 @@ class TextSpans:
     ) -> MaskedRows:
         masked = self.masking(x["token_ids"], generator)
         is_kept = generator.random(len(x["token_ids"])) < _MASKED_ROWS
-        is_kept[0] = True
         return masked._replace(
             token_ids=np.where(is_kept[:, None], masked.token_ids, x["token_ids"]),
             weights=masked.weights * is_kept[:, None],
@@ -142,23 +146,34 @@ class Spans:
 
 
 def span(text: str, length: int, generator: np.random.Generator) -> str:
-    """Return about `length` characters of a text, whole words where it has spaces.
+    """Return about `length` characters of a text: sentences, or a part of one.
 
     Example:
         >>> import numpy as np
-        >>> span("one two three four", 9, np.random.default_rng(1))
-        'two three'
+        >>> text = "It rained. We stayed at home all day. It was late."
+        >>> span(text, 20, np.random.default_rng(1))
+        'We stayed at home'
+        >>> span(text, 40, np.random.default_rng(0))
+        'We stayed at home all day. It was late.'
     """
     if len(text) <= length:
         return text
-    start = int(generator.integers(len(text) - length + 1))
-    # The next word begins here, unless it is far away, as in Chinese.
-    space = text.find(" ", max(0, start - 1), start + length // 2)
-    start = space + 1 if start and space >= 0 else start
-    end = min(start + length, len(text))
-    if end < len(text) and (space := text.rfind(" ", start + length // 2, end + 1)) > 0:
-        end = space
-    return text[start:end].strip() or text[:length]
+    starts = [0, *(match.end() for match in _SENTENCE_END.finditer(text))]
+    if len(starts) > 1:
+        # Not the last sentence, if there is room for more.
+        late = max(1, sum(start <= len(text) - length // 2 for start in starts))
+        start = starts[int(generator.integers(late))]
+    else:
+        start = int(generator.integers(len(text) - length + 1))
+        # The next word, unless it is far away, as in Chinese.
+        space = text.find(" ", max(0, start - 1), start + length // 2)
+        start = space + 1 if start and space >= 0 else start
+    end = start + length
+    if end < len(text):
+        ends = [each for each in starts if start < each <= end + 1]
+        space = text.rfind(" ", start, end + 1)
+        end = ends[-1] if ends else space if space > start else end
+    return text[start:end].strip()
 
 
 def pack(tokenizer: Any, texts: list[str], length: int) -> dict[str, Any]:
