@@ -41,8 +41,11 @@ def read_lines(file):
 
 @contextmanager
 def serving(output, *options):
-    """Start the example, and end it; return the process, its output and its address."""
-    command = [sys.executable, str(EXAMPLE), "--epochs", "1", "--limit", "240"]
+    """Start the example, and end it; return the process, its output and its address.
+
+    Of the rows, 240 are held out.
+    """
+    command = [sys.executable, str(EXAMPLE), "--epochs", "1", "--limit", "480"]
     with (
         TemporaryFile("w+") as errors,
         subprocess.Popen(
