@@ -19,6 +19,9 @@ CHOICES = [
     ["a", "b", "c"],
 ]
 
+# Texts of which each follows one of `HARD`, or not.
+ORDERED = [*MASKED, *HARD[1::-1]]
+
 # Requests that no client should send: bytes that are not UTF-8, and 100,000 tokens.
 STRANGE = {
     "bad": [b"\xff caf\xe9 \xf0\x9f", b"\0"],
@@ -137,7 +140,7 @@ def make_calls(tasks):
             "fill_mask_pair",
             {"text": MASKED, "text_pair": MASKED[::-1]},
         ),
-        "order": ("pretrainer", "serving_default", texts | {"text_pair": HARD[::-1]}),
+        "order": ("pretrainer", "serving_default", texts | {"text_pair": ORDERED}),
     }
     for name, (model, signature, inputs) in list(calls.items()):
         one = {key: rows[2:3] for key, rows in inputs.items()}
@@ -155,7 +158,7 @@ def make_calls(tasks):
         ("reader", ([QUESTIONS[0]], ["The wind and the sea."])),
         ("doubter", ([QUESTIONS[0]], ["The wind and the sea."])),
         ("chooser", (HARD[2:4], QUESTIONS[:2], [["a", "b"], ["c", "d"]])),
-        ("pretrainer", (HARD, HARD[::-1])),
+        ("pretrainer", (HARD, ORDERED)),
         ("filler", MASKED),
     ):
         examples, _ = tasks[model].preprocessor.encode_for("prediction", x)

@@ -46,12 +46,16 @@ class MaskedLMGraph(OnnxTask):
         size = self.task.backbone.vocabulary_size
         self.builder.output("logits", outputs, "batch", "slots", size)
 
+    def pack_masks(self, *columns: Any) -> dict[str, Any]:
+        """Pack each text or pair into a row, with `[MASK]` as the mask token."""
+        pieces = tokenize_masks(self.texts, *columns)
+        return self.texts.pack(self.texts.truncate(pieces))
+
     def answer_texts(self, *columns: Any) -> None:
         """Find the masks, and add the outputs of the most likely tokens."""
         op, builder = self.op, self.builder
         tokenizer = self.task.preprocessor.tokenizer
-        pieces = tokenize_masks(self.texts, *columns)
-        ids = self.texts.pack(self.texts.truncate(pieces))
+        ids = self.pack_masks(*columns)
         is_mask = op.Equal(ids["token_ids"], tokenizer.mask_token_id)
         is_mask = op.And(is_mask, builder.cast(ids["padding_mask"], "bool"))
         ones = builder.cast(is_mask, "int64")

@@ -39,7 +39,7 @@ class PretrainerGraph(MaskedLMGraph):
 
     def answer_texts(self, *columns: Any) -> None:
         """Add the probability that the second text follows the first."""
-        ids = self.pack(*columns)
+        ids = self.pack_masks(*columns)
         logits = self._score_order(self.encode(ids), ids["padding_mask"])
         chances = self.op.Softmax(logits, axis=-1)
         self.builder.output("score", self.op.Gather(chances, 0, axis=1), "batch")

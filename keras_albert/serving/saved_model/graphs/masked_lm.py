@@ -30,10 +30,10 @@ class MaskedLMGraph(TaskGraph):
         """Return the served functions by name."""
 
         def serve_text(text: Any) -> dict[str, Any]:
-            return self._fill(self._pack_masks(text))
+            return self._fill(self.pack_masks(text))
 
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
-            return self._fill(self._pack_masks(text, text_pair))
+            return self._fill(self.pack_masks(text, text_pair))
 
         return {
             "serving_default": text_signature(serve_text, text=1),
@@ -41,7 +41,8 @@ class MaskedLMGraph(TaskGraph):
             "serve_tokens": self.tokens_signature(self._fill),
         }
 
-    def _pack_masks(self, *texts: Any) -> dict[str, Any]:
+    def pack_masks(self, *texts: Any) -> dict[str, Any]:
+        """Pack each text or pair into a row, with `[MASK]` as the mask token."""
         tokenizer = self.preprocessor.tokenizer
         return pack_in_graph(
             tuple(

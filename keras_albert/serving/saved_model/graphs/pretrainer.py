@@ -20,7 +20,7 @@ class PretrainerGraph(MaskedLMGraph):
         """Return the served functions by name."""
 
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
-            return self._score(self.pack(text, text_pair))
+            return self._score(self.pack_masks(text, text_pair))
 
         filling = super().signatures()
         return {
