@@ -31,7 +31,9 @@ MASKED = [
 TAGS = ("B-person", "B-place", "I-person", "I-place", "O")
 
 
-def make_task(name, proto, max_length=40, lengths=None, num_layers=2, **kwargs):
+def make_task(
+    name, proto, max_length=40, lengths=None, num_layers=2, sizes=None, **kwargs
+):
     """Make `keras_albert.Albert<name>` with its preprocessor and random weights."""
     tokenizer = AlbertTokenizer(proto)
     preprocessor_cls = getattr(keras_albert, f"Albert{name}Preprocessor")
@@ -48,6 +50,7 @@ def make_task(name, proto, max_length=40, lengths=None, num_layers=2, **kwargs):
         max_sequence_length=max_length,
         unroll=True,
         seed=5,
+        **(sizes or {}),
     )
     task = getattr(keras_albert, f"Albert{name}")(
         backbone, preprocessor=preprocessor, **kwargs

@@ -1,7 +1,5 @@
 """Served predictions equal those in Python, for all tasks but the classifier."""
 
-import os
-
 import keras
 import numpy as np
 import pytest
@@ -17,13 +15,18 @@ from tests.serving.saved_model.served_answers import (
 )
 from tests.serving.served_calls import (
     CHOICES,
+    ORDERED,
     QUESTIONS,
     ask,
     asked_for,
     make_calls,
 )
 from tests.serving.served_models import HARD, LONG, MASKED, make_tasks, write
-from tests.serving.tried_operations import OLDEST_CONSUMER, TRIED_OPERATIONS
+from tests.serving.tried_operations import (
+    OLDER_PYTHONS,
+    OLDEST_CONSUMER,
+    TRIED_OPERATIONS,
+)
 
 pytest.importorskip("tensorflow_text")
 
@@ -87,12 +90,7 @@ def test_every_output_leads_with_the_batch(served, calls):
         assert not any(key.endswith("_bytes") for key in outputs)
 
 
-# The installed TensorFlow, and older ones, given by the paths of their interpreters,
-# separated by spaces, which have tensorflow and tensorflow-text.
-PYTHONS = [None, *os.environ.get("KERAS_ALBERT_OLDER_TENSORFLOWS", "").split()]
-
-
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("python", [None, *OLDER_PYTHONS])
 def test_a_server_loads_an_export(paths, python):
     # The installed TensorFlow has already loaded all of them for other tests.
     for name in paths if python else ("tagger",):
@@ -264,7 +262,7 @@ def test_texts_without_masks(served):
 
 
 def test_order_of_sentences(tasks, served):
-    scores = tasks["pretrainer"].score_order(HARD, HARD[::-1])
+    scores = tasks["pretrainer"].score_order(HARD, ORDERED)
     assert scores.std() > 0.01
     np.testing.assert_allclose(served("order")["score"], scores, atol=1e-5)
     ids = served("pretrainer_tokens")["score"]

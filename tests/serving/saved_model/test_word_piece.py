@@ -1,7 +1,12 @@
 """Tasks with a WordPiece vocabulary are served as with SentencePiece."""
 
+import numpy as np
 import pytest
 
+from keras_albert import AlbertTokenizer
+from keras_albert.serving import verify
+from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
+from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from tests.one_backend import on_one_backend
 from tests.serving.saved_model.served_answers import (
     assert_fillings,
@@ -17,7 +22,8 @@ from tests.serving.served_models import (
     make_task,
     write,
 )
-from tests.word_pieces import word_proto
+from tests.serving.tried_operations import OLDER_PYTHONS, TRIED_OPERATIONS
+from tests.word_pieces import WORD_PIECES, word_proto
 
 pytest.importorskip("tensorflow_text")
 
@@ -26,10 +32,14 @@ pytest.importorskip("tensorflow_text")
 def test_texts_words_masks_and_spans(tmp_path):
     proto = word_proto()
     lengths = {"doc_stride": 9, "max_query_length": 8}
+    never_split = WordPieceRules(never_split=("[E1]", "[E12]"))
+    marked = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]"], never_split).proto
+    bert = {"num_groups": 2, "activation": "gelu"}
     tasks = {
         "filler": make_task("MaskedLM", proto),
         "tagger": make_task("TokenClassifier", proto, labels=TAGS),
         "reader": make_task("QuestionAnswerer", proto, lengths=lengths),
+        "embedder": make_task("TextEmbedder", marked, sizes=bert),
     }
     balance(tasks["tagger"], tasks["tagger"].output_dense.bias, HARD)
     arguments = []
@@ -42,6 +52,7 @@ def test_texts_words_masks_and_spans(tmp_path):
         "filler": {"text": MASKED},
         "tagger": {"text": HARD},
         "reader": {"question": questions, "context": contexts},
+        "embedder": {"text": [*HARD, "the [E1]river[E12] [E2]", "[E12]"]},
     }
     found = {}
     for name, texts in inputs.items():
@@ -58,3 +69,9 @@ def test_texts_words_masks_and_spans(tmp_path):
     for row, answer in enumerate(expected):
         served = {key: array[row] for key, array in found["reader"].items()}
         assert_rows([[served]], [[answer]])
+    vectors = tasks["embedder"].embed(inputs["embedder"]["text"])
+    np.testing.assert_allclose(found["embedder"]["embedding"], vectors, atol=1e-5)
+    for name in tasks:
+        assert SavedModelFile(tmp_path / name).operations <= TRIED_OPERATIONS
+        for python in OLDER_PYTHONS:
+            assert verify(tmp_path / name, python).largest_difference < 1e-5
