@@ -32,9 +32,12 @@ def test_multiple_choice(toy_proto, tmp_path):
 
 
 @on_one_backend
-def test_embedder_of_pairs_with_similarities(toy_proto, tmp_path):
+def test_embedder_of_pairs_with_similarities(tmp_path):
+    """With a WordPiece vocabulary."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, "lamp", "##s", "bread", "rain", "st", "##or", "##m"]
     x, y = toy_pairs(8)
-    check_task(small_embedder(toy_proto), x, y, tmp_path)
+    check_task(small_embedder(pieces), x, y, tmp_path)
 
 
 def test_embedder_of_pairs_alone(toy_proto, tmp_path):
