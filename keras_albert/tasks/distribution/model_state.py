@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_albert.layers.shared_rows import without_rows
+from keras_albert.utils.held_weights import IN_USE
 from keras_albert.utils.keras_internals import has_no_value
 
 
@@ -59,15 +60,6 @@ def build_metrics_before_xla(model: Any, batch: Any) -> None:
             build_metrics(model, batch)
 
 
-# What a callback or another thread has done.
-_IN_USE = (
-    "On JAX a model has no weights while `fit`, `evaluate` or `train_on_batch` runs, "
-    "and one of them is running. Wait until it has returned, or load the preset a "
-    "second time to predict meanwhile; a callback calls "
-    "`self.model.jax_state_sync()` first."
-)
-
-
 def call_with_values(
     function: Callable[..., Any], variables: Sequence[Any], *arguments: Any
 ) -> Any:
@@ -83,7 +75,7 @@ def call_with_values(
     except Exception as error:
         taken = any(map(has_no_value, variables))
         if taken or any(value.is_deleted() for value in values):
-            raise RuntimeError(_IN_USE) from error
+            raise RuntimeError(IN_USE) from error
         raise
 
 
@@ -98,7 +90,7 @@ def kept_weights(model: Any) -> Iterator[None]:
         yield
         return
     if any(map(has_no_value, model.variables)):
-        raise RuntimeError(_IN_USE)
+        raise RuntimeError(IN_USE)
     variables = [*model.variables, *model.metrics_variables]
     if model.optimizer is not None:
         variables += model.optimizer.variables
