@@ -72,6 +72,22 @@ def check_processes(purpose: Purpose, strategy: Any = None) -> None:
         raise ValueError(msg)
 
 
+def refuse_sharded(cls: type) -> None:
+    """Raise if `torch.distributed.fsdp.fully_shard` has made a class of a task.
+
+    Raises:
+        ValueError: If so: Keras' layers would keep the parameters that it replaces, and
+            none of the new ones would get a gradient.
+    """
+    if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
+        msg = (
+            "`fully_shard` replaces parameters, and the layers of Keras would train "
+            "the former ones. Load the model again, and wrap it in "
+            "`torch.nn.parallel.DistributedDataParallel` instead."
+        )
+        raise ValueError(msg)
+
+
 def _connects_processes(strategy: Any) -> bool:
     if strategy is None:
         return False

@@ -12,7 +12,7 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from keras_albert.pretraining.devices.choose import choose_devices
-from keras_albert.tasks.distribution import processes
+from keras_albert.tasks.distribution import processes, replica_task
 from tests.several_processes import BACKEND, environments
 
 TEXTS, LABELS = ["a good film", "a bad film"] * 2, ["pos", "neg"] * 2
@@ -64,6 +64,21 @@ def test_a_process_group_counts_more_than_the_environment(one_of_two, monkeypatc
     assert processes.num_processes() == 1
 
 
+@pytest.mark.skipif(BACKEND != "torch", reason="FSDP is of PyTorch")
+def test_sharded_parameters_are_refused(tmp_path):
+    import torch
+
+    store = f"file://{tmp_path / 'store'}"
+    group = {"init_method": store, "rank": 0, "world_size": 1}
+    torch.distributed.init_process_group("gloo", **group)
+    try:
+        mesh = torch.distributed.init_device_mesh("cpu", (1,))
+        with pytest.raises(ValueError, match=r"`fully_shard` replaces parameters"):
+            torch.distributed.fsdp.fully_shard(new_classifier(), mesh=mesh)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 @pytest.mark.skipif(BACKEND != "jax", reason="keras.distribution")
 def test_devices_of_other_processes_are_not_used(classifier, monkeypatch):
     monkeypatch.setattr(processes, "num_processes", lambda: 2)
@@ -81,15 +96,17 @@ tensorflow_only = pytest.mark.skipif(BACKEND != "tensorflow", reason="tf.distrib
 
 
 @tensorflow_only
-def test_strategies_that_do_not_train_in_step_are_refused_by_name():
+def test_strategies_that_do_not_train_in_step_are_refused_by_name(monkeypatch):
     import tensorflow as tf
 
     central = tf.distribute.experimental.CentralStorageStrategy()
-    with (
-        central.scope(),
-        pytest.raises(ValueError, match=r"CentralStorageStrategy\..* MirroredStrategy"),
-    ):
-        new_classifier()
+    # The other one connects to its servers when it is made.
+    server = object.__new__(tf.distribute.ParameterServerStrategy)
+    for strategy in (central, server):
+        name = rf"{type(strategy).__name__}\..* MirroredStrategy"
+        monkeypatch.setattr(replica_task, "_current_strategy", lambda: strategy)  # noqa: B023
+        with pytest.raises(ValueError, match=name):
+            new_classifier()
 
 
 @tensorflow_only
