@@ -2,13 +2,13 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
 import keras
 
-from keras_albert.tasks.inputs.datasets import is_tf_dataset
+from keras_albert.tasks.inputs.datasets import SizedBatches, is_tf_dataset
 
 _Result = TypeVar("_Result")
 
@@ -65,6 +65,38 @@ def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> N
             f"`{option}`, or limit the data set with `.take(n)`."
         )
         raise ValueError(msg)
+
+
+def read_each_epoch(dataset: Any, argument: str, steps: int | None, option: str) -> Any:
+    """Return a data set that can be read in each of several epochs.
+
+    Of a stream of unknown length Keras would read the first batches again, and end.
+
+    Args:
+        dataset: A data set, as `fit` takes it.
+        argument: string. The name of its argument.
+        steps: int or `None`. The number of batches to read; `None` for all.
+        option: string. The name of the argument for `steps`.
+
+    Returns:
+        The data set; an iterable of unknown length with the number of its batches,
+        which are counted.
+
+    Raises:
+        ValueError: If it is an iterator, which ends after the first epoch, and `steps`
+            is `None`.
+    """
+    is_known = dataset_size(dataset) is not None or is_tf_dataset(dataset)
+    if is_known or steps is not None:
+        return dataset
+    if isinstance(dataset, Iterator):
+        msg = (
+            f"`{argument}` is an iterator, which can be read once, and `epochs` is "
+            f"above 1. Pass `{option}`, or what can be iterated again, such as a list "
+            "of batches or a `keras.utils.PyDataset`."
+        )
+        raise ValueError(msg)
+    return SizedBatches(dataset.__iter__, sum(1 for _ in dataset))
 
 
 def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:

@@ -210,16 +210,18 @@ def numpy_batches(dataset: Any) -> Any:
         return dataset.as_numpy_iterator()
     if size < 0:  # unknown, so that the batches are counted
         size = int(dataset.reduce(np.int64(0), lambda total, *_: total + 1))
-    return _NumpyBatches(dataset, size)
+    return SizedBatches(dataset.as_numpy_iterator, size)
 
 
-class _NumpyBatches:
-    def __init__(self, dataset: Any, size: int) -> None:
-        self.dataset = dataset
+class SizedBatches:
+    """Batches that are iterated in each epoch, by `iterate`, and their number."""
+
+    def __init__(self, iterate: Callable[[], Iterable[Any]], size: int) -> None:
+        self.iterate = iterate
         self.size = size
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.dataset.as_numpy_iterator())
+        return iter(self.iterate())
 
     def __len__(self) -> int:
         return self.size

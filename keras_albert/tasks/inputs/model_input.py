@@ -11,6 +11,7 @@ from keras_albert.tasks.inputs.dataset_sizes import (
     check_first,
     check_size,
     dataset_size,
+    read_each_epoch,
 )
 from keras_albert.tasks.inputs.datasets import (
     backend_dataset,
@@ -65,6 +66,7 @@ def read_model_input(
     steps: int | None = None,
     may_share_rows: bool = True,
     columns: Columns = Columns(),  # noqa: B008  (it is immutable)
+    epochs: int = 1,
 ) -> tuple[Any, LengthBatches | None]:
     """Read texts, arrays of ids or a data set, as a data set of batches.
 
@@ -83,6 +85,7 @@ def read_model_input(
         may_share_rows: bool. Whether texts share rows if the preprocessor is built
             so. Defaults to `True`.
         columns: `Columns` of batches that are dicts. Defaults to those of the task.
+        epochs: int. How often a data set is read. Defaults to `1`.
 
     Returns:
         What Keras takes as `x`, for predictions with rows that devices may be unable to
@@ -91,8 +94,8 @@ def read_model_input(
     Raises:
         TypeError: If `x` is none of these.
         ValueError: If there are no examples, an example is invalid, or a data set is
-            infinite and `steps` is `None`; if texts share rows and devices share
-            batches; see also `check_processes`.
+            infinite, or an iterator for several epochs, and `steps` is `None`; if texts
+            share rows and devices share batches; see also `check_processes`.
     """
     check_processes(purpose, task.strategy)
     option = _check_numbers(batch_size, steps, purpose, argument)
@@ -108,6 +111,8 @@ def read_model_input(
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
             )
             raise ValueError(msg)
+        if epochs > 1:
+            x = read_each_epoch(x, argument, steps, option)
         check_size(x, argument, steps, option)
         dataset = _read_dataset(task, x, shuffle, purpose, argument, shape, columns)
         return dataset if purpose == "prediction" else even_dataset(dataset), None

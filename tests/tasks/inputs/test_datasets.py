@@ -15,6 +15,7 @@ pytestmark = [
     on_one_backend_except(
         "test_evaluates_and_predicts_as_lists_do",
         "test_fits_for_several_epochs",
+        "test_a_stream_is_read_in_each_epoch",
         "test_ids_and_pairs_in_tf_data",
         "test_the_end_of_an_epoch_waits_for_no_tuning",
         "TestBadData::test_labels_in_tf_data",
@@ -135,6 +136,34 @@ def test_fits_for_several_epochs(learner, data, name):
     assert int(classifier.optimizer.iterations) == steps + 9
     expected = classifier.evaluate(*data, verbose=0)[0]
     assert history["val_loss"][-1] == pytest.approx(expected, abs=1e-5)
+
+
+class Stream:
+    """Batches of an unknown number, as of a data set that is read from the network."""
+
+    def __init__(self, *columns):
+        self.columns = columns
+
+    def __iter__(self):
+        return batches_of(*self.columns)
+
+
+def test_a_stream_is_read_in_each_epoch(learner, data):
+    steps = int(learner.optimizer.iterations)
+    stream = Stream(*data)
+    history = learner.fit(stream, epochs=3, validation_data=stream, verbose=0).history
+    assert len(history["loss"]) == len(history["val_loss"]) == 3
+    assert int(learner.optimizer.iterations) == steps + 9
+    rows = batches_of(*data)
+    for x, name, option in (
+        (rows, "`x`", "steps_per_epoch"),
+        (stream, "`validation_data`", "validation_steps"),
+    ):
+        with pytest.raises(ValueError, match=f"{name} is an iterator.*{option}"):
+            learner.fit(x, epochs=2, validation_data=rows)
+    # Nothing was read before the error.
+    learner.fit(rows, epochs=3, initial_epoch=2, verbose=0)
+    assert int(learner.optimizer.iterations) == steps + 12
 
 
 def test_fits_on_a_generator_with_weights(make_classifier, data):
