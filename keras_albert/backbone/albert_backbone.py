@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,10 @@ from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.masked_pooling import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.shared_rows import SharedRows, current_rows
-from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
+from keras_albert.layers.shared_transformer_encoder import (
+    SharedTransformerEncoder,
+    call_at_depth,
+)
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.handles import BUILTIN_PRESETS
@@ -28,10 +32,10 @@ from keras_albert.utils.arguments import (
     refuse_unknown,
     warn_of_depth,
 )
+from keras_albert.utils.held_weights import explain_held
 from keras_albert.utils.keras_internals import (
     all_layers,
     building_model,
-    register_call_argument,
     register_parameters,
 )
 from keras_albert.utils.reading import read_json
@@ -239,7 +243,6 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.pretrained = False
         # The format that it was loaded from; it is exported as the same architecture.
         self.loaded_from: str | None = None
-        register_call_argument(self, "num_layers")
 
     # The position of `[CLS]`, whose vector is the pooler's input.
     cls_token_index = 0
@@ -369,10 +372,17 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             The dict of outputs.
         """
         inputs = select_inputs(self, inputs)
+        call = partial(super().call, inputs, training=training, mask=mask)
+        is_own = num_layers is None and self.num_layers == self.encoder.num_layers
         depth = self.num_layers if num_layers is None else num_layers
-        outputs: dict[str, Tensor] = super().call(
-            inputs, training=training, mask=mask, num_layers=depth
-        )
+        try:
+            # A task around it may run another number.
+            outputs: dict[str, Tensor] = (
+                call() if is_own else call_at_depth(self.encoder, depth, call)
+            )
+        except (RuntimeError, TypeError) as error:
+            explain_held(error, self.variables)
+            raise
         return outputs
 
     def compute_output_spec(

@@ -1,6 +1,7 @@
 """ALBERT's encoder: a few blocks, run many times."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -21,7 +22,6 @@ from keras_albert.utils.arguments import (
     check_rates,
     refuse_unknown,
 )
-from keras_albert.utils.keras_internals import register_call_argument
 
 # Arguments of `call` that add outputs.
 _ALSO_RETURNED = (
@@ -136,8 +136,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
         if dropout or attention_dropout:
             self.seed_generator = keras.random.SeedGenerator(next(seeds))
         self.supports_masking = True
-        # A model that contains the encoder passes it on from its own call.
-        register_call_argument(self, "num_layers")
 
     def group_of(self, layer: int, num_layers: int | None = None) -> int:
         """Return the group that a virtual layer runs.
@@ -205,7 +203,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             return_first: bool. Also return the last hidden state of each text's first
                 token, `(batch, width)`; not with the lists. Defaults to `False`.
             num_layers: int. How many virtual layers to run, since all share their
-                weights. Defaults to `None`, the encoder's.
+                weights. Defaults to `None`: that of `call_at_depth`, or the encoder's.
 
         Returns:
             The last hidden state `(batch, length, width)`, followed by each
@@ -216,7 +214,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 or if `num_layers` is below 1, or below `num_groups`.
         """
         if num_layers is None:
-            num_layers = self.num_layers
+            encoder, depth = _running.get()
+            num_layers = depth if encoder is self else self.num_layers
         check_depth(num_layers, self.num_groups)
         if (rows := current_rows()) is not None:
             _refuse_shared_rows(
@@ -372,6 +371,32 @@ class SharedTransformerEncoder(keras.layers.Layer):
             seed=self.seed,
         )
         return config
+
+
+# An encoder that runs another number of layers than its own, and the number.
+_running: ContextVar[tuple[Any, int]] = ContextVar("depth", default=(None, 0))
+
+
+def call_at_depth(
+    encoder: SharedTransformerEncoder, num_layers: int, call: Callable[[], Any]
+) -> Any:
+    """Return `call()`, in which the encoder runs a number of layers.
+
+    The graph of a functional model passes no arguments on, and those that Keras passes
+    reach the other layers of an outer model, too.
+
+    Example:
+        >>> encoder = SharedTransformerEncoder(3, 2, 16)
+        >>> x = keras.random.normal((1, 4, 8))
+        >>> shallow = call_at_depth(encoder, 1, lambda: encoder(x))
+        >>> bool(ops.all(shallow == encoder(x, num_layers=1)))
+        True
+    """
+    token = _running.set((encoder, num_layers))
+    try:
+        return call()
+    finally:
+        _running.reset(token)
 
 
 def check_depth(num_layers: Any, num_groups: int) -> None:

@@ -59,17 +59,10 @@ def share_attributes(model: Any, own: Mapping[str, Any], view: Any = None) -> An
     for name, value in dict(vars(model)).items():
         if name not in own:
             is_method = isinstance(value, MethodType) and value.__self__ is model
-            own_value = MethodType(value.__func__, view) if is_method else value
-            vars(view)[name] = own_value
+            if is_method:
+                value = MethodType(value.__func__, view)  # noqa: PLW2901
+            vars(view)[name] = view if value is model else value
     return view
-
-
-def register_call_argument(layer: Any, name: str) -> None:
-    """Let a layer take an argument of `call` from the call of an outer one.
-
-    Before its first call. Keras 3.15 to 3.16.
-    """
-    layer._register_call_context_args(name)
 
 
 def all_layers(layer: Any) -> list[Any]:
@@ -107,6 +100,16 @@ def register_parameters(model: Any) -> None:
     """
     if keras.config.backend() == "torch":
         model._track_variables()
+
+
+def train_in_one_process(model: Any) -> None:
+    """Let Keras not share steps with other processes of PyTorch. Keras 3.16.
+
+    As soon as there is a process group it would wrap the model, which waits for all
+    processes, also to predict, and replaces one with another number of layers.
+    """
+    if keras.config.backend() == "torch":
+        object.__setattr__(model, "ddp_model", model)
 
 
 def variable_index(optimizer: Any, variable: Any) -> int:

@@ -23,9 +23,9 @@ from keras_albert.utils.keras_internals import (
     mark_as_seeded,
     memory_address,
     outputs_of_layer,
-    register_call_argument,
     register_parameters,
     share_attributes,
+    train_in_one_process,
     variable_index,
 )
 
@@ -123,21 +123,22 @@ def test_backbone_of_a_task():
     assert keras_hub.models.Task.backbone.fget(type("", (), {BACKBONE: 1})()) == 1
 
 
-def test_register_call_argument():
-    class Scale(keras.layers.Layer):
-        def __init__(self):
-            super().__init__()
-            register_call_argument(self, "factor")
+@pytest.mark.skipif(on() != "torch", reason="a process group of PyTorch")
+def test_train_in_one_process(fit, tmp_path):
+    from torch import distributed
 
-        def call(self, x, factor=None):
-            return x * (factor or 1)
-
-    x = keras.Input((1,))
-    model = keras.Model(x, Scale()(x))
-    register_call_argument(model, "factor")
-    assert model.call(keras.ops.ones((1, 1)), factor=3) == 3
-    assert model(keras.ops.ones((1, 1)), factor=3) == 3
-    assert model(keras.ops.ones((1, 1))) == 1
+    model, x = small_model(), np.ones((4, 3), "float32")
+    train_in_one_process(model)
+    view = share_attributes(model, {})
+    store = f"file://{tmp_path / 'store'}"
+    distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+    try:
+        fit(model)
+        np.testing.assert_array_equal(model.predict(x), view.predict(x))
+    finally:
+        distributed.destroy_process_group()
+    # Not a wrapper, and not that of another model.
+    assert (model.ddp_model, view.ddp_model) == (model, view)
 
 
 def test_variable_index():

@@ -69,8 +69,6 @@ class TorchProcesses(OneDevice):
             _add_up(before, metrics)
             return task.get_metrics_result()
 
-        # Keras 3.16 wraps a model that has no `ddp_model` in a second one.
-        object.__setattr__(model, "ddp_model", model)
         # Bypasses the registry of modules, which would make the wrapper a child.
         for method in (call, train_step):
             object.__setattr__(model, method.__name__, MethodType(method, model))

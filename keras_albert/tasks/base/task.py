@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import select_inputs
 from keras_albert.layers.shared_rows import sharing_rows
+from keras_albert.layers.shared_transformer_encoder import call_at_depth
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.batch_outputs import BatchOutputs
 from keras_albert.tasks.base.depth import DepthViews
@@ -24,7 +26,7 @@ from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
     kept_weights,
 )
-from keras_albert.tasks.distribution.processes import check_processes
+from keras_albert.tasks.distribution.processes import check_processes, refuse_sharded
 from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
 from keras_albert.tasks.inputs.datasets import after, is_dataset
 from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
@@ -45,6 +47,7 @@ from keras_albert.utils.keras_internals import (
     building_model,
     is_evaluation_of_fit,
     register_parameters,
+    train_in_one_process,
 )
 from keras_albert.utils.local_path import local_path
 
@@ -87,6 +90,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     # The input that is 0 where such outputs have no meaning, if any.
     output_places: str | None = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check a subclass, which PyTorch's `fully_shard` makes as well."""
+        super().__init_subclass__(**kwargs)
+        refuse_sharded(cls)
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Keras ignores unknown arguments.
         refuse_unknown(
@@ -100,6 +108,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         with building_model():
             super().__init__(*args, **kwargs)
         register_parameters(self)
+        train_in_one_process(self)
         self.random_head = RandomHead(self)
         self.batch_outputs = BatchOutputs(self)
         self.depth_views = DepthViews(self)
@@ -138,8 +147,12 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Run the model on its inputs; other keys of a dict are ignored."""
-        inputs, depth = select_inputs(self, inputs), self.backbone.num_layers
-        return super().call(inputs, training=training, mask=mask, num_layers=depth)
+        inputs = select_inputs(self, inputs)
+        call = partial(super().call, inputs, training=training, mask=mask)
+        encoder, depth = self.backbone.encoder, self.backbone.num_layers
+        if depth == encoder.num_layers:
+            return call()
+        return call_at_depth(encoder, depth, call)
 
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
@@ -296,14 +309,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             TypeError: If `x` has an unknown type.
             ValueError: If a text or a target is invalid, with its row; if there are no
                 examples, or the numbers of examples and targets differ; if a data set
-                is empty, or infinite and `steps_per_epoch` is `None`; if a class weight
-                is invalid; if the task is not compiled; or in one of several processes,
-                except under `tf.distribute.MultiWorkerMirroredStrategy`.
+                is empty, or infinite, or an iterator for several epochs, and
+                `steps_per_epoch` is `None`; if a class weight is invalid; if the task
+                is not compiled; or in one of several processes, except under
+                `tf.distribute.MultiWorkerMirroredStrategy`.
         """
         # Before any text is read.
         self.check_compiled("fit")
         check_processes("training", self.strategy)
         check_at_least(0, epochs=epochs)
+        first = kwargs.get("initial_epoch") or 0
         with unchanged_on_error(self):
             x, y, sample_weight, columns = read_table(
                 self, x, y, sample_weight, Columns(text, label), batch_size
@@ -328,6 +343,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 *(self, x, y, sample_weight, batch_size, shuffle, "training"),
                 steps=kwargs.get("steps_per_epoch"),
                 columns=columns,
+                epochs=epochs - first,
             )
             datasets = {"x": x}
             if validation_data is not None:
@@ -345,11 +361,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                     argument="validation_data",
                     steps=kwargs.get("validation_steps"),
                     columns=named,
+                    epochs=epochs - first,
                 )
                 datasets["validation_data"] = held_out[0]
         if isinstance(targets, EncodedTargets):
             self.learn_from_targets(targets.values)
-        first = kwargs.get("initial_epoch") or 0
         steps = kwargs.get("steps_per_epoch") or num_steps(data)
         rest = steps and steps * (epochs - first), kwargs.get("callbacks")
         if not (first and self._continue_optimizer(*rest)):
@@ -517,6 +533,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Predict for a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         return _step(super().predict_step, state, data)
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        """Return the metrics of this process; Keras 3.16 would wait for the others."""
+        results: dict[str, Any] = {}
+        for metric in self.metrics:
+            value = metric.result()
+            results |= value if isinstance(value, dict) else {metric.name: value}
+        return results
 
     def preprocess_samples(
         self, x: Any, y: Any = None, sample_weight: Any = None

@@ -17,6 +17,8 @@ Program = Callable[..., Any]
 # overhead of Keras does not matter.
 EAGER_BATCHES = 64
 SMALL_BATCH = 512
+# Operations whose result shares memory with a contiguous tensor.
+_VIEWS = ("aten.reshape.default", "aten.t.default", "aten.view.default")
 
 
 class TracedConstants:
@@ -184,13 +186,19 @@ def _simplify(program: Any) -> None:
         ):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
-    # A transposed weight is a view of it, and a constant as well.
+    # A view of a constant, such as a transposed weight, is a constant as well.
     for node in graph.nodes:
-        if str(node.target) == "aten.t.default" and node.args[0].op == "get_attr":
-            name = f"{node.args[0].target}_transposed".replace(".", "_")
-            program.register_buffer(name, constant(node.args[0]).t())
-            with graph.inserting_before(node):
-                node.replace_all_uses_with(graph.get_attr(name))
-            graph.erase_node(node)
+        inputs = node.all_input_nodes
+        if str(node.target) not in _VIEWS or [x.op for x in inputs] != ["get_attr"]:
+            continue
+        value = constant(inputs[0])
+        view = node.target(value, *node.args[1:])
+        if view.data_ptr() != value.data_ptr():
+            continue
+        name = f"{inputs[0].target}_{node.name}".replace(".", "_")
+        program.register_buffer(name, view)
+        with graph.inserting_before(node):
+            node.replace_all_uses_with(graph.get_attr(name))
+        graph.erase_node(node)
     graph.eliminate_dead_code()
     program.recompile()

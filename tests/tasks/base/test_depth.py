@@ -20,6 +20,7 @@ pytestmark = on_one_backend_except(
     "test_predict_and_evaluate_run_fewer_layers",
     "test_a_change_of_the_model_that_another_depth_sees_first",
     "test_threads_at_different_depths",
+    "test_a_depth_is_of_one_model",
     "test_a_view_is_kept_until_the_model_changes",
     "test_a_view_follows_the_weights_and_keeps_its_function",
     "test_a_view_of_every_task[reader]",
@@ -207,6 +208,18 @@ def test_a_view_of_every_task(name, make_classifier, toy_proto):
     # It belongs to none of them.
     assert [layer.name for layer in all_layers(task)] == names
     assert all(a is b for a, b in zip(task.variables, view.variables, strict=True))
+
+
+def test_a_depth_is_of_one_model(make_classifier):
+    """Not of what an outer model calls after it."""
+    classifier, other = make_classifier(), make_classifier().backbone
+    (ids,) = preprocess_batch(classifier, "prediction", TEXTS)
+    expected = at(classifier, 1), other.predict(ids, verbose=0)["pooled_output"]
+    inputs = {name: keras.Input((None,), name=name, dtype="int32") for name in ids}
+    view = classifier.with_num_layers(1)
+    outer = keras.Model(inputs, [view(inputs), other(inputs)["pooled_output"]])
+    for one, two in zip(outer.predict(ids, verbose=0), expected, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 def test_a_view_is_saved_and_exported_at_its_depth(make_classifier, tmp_path):
