@@ -1,7 +1,7 @@
 """The commands, with their options and help."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class Command:
         paths: Tuple of string. The arguments that are files or directories to read.
         new_path: string. The argument that is a file or a directory to write, which
             does not exist. Defaults to `""`, none.
+        check: Callable of the arguments, which raises if they do not fit each other or
+            the output. Defaults to `None`, none.
     """
 
     group: str
@@ -65,6 +67,7 @@ class Command:
     add_options: Callable[[Parser], None]
     paths: tuple[str, ...] = ()
     new_path: str = ""
+    check: Callable[[Mapping[str, Any]], None] | None = None
 
 
 class _Version(argparse.Action):
@@ -321,6 +324,28 @@ def _add_finetune(parser: Parser) -> None:
     _add_card(parser)
 
 
+def _check_finetune(chosen: Mapping[str, Any]) -> None:
+    if chosen["recipe"] is not None and chosen["preset"] is None:
+        raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+    if chosen["exits"] and chosen["task"] not in ("classification", "regression"):
+        msg = (
+            f"A model for {chosen['task']} has no exits; those for classification and "
+            "regression have. Leave out --exits."
+        )
+        raise ValueError(msg)
+    # Cleaning up can be resumed while it exists.
+    if not (chosen["output"] / "training" / "last.safetensors").is_file():
+        _check_unfinished(chosen)
+
+
+def _check_unfinished(chosen: Mapping[str, Any]) -> None:
+    """Raise if a run has written its model; a settings file may name the output."""
+    preset = Path(chosen.get("output", ""), "preset")
+    if "output" in chosen and preset.exists():
+        msg = f"{preset} already exists: the run is finished. Choose another output."
+        raise FileExistsError(msg)
+
+
 def _add_exits(parser: Parser) -> None:
     parser.add_argument("preset", help="a classifier with exits")
     parser.add_argument("dev", type=Path, metavar="FILE", help="the validation file")
@@ -442,6 +467,7 @@ interrupted, the same command resumes it with the same result.
         "keras-albert pretrain --data prepared --output run --size tiny --steps 20000",
         _add_pretrain,
         ("config",),
+        check=_check_unfinished,
     ),
     "finetune": Command(
         "Train",
@@ -457,6 +483,7 @@ the run is interrupted, the same command resumes it with the same result.
         "      --train train.tsv --dev dev.tsv --output runs/mine",
         _add_finetune,
         ("train", "dev"),
+        check=_check_finetune,
     ),
     "compress": Command(
         "Train",

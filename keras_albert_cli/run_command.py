@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from keras_albert_cli.loading import loading, set_verbose
@@ -14,6 +15,8 @@ from keras_albert_cli.options import COMMANDS, build_parser
 from keras_albert_cli.run_program import run_program
 from keras_albert_cli.versions import backend
 
+# Of `keras_albert.utils.local_path`: `Path` joins the two slashes.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 _BACKENDS = ("tensorflow", "jax", "torch")
 
 
@@ -43,11 +46,15 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
     def run() -> int | None:
         # Before the imports, which take many seconds.
-        _check_paths(COMMANDS[command].paths, chosen)
-        _check_new(COMMANDS[command].new_path, chosen)
+        asked = COMMANDS[command]
+        _check_local(chosen)
+        if asked.check is not None:
+            asked.check(chosen)
+        _check_paths(asked.paths, chosen)
+        _check_new(asked.new_path, chosen)
         _check_backend()
         with loading("keras-albert"):
-            module = import_module(f"keras_albert.commands.{COMMANDS[command].module}")
+            module = import_module(f"keras_albert.commands.{asked.module}")
         status: int | None = module.run(argparse.Namespace(**chosen))
         return status
 
@@ -55,13 +62,30 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     return run_program(f"keras-albert {command}", run, options, debug)
 
 
+def _check_local(chosen: Mapping[str, Any]) -> None:
+    """Raise if a path is the address of a remote storage."""
+    for name, value in chosen.items():
+        # A model may be one, unless it is a file.
+        is_path = isinstance(value, Path) or (name == "model" and _is_file(value))
+        if is_path and (match := _SCHEME.match(str(value))):
+            address = f"{match[1]}://{str(value)[match.end() :]}"
+            msg = (
+                f"`{name}`: {address} is not a path of this machine. Pass a local or "
+                "mounted path, and copy the files with the tool of the storage."
+            )
+            raise ValueError(msg)
+
+
+def _is_file(model: str) -> bool:
+    """Return whether a model is a file, and no preset with a name or a handle."""
+    return model.endswith((".onnx", ".tflite"))
+
+
 def _check_paths(names: Iterable[str], chosen: Mapping[str, Any]) -> None:
     """Raise if a file or a directory to read does not exist."""
     for name in names:
         path = chosen[name]
-        # A model may also be a preset with a name or a handle.
-        is_preset = name == "model" and not path.endswith((".onnx", ".tflite"))
-        if path is None or is_preset:
+        if path is None or (name == "model" and not _is_file(path)):
             continue
         what = "directory" if name == "directory" else "file"
         if not (os.path.isdir(path) if what == "directory" else os.path.isfile(path)):

@@ -114,6 +114,47 @@ def test_an_output_that_exists_is_named_before_the_imports(
     assert ("--overwrite" in shown) == line.startswith("export")
 
 
+ELSEWHERE = {
+    "convert a s3://b/new --to google": "`target`: s3://b/new",
+    "exits a gs://b/dev.tsv": "`dev`: gs://b/dev.tsv",
+    "export a gs://b/m.onnx": "`path`: gs://b/m.onnx",
+    "finetune regression --train b --dev b --output gs://b/c": "`--output`: gs://b/c",
+    "finetune regression --train hf://b --dev b --output c": "`--train`: hf://b",
+    "predict gs://b/m.onnx b": "`model`: gs://b/m.onnx",
+    "predict a b --output gs://b/c": "`--output`: gs://b/c",
+    "pretrain --config gs://b/c": "`--config`: gs://b/c",
+    "verify gs://b": "`directory`: gs://b",
+}
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_a_remote_path_is_named_before_the_imports(line, monkeypatch, capsys):
+    monkeypatch.setattr(module, "import_module", None)
+    assert run_command(line.split()) == 1
+    expected = f"keras-albert {line.split()[0]}: {ELSEWHERE[line]} is not a path of"
+    assert capsys.readouterr().err.startswith(expected)
+
+
+FINETUNE = "finetune masked-lm --train b --dev b --output done"
+UNFIT = {
+    FINETUNE: "done/preset already exists: the run is finished.",
+    "pretrain --output done": "done/preset already exists: the run is finished.",
+    f"{FINETUNE} --exits": "A model for masked-lm has no exits",
+    f"{FINETUNE} --recipe rte": "A recipe is for pretrained weights: pass --preset",
+}
+
+
+@pytest.mark.parametrize("line", UNFIT)
+def test_options_that_do_not_fit_are_named_before_the_imports(
+    line, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "done" / "preset").mkdir(parents=True)
+    monkeypatch.setattr(module, "import_module", None)
+    assert run_command(line.split()) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"keras-albert {line.split()[0]}: {UNFIT[line]}")
+
+
 @pytest.mark.parametrize(
     "line", ["export a a", "export a b --overwrite", "predict a b"]
 )

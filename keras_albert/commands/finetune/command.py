@@ -29,7 +29,6 @@ from keras_albert.commands.finetune.tasks import (
 )
 from keras_albert.commands.finetune.training import train_task
 from keras_albert.presets.preset_files import preset_directory
-from keras_albert.tasks import AlbertClassifier
 from keras_albert.tasks.distribution.processes import check_processes
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
@@ -60,14 +59,6 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
     kind = KINDS[arguments.task]
     if not folder.last.is_file():
         folder.check_unfinished()
-    if arguments.recipe is not None and arguments.preset is None:
-        raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
-    if arguments.exits and kind.task is not AlbertClassifier:
-        msg = (
-            f"A model for {arguments.task} has no exits; those for classification and "
-            "regression have. Leave out --exits."
-        )
-        raise ValueError(msg)
     files = [kind.read(path, arguments) for path in (arguments.train, arguments.dev)]
     check_files(*files)
     train, dev = on_one_scale(files)

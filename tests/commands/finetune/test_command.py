@@ -82,8 +82,6 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
     assert metadata.datasets == ["user/films"]
     assert "- preset: `preset`" in card
     assert "Add to the metadata" not in card
-    with pytest.raises(ValueError, match="pass --preset"):
-        run(*arguments(file, tmp_path / "other", recipe="cola"))
 
 
 @pytest.mark.parametrize(
