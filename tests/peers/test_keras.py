@@ -30,7 +30,7 @@ from tests.peers.keras_hub_checks import check_serialization
 from tests.tasks.small_models import small_backbone
 
 on_torch = pytest.mark.skipif(
-    keras.config.backend() != "torch", reason="parameters of PyTorch"
+    keras.config.backend() != "torch", reason="of PyTorch, or the same on each"
 )
 
 
@@ -117,6 +117,17 @@ class TestEveryTask:
         if "embedder" not in case.task.name:
             assert_equal_outputs(clone(case.ids), case.outputs)
 
+    @on_torch
+    @pytest.mark.parametrize("case", ["exits", "embedder"], indirect=True)
+    def test_training_of_a_copy(self, case):
+        """Unlike a clone, a copy computes the loss of the task."""
+        batch = (case.ids, case.targets, case.weights)
+        losses = [
+            task.train_on_batch(*batch)
+            for task in (copy.deepcopy(case.task), case.make())
+        ]
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+
     def test_saving(self, case, tmp_path):
         """`run_model_saving_test`, and weights alone."""
         case.task.save(tmp_path / "task.keras")
@@ -158,6 +169,12 @@ class TestEveryTask:
         with pytest.raises(ValueError, match="You must call `compile"):
             task.fit(case.ids, case.targets)
 
+    # The others compute their loss as a classifier does; `tests/tasks` train them all.
+    @pytest.mark.parametrize(
+        "case",
+        ["exits", "contrastive embedder", "conditional reader", "pretrainer"],
+        indirect=True,
+    )
     def test_training(self, case):
         """`run_task_test`: a model learns from what the preprocessor makes."""
         task = case.make()
@@ -170,6 +187,11 @@ class TestEveryTask:
         assert np.isfinite(losses).all()
         assert task.get_metrics_result().keys() >= {"loss"}
 
+    @pytest.mark.parametrize(
+        "case",
+        ["classifier", "embedder", "tagger", "conditional reader", "pretrainer"],
+        indirect=True,
+    )
     def test_mixed_precision(self, case):
         """`run_precision_test`: float32 variables, and the real dtypes of outputs."""
         config = copy.deepcopy(case.task.get_config()) | {"preprocessor": None}

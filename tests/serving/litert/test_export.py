@@ -49,6 +49,7 @@ def tasks(tiny_proto):
         seed=5,
     )
     made["wide"] = AlbertClassifier(backbone, num_classes=2)
+    made["shallow"] = made["wide"].with_num_layers(2)
     made["rounded"] = make_task("MaskedLM", tiny_proto)
     made["rounded"].quantize("int8")
     return made
@@ -105,6 +106,16 @@ def test_weights_are_there_once_whatever_the_depth(tasks, paths):
     assert sizes["wide"] < 1.05 * size
     assert sizes["fp16"] < 0.55 * size
     assert sizes["dynamic_int8"] < 0.3 * size
+
+
+def test_a_view_is_exported_at_its_depth(tasks, paths):
+    inputs = random_ids(tasks["wide"], (6, LENGTH))
+    whole, one = (
+        tasks["wide"].predict(inputs, num_layers=n, verbose=0) for n in (6, 2)
+    )
+    found = load(paths["shallow"])(**inputs)["logits"]
+    np.testing.assert_allclose(found, one, atol=1e-5)
+    assert np.abs(whole - one).max() > 1e-2
 
 
 def test_smaller_files_answer_nearly_the_same(tasks, paths):
