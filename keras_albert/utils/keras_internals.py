@@ -108,7 +108,8 @@ def train_in_one_process(model: Any) -> None:
     As soon as there is a process group it would wrap the model, which waits for all
     processes, also to predict, and replaces one with another number of layers.
     """
-    if keras.config.backend() == "torch":
+    if hasattr(model, "ddp_model"):
+        # Bypasses the registry of modules.
         object.__setattr__(model, "ddp_model", model)
 
 
