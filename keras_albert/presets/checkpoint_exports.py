@@ -17,6 +17,7 @@ _CHECKPOINT_FILES = (
     *("modules.json", "*sentence_*.json", "[0-9]_*/config.json", "vocab.txt"),
     *("*.model", "*.spm", "assets/tokenizer/*"),
     *("*.weights.h5", "*.weights.json", "model*.safetensors*", "pytorch_model*"),
+    "tf_model.h5",
     *("*.ckpt*", "*.data-?????-of-?????"),
 )
 

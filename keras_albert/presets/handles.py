@@ -75,15 +75,15 @@ BUILTIN_PRESETS = {
 # Of other schemes, KerasHub says that the preset is unknown.
 _HUBS = ("gs://", "hf://", "kaggle://", "modelscope://")
 _CONNECT_SECONDS = 5
-# All files of a checkpoint; weights in pickles only where there are no others.
+# All files of a checkpoint, except for weights in the forms of `_LAST`.
 _CHECKPOINT_FILES = (
     *("*.json", "*.safetensors", "*.model", "*.spm", "*.h5", "*.txt"),
     *("*.index", "*.data-?????-of-?????"),
 )
-_WEIGHTS = ("*.safetensors", "*.h5", "*.index")
-_PICKLES = ("pytorch_model*.bin",)
-# A copy of the weights for transformers' former TensorFlow classes.
-_OTHER_FILES = ("tf_model.h5",)
+# Downloaded only where there are no others: pickles, and the weights of
+# transformers' former TensorFlow classes.
+_LAST = ("pytorch_model*.bin", "tf_model.h5")
+_WEIGHTS = ("*.safetensors", "*.h5", "*.index", _LAST[0])
 
 
 # What to do about an answer of the Hugging Face Hub, by the name of the error.
@@ -191,19 +191,20 @@ def _from_hf(model: str) -> Callable[[bool], str]:
     repository, _, revision = model.partition("@")
 
     def download(cached_only: bool) -> str:
-        def files(*patterns: str) -> str:
+        def files(*others: str) -> str:
             return huggingface_hub.snapshot_download(
                 repository,
                 revision=revision or None,
-                allow_patterns=list(patterns),
-                ignore_patterns=list(_OTHER_FILES),
+                allow_patterns=[*_CHECKPOINT_FILES, *others],
+                ignore_patterns=[name for name in _LAST if name not in others],
                 local_files_only=cached_only,
                 endpoint=os.environ.get("HF_ENDPOINT"),
             )
 
-        found = files(*_CHECKPOINT_FILES)
-        if not any(any(Path(found).glob(pattern)) for pattern in _WEIGHTS):
-            found = files(*_CHECKPOINT_FILES, *_PICKLES)
+        found = files()
+        for pattern in _LAST:
+            if not any(any(Path(found).glob(each)) for each in _WEIGHTS):
+                found = files(pattern)
         return found
 
     return download

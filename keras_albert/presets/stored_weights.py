@@ -115,7 +115,32 @@ def stored_arrays(path: Path) -> list[StoredArray]:
         ValueError: If a file is missing or damaged, claims more than it contains, or
             refers to other files.
     """
-    return [array for file in _files(path) for array in _arrays_of_file(file)]
+    return [array for file in _files(path) for array in named_arrays(file).values()]
+
+
+def named_arrays(path: Path) -> dict[str, StoredArray]:
+    """Return the arrays of one HDF5 file by their paths in it; see `stored_arrays`."""
+    arrays: dict[str, StoredArray] = {}
+    claimed = 0
+
+    def note(name: str, entry: Any) -> None:
+        nonlocal claimed
+        if entry.external or entry.is_virtual:
+            raise ValueError(f"the values of {name!r} are in another file")
+        # An array that was never written is read as zeros, and a compressed one may
+        # have any size; Keras writes neither.
+        if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
+            raise ValueError(
+                f"it contains only a part of {name!r}, or compressed values"
+            )
+        claimed += entry.nbytes
+        arrays[name] = StoredArray(tuple(entry.shape), _kind_of(entry))
+
+    _visit_weights(path, note)
+    with reading(path):
+        if claimed > path.stat().st_size:
+            raise ValueError("its arrays need more bytes than it has")
+    return arrays
 
 
 def shard_names(index: Path) -> set[str]:
@@ -169,30 +194,6 @@ def _visit_weights(path: Path, visit: Callable[[str, Any], None]) -> None:
         raise ValueError(msg)
     with reading(path), h5py.File(path) as file:
         file.visititems(visit_weight)
-
-
-def _arrays_of_file(path: Path) -> list[StoredArray]:
-    arrays: list[StoredArray] = []
-    claimed = 0
-
-    def note(name: str, entry: Any) -> None:
-        nonlocal claimed
-        if entry.external or entry.is_virtual:
-            raise ValueError(f"the values of {name!r} are in another file")
-        # An array that was never written is read as zeros, and a compressed one may
-        # have any size; Keras writes neither.
-        if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
-            raise ValueError(
-                f"it contains only a part of {name!r}, or compressed values"
-            )
-        claimed += entry.nbytes
-        arrays.append(StoredArray(tuple(entry.shape), _kind_of(entry)))
-
-    _visit_weights(path, note)
-    with reading(path):
-        if claimed > path.stat().st_size:
-            raise ValueError("its arrays need more bytes than it has")
-    return arrays
 
 
 def _kind_of(entry: Any) -> str:

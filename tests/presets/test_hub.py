@@ -30,6 +30,11 @@ def files(tmp_path_factory):
     model = save_transformers(folder / "pickled", "AlbertModel", num_layers=1)
     (folder / "pickled/model.safetensors").unlink()
     torch.save(model.state_dict(), folder / "pickled/pytorch_model.bin")
+    # Never downloaded where there are other weights.
+    (folder / "pickled/tf_model.h5").write_bytes(b"large")
+    (folder / "former").mkdir()
+    for name in ("config.json", "tf_model.h5"):
+        shutil.copy(folder / "pickled" / name, folder / "former")
     return folder
 
 
@@ -46,6 +51,7 @@ def hub(files, tmp_path, monkeypatch):
     repositories = {
         "me/bert": {name: files / name for name in COMMITS},
         "me/pickled": {"main": files / "pickled"},
+        "me/former": {"main": files / "former"},
         "me/private": (401, "RepoNotFound"),
         "me/gated": (403, "GatedRepo"),
     }
@@ -81,12 +87,14 @@ def test_a_revision_is_a_part_of_the_handle(hub, files):
     np.testing.assert_array_equal(_table(named), _table(other))
 
 
-def test_pickled_weights_are_downloaded_if_there_are_no_others(hub):
+def test_other_forms_of_weights_are_downloaded_if_there_is_no_better_one(hub):
     AlbertBackbone.from_preset("hf://me/pickled")
-    assert (
-        "GET",
-        "me/pickled/resolve/" + COMMITS["main"] + "/pytorch_model.bin",
-    ) in hub
+    fetched = [path for method, path in hub if method == "GET"]
+    commit = f"me/pickled/resolve/{COMMITS['main']}"
+    assert f"{commit}/pytorch_model.bin" in fetched
+    assert f"{commit}/tf_model.h5" not in fetched
+    with pytest.raises(ValueError, match=r"tf_model\.h5 \(5 bytes\) is damaged"):
+        AlbertBackbone.from_preset("hf://me/former")
 
 
 def test_an_interrupted_download_is_continued(hub, tmp_path):

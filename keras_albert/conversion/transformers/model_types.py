@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from keras_albert.conversion.transformers import h5_files
 from keras_albert.conversion.transformers.safetensors_files import safetensors_of
 from keras_albert.conversion.transformers.torch_files import (
     holds_torch_files,
@@ -43,6 +44,8 @@ def stored_weights(directory: Path) -> dict[str, StoredTensor]:
         found = safetensors_of(directory)
     elif holds_torch_files(directory):
         found = torch_tensors(directory)
+    elif (directory / h5_files.FILE).is_file():
+        found = h5_files.h5_tensors(directory)
     tensors = {}
     for name, tensor in found.items():
         for former, present in _FORMER.items():
