@@ -1,8 +1,12 @@
-"""TF1 checkpoints of google-research's ALBERT and BERT, and of albert_zh."""
+"""TensorFlow's checkpoints of ALBERT and BERT: google-research's, and others with them.
+
+Those of TensorFlow Model Garden and TF-Hub have other names of the same weights.
+"""
 
 import importlib.util
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,16 @@ import keras
 
 from keras_albert.conversion.google import names
 from keras_albert.conversion.google.bert_names import ALBERT_ZH, BERT, SECOND_FACTOR
+from keras_albert.conversion.google.saved_model import (
+    FILE as SAVED_MODEL,
+)
+from keras_albert.conversion.google.saved_model import (
+    saved_model_config,
+    saved_model_lowercases,
+)
 from keras_albert.conversion.google.tensorflow_files import (
     find_checkpoint,
-    read_shapes,
+    find_tensors,
     read_tensors,
     write_tensors,
 )
@@ -32,7 +43,11 @@ from keras_albert.conversion.tables.tabled_format import TabledFormat
 from keras_albert.conversion.tables.weight_table import Array
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
-from keras_albert.text.tokenizer.word_piece import is_word_piece
+from keras_albert.text.tokenizer.word_piece import (
+    is_word_piece,
+    parse_word_piece,
+    write_word_piece,
+)
 from keras_albert.utils.reading import read_json
 
 _VOCABULARY_FILE = "30k-clean.model"
@@ -87,8 +102,12 @@ class GoogleFormat(TabledFormat):
     def recognizes(self, directory: Path) -> bool:
         """Return whether a directory has a checkpoint with these names."""
         path = self._find_config(directory)
-        if path is None or self.table is BERT:
-            return path is not None
+        if path is None:
+            found = saved_model_config(directory) or {}
+            tables = {"albert": names, "bert": BERT}
+            return tables.get(str(found.get("model_type"))) is self.table
+        if self.table is BERT:
+            return True
         # Only the first generation of albert_zh has this key.
         return ("ln_type" in read_json(path)) == (self.table is ALBERT_ZH)
 
@@ -99,8 +118,9 @@ class GoogleFormat(TabledFormat):
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""
-        path = self._find_config(directory) or directory / self._pattern
-        config = read_json(path)
+        path = self._find_config(directory)
+        config = read_json(path) if path else saved_model_config(directory) or {}
+        path = path or directory / SAVED_MODEL
         if config.get("ln_type") not in (None, "postln"):
             expected = "'postln': here, layers end with their normalization"
             raise wrong_value(path, "ln_type", config["ln_type"], expected)
@@ -161,6 +181,15 @@ class GoogleFormat(TabledFormat):
                 tensors[first] = tensors[first] @ tensors.pop(SECOND_FACTOR)
         return tensors
 
+    def read_vocabulary(self, directory: Path) -> bytes:
+        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
+        found = super().read_vocabulary(directory)
+        stated = saved_model_lowercases(directory)
+        if stated is None or not is_word_piece(found):
+            return found
+        pieces, rules = parse_word_piece(found)
+        return write_word_piece(pieces, replace(rules, lowercase=stated))
+
     def find_vocabulary(self, directory: Path) -> Path | None:
         """Return `30k-clean.model`, or the only `*.model`, or the only `vocab*.txt`."""
         found = super().find_vocabulary(directory)
@@ -212,8 +241,8 @@ class GoogleFormat(TabledFormat):
         return found[0] if len(found) == 1 else None
 
     def _shapes(self, directory: Path) -> dict[str, tuple[int, ...]]:
-        shapes = read_shapes(_checkpoint(directory))
-        return {_bare(name): shapes[name] for name in shapes if _is_weight(name)}
+        found = find_tensors(_checkpoint(directory))
+        return {_bare(name): found[name].shape for name in found if _is_weight(name)}
 
 
 def _checkpoint(directory: Path) -> Path:

@@ -5,37 +5,56 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.conversion.google.model_garden import (
+    OBJECT_GRAPH,
+    google_names,
+    google_shape,
+)
 from keras_albert.utils.packages import import_package
 from keras_albert.utils.reading import reading
 
 Array = npt.NDArray[Any]
 
 
+class StoredTensor(NamedTuple):
+    """A tensor of a checkpoint.
+
+    Attributes:
+        key: string. Its name in the file.
+        stored_shape: Tuple of int. Its shape there.
+        shape: Tuple of int. Its shape in google-research.
+    """
+
+    key: str
+    stored_shape: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
 def find_checkpoint(directory: Path) -> Path | None:
     """Find the checkpoint of a directory.
 
     Args:
-        directory: Path. The output of a training run, or a module of TF-Hub.
+        directory: Path. The output of a training run, or a model of TF-Hub.
 
     Returns:
         The prefix of the checkpoint's files: `model.ckpt-best`, else the one with
-        the highest number, else the only other one, else the variables of a module;
-        `None` if there is none.
+        the highest number, else the only other one, else the variables of a model of
+        TF-Hub; `None` if there is none.
     """
     if (directory / "model.ckpt-best.index").is_file():
         return directory / "model.ckpt-best"
-    steps = {
-        int(found[1]): path.with_suffix("")
-        for path in directory.glob("model.ckpt-*.index")
-        if (found := re.fullmatch(r"model\.ckpt-(\d+)\.index", path.name))
-    }
-    if steps:
-        return steps[max(steps)]
+    found = [
+        (each[1], int(each[2]), path.with_suffix(""))
+        for path in directory.glob("*ckpt-*.index")
+        if (each := re.fullmatch(r"(.*\bckpt)-(\d+)\.index", path.name))
+    ]
+    if len({name for name, *_ in found}) == 1:
+        return max(found)[-1]
     others = list(directory.glob("*.ckpt.index"))
     if len(others) == 1:
         return others[0].with_suffix("")
@@ -43,11 +62,15 @@ def find_checkpoint(directory: Path) -> Path | None:
     return module if module.with_suffix(".index").is_file() else None
 
 
-def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
-    """Read the names and shapes of a checkpoint's tensors.
+def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
+    """Find the tensors of a checkpoint.
 
     Args:
         prefix: Path. The common prefix of its files.
+
+    Returns:
+        The tensors by their names; by those of google-research also for a checkpoint
+        of TensorFlow Model Garden.
 
     Raises:
         ImportError: If TensorFlow is not installed.
@@ -56,8 +79,8 @@ def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
     """
     with _reading(prefix) as reader:
         shapes = {
-            name: tuple(shape)
-            for name, shape in reader.get_variable_to_shape_map().items()
+            key: tuple(shape)
+            for key, shape in reader.get_variable_to_shape_map().items()
         }
         data = prefix.parent.glob(f"{prefix.name}.data-*")
         found = sum(path.stat().st_size for path in data)
@@ -65,7 +88,13 @@ def read_shapes(prefix: Path) -> dict[str, tuple[int, ...]]:
         if sum(map(prod, shapes.values())) > found:
             msg = f"its tensors need more bytes than its data files contain ({found:,})"
             raise ValueError(msg)
-    return shapes
+        names = {key: key for key in shapes}
+        if OBJECT_GRAPH in shapes:
+            names = google_names(reader.get_tensor(OBJECT_GRAPH), shapes)
+    return {
+        name: StoredTensor(key, shapes[key], google_shape(name, shapes[key]))
+        for key, name in names.items()
+    }
 
 
 def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array]:
@@ -77,11 +106,23 @@ def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array
 
     Raises:
         ImportError: If TensorFlow is not installed.
-        ValueError: See `read_shapes`.
+        ValueError: See `find_tensors`.
     """
-    names = [name for name in read_shapes(prefix) if wanted(name)]
+    found = find_tensors(prefix)
     with _reading(prefix) as reader:
-        return {name: np.asarray(reader.get_tensor(name)) for name in names}
+        return {
+            name: np.reshape(reader.get_tensor(tensor.key), tensor.shape)
+            for name, tensor in found.items()
+            if wanted(name)
+        }
+
+
+def read_scalar(prefix: Path, key: str) -> Any:
+    """Return a single value of a checkpoint; `None` if there is none of that name."""
+    with _reading(prefix) as reader:
+        if reader.get_variable_to_shape_map().get(key) != []:
+            return None
+        return reader.get_tensor(key)
 
 
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
