@@ -69,7 +69,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             Defaults to `0.0`, as in the training of version 2.
         attention_dropout: float. Rate on attention probabilities. Defaults to `0.0`.
         max_sequence_length: int. The longest sequence. Defaults to `512`.
-        num_segments: int. Number of segments. Defaults to `2`.
+        num_segments: int. Number of segments; with one, segment ids are not read.
+            Defaults to `2`.
         activation: string or callable. Defaults to `"gelu_approximate"`, the tanh
             form of the reference; `"gelu"` is the erf form of transformers' v1 files,
             `"relu"` the activation of the Chinese models.

@@ -146,8 +146,8 @@ class FactorizedEmbedding(keras.layers.Layer):
 
         Args:
             inputs: Integer tensor `(batch, length)`.
-            segment_ids: Integer tensor `(batch, length)`. Defaults to `None`:
-                segment 0 for every token.
+            segment_ids: Integer tensor `(batch, length)`. Not read if there is only
+                one segment. Defaults to `None`: segment 0 for every token.
             training: bool. Whether dropout is on.
 
         Returns:
@@ -155,7 +155,7 @@ class FactorizedEmbedding(keras.layers.Layer):
             texts share rows.
         """
         self._check_length(inputs.shape[1])
-        if segment_ids is None:
+        if segment_ids is None or self.num_segments == 1:
             segment_ids = ops.zeros_like(inputs)
         rows = current_rows()
         if rows is not None:

@@ -92,7 +92,10 @@ def _embed(builder: OnnxBuilder, layer: Any, ids: dict[str, Any]) -> Any:
     # For a row that is too long, the lookup of positions fails in the runtime.
     length = op.Squeeze(builder.size(ids["token_ids"], 1))
     positions = op.Gather(positions, op.Range(0, length, 1))
-    segments = builder.embed(layer.segment_embedding, ids["segment_ids"])
+    segment_ids = ids["segment_ids"]
+    if layer.num_segments == 1:
+        segment_ids = op.Sub(segment_ids, segment_ids)
+    segments = builder.embed(layer.segment_embedding, segment_ids)
     x = op.Add(op.Add(tokens, positions), segments)
     x = builder.layer_norm(layer.layer_norm, x)
     return x if layer.projection is None else builder.dense(layer.projection, x)

@@ -57,7 +57,8 @@ def read_ids(
         raise ValueError(msg)
     for name, limit, what in (
         ("token_ids", backbone.vocabulary_size, "vocabulary_size"),
-        ("segment_ids", backbone.num_segments, "num_segments"),
+        # A model of one segment gives it to the second text of a pair, too.
+        ("segment_ids", max(2, backbone.num_segments), "num_segments"),
     ):
         if (row := first_outside(ids[name], limit)) is not None:
             msg = (

@@ -38,7 +38,7 @@ def embedder(**kwargs):
     [
         {"num_layers": 3, "num_groups": 2, "num_inner_repetitions": 2},
         {"activation": "gelu"},
-        {"activation": "relu", "embedding_dim": 16},
+        {"activation": "relu", "embedding_dim": 16, "num_segments": 1},
         {"embedding_dim": 16, "use_embedding_projection": True, "num_segments": 3},
         {"layer_norm_epsilon": 1e-3, "num_heads": 4, "activation": "silu"},
     ],

@@ -1,5 +1,6 @@
 """The classifier as STS-B and its like need it: pairs, and scores."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -7,10 +8,13 @@ from keras_albert import AlbertClassifier, AlbertClassifierPreprocessor, AlbertT
 from tests.tasks.small_models import LENGTHS, small_backbone, toy_pairs
 
 
-def make(proto, **kwargs):
+def make(proto, num_segments=2, **kwargs):
     preprocessor = AlbertClassifierPreprocessor(AlbertTokenizer(proto), **LENGTHS)
     classifier = AlbertClassifier(
-        small_backbone(), preprocessor=preprocessor, dropout=0.0, **kwargs
+        small_backbone(num_segments=num_segments),
+        preprocessor=preprocessor,
+        dropout=0.0,
+        **kwargs,
     )
     classifier.compile(learning_rate=3e-3)
     return classifier
@@ -44,6 +48,22 @@ def test_scores_of_pairs_correlate(toy_proto, scored_pairs):
     )
     rmse = classifier.evaluate(held_out, truth, verbose=0, return_dict=True)["rmse"]
     assert rmse == pytest.approx(np.sqrt(np.mean((outputs[:, 0] - truth) ** 2)), 1e-3)
+
+
+def test_a_model_of_one_segment_reads_pairs(toy_proto):
+    """As one whose segments are equal, since there is no other for the second text."""
+    pairs, _ = toy_pairs(3)
+    one, two = (make(toy_proto, num_classes=2, num_segments=n) for n in (1, 2))
+    for mine, other in zip(one.weights, two.weights, strict=True):
+        other.assign(keras.ops.broadcast_to(mine, other.shape))
+    np.testing.assert_allclose(
+        one.predict(pairs, verbose=0), two.predict(pairs, verbose=0), atol=1e-6
+    )
+    ids = one.preprocessor(pairs)
+    assert ids["segment_ids"].max() == 1
+    np.testing.assert_array_equal(
+        one.predict(ids, verbose=0), one.predict(pairs, verbose=0)
+    )
 
 
 def test_pairs_with_names_of_classes(toy_proto, scored_pairs):

@@ -83,7 +83,9 @@ class TaskGraph:
             )
             known = [
                 check_ids(token_ids, "token_ids", self.task.backbone.vocabulary_size),
-                check_ids(segment_ids, "segment_ids", self.task.backbone.num_segments),
+                check_ids(
+                    segment_ids, "segment_ids", max(2, self.task.backbone.num_segments)
+                ),
             ]
             # Otherwise an operation of the model may fail first, with a less clear
             # message.
