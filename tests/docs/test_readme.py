@@ -128,6 +128,19 @@ def test_the_table_of_presets_has_the_sizes_of_the_code(picture):
         assert [int(number) for number in numbers[:3]] == [sizes[x] for x in names]
 
 
+def test_each_format_names_the_tests_that_prove_it():
+    page = (ROOT / "docs/checkpoints.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| format | read | write | tests |\n")
+    _, *rows = table.partition("\n\n")[0].splitlines()
+    for row in rows:
+        named = re.findall(r"`(tests/[^`]+)`", row)
+        assert named, row
+        assert all((ROOT / name).is_file() for name in named), row
+    formats = {path.parent for path in (ROOT / "keras_albert").rglob("format.py")}
+    tested = {name for row in rows for name in re.findall(r"tests/conversion/\w+", row)}
+    assert {f"tests/conversion/{folder.name}" for folder in formats} == tested
+
+
 def test_the_card_of_the_small_model_counts_its_parameters(picture):
     card = ROOT / "keras_albert/presets/albert_tiny_en_uncased/README.md"
     page = ROOT / "docs/checkpoints.md"
