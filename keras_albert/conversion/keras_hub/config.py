@@ -45,6 +45,7 @@ _PREPROCESSORS = {
     "AlbertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
     "BertTextClassifierPreprocessor": "AlbertClassifierPreprocessor",
     "AlbertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
+    "BertMaskedLMPreprocessor": "AlbertMaskedLMPreprocessor",
 }
 _TRUNCATIONS = ("round_robin", "waterfall")
 _RATES = ("mask_selection_rate", "mask_token_rate", "random_token_rate")

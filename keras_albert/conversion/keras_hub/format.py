@@ -106,7 +106,10 @@ class KerasHubFormat(TabledFormat):
         if self.task_name(directory) not in ours:
             return {}
         if "AlbertMaskedLM" in ours:
-            return {"head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON}
+            return {
+                "head_layer_norm_epsilon": _HEAD_LAYER_NORM_EPSILON,
+                "head_activation": self.head_activation,
+            }
         arguments = classifier_arguments(directory)
         shapes = self.stored_shapes(directory)
         width = backbone_config(directory)["hidden_dim"]

@@ -55,35 +55,30 @@ def _layer_rows(group: int, inner: int, num_heads: int, theirs: str) -> list[Row
     return rows
 
 
-HEADS = (
-    Head("AlbertBackbone", "AlbertBackbone"),
-    Head("AlbertTextEmbedder", "AlbertBackbone"),
-    Head(
-        "AlbertClassifier",
-        "AlbertTextClassifier",
-        (paired_rows("logits", "logits", _DENSE),),
-    ),
-    Head(
-        "AlbertMaskedLM",
-        "AlbertMaskedLM",
-        (
-            (
-                *paired_rows(
-                    "masked_lm_head/transform", "mlm_head/intermediate_dense", _DENSE
-                ),
-                *paired_rows(
-                    "masked_lm_head/layer_norm",
-                    "mlm_head/intermediate_layer_norm",
-                    _NORM,
-                ),
-                Row("masked_lm_head/output_bias", "mlm_head/output_bias"),
-            ),
+_LOGITS = (paired_rows("logits", "logits", _DENSE),)
+_PREDICTIONS = (
+    (
+        *paired_rows("masked_lm_head/transform", "mlm_head/intermediate_dense", _DENSE),
+        *paired_rows(
+            "masked_lm_head/layer_norm", "mlm_head/intermediate_layer_norm", _NORM
         ),
+        Row("masked_lm_head/output_bias", "mlm_head/output_bias"),
     ),
 )
+
+
+def _heads(kind: str) -> tuple[Head, ...]:
+    return (
+        Head("AlbertBackbone", f"{kind}Backbone"),
+        Head("AlbertTextEmbedder", f"{kind}Backbone"),
+        Head("AlbertClassifier", f"{kind}TextClassifier", _LOGITS),
+        Head("AlbertMaskedLM", f"{kind}MaskedLM", _PREDICTIONS),
+    )
+
+
+HEADS = _heads("Albert")
 HEAD_PREFIXES = ("logits/", "mlm_head/")
 
-# BERT's masked LM has the erf form of GELU in its head and the tanh form elsewhere.
 BERT = SimpleNamespace(
     EMBEDDING_ROWS=EMBEDDING_ROWS,
     PROJECTION_ROWS=(),
@@ -91,14 +86,8 @@ BERT = SimpleNamespace(
     block_rows=lambda group, inner, num_heads: _layer_rows(
         group, inner, num_heads, f"transformer_layer_{group}/"
     ),
-    HEADS=(
-        Head("AlbertBackbone", "BertBackbone"),
-        Head("AlbertTextEmbedder", "BertBackbone"),
-        Head(
-            "AlbertClassifier",
-            "BertTextClassifier",
-            (paired_rows("logits", "logits", _DENSE),),
-        ),
-    ),
+    HEADS=_heads("Bert"),
     HEAD_PREFIXES=HEAD_PREFIXES,
+    # The erf form, although the encoder has the tanh form.
+    HEAD_ACTIVATION="gelu",
 )

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_albert.conversion.tables.weight_table import Row, variables_by_path
+from keras_albert.layers.activations import get_activation
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,30 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
         if head.task in names and {row.variable for row in head.rows} == own
     ]
     return min(fitting, key=lambda head: names.index(head.task), default=None)
+
+
+def check_head_activation(model: Any, library: str, activation: str | None) -> None:
+    """Check that a masked LM's head has another library's activation.
+
+    Args:
+        model: A backbone or a task.
+        library: string. Its name.
+        activation: string or `None`. `None` is the backbone's.
+
+    Raises:
+        ValueError: If the head has another one.
+    """
+    layer = getattr(model, "masked_lm_head", None)
+    expected = activation or backbone_of(model).activation
+    if layer is not None and get_activation(layer.activation) != get_activation(
+        expected
+    ):
+        msg = (
+            f"{library}'s masked LM has the activation {expected!r} in its head, and "
+            f"this model has {layer.activation!r}. Save it as a preset of "
+            "keras_albert instead."
+        )
+        raise ValueError(msg)
 
 
 def check_head_epsilon(model: Any, library: str) -> None:

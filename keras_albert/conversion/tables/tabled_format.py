@@ -13,6 +13,7 @@ from keras_albert.backbone import AlbertBackbone
 from keras_albert.conversion.tables.heads import (
     Head,
     backbone_of,
+    check_head_activation,
     find_head,
     head_variables,
 )
@@ -46,6 +47,12 @@ class TabledFormat(CheckpointFormat):
 
     # The activation of the pooler.
     pooler_activation: str = "tanh"
+
+    @property
+    def head_activation(self) -> str | None:
+        """The activation of a masked LM's head; `None` is the encoder's."""
+        found: str | None = getattr(self.table, "HEAD_ACTIVATION", None)
+        return found
 
     @abc.abstractmethod
     def read_tensors(
@@ -155,7 +162,8 @@ class TabledFormat(CheckpointFormat):
         """Return the head that a model is written with.
 
         Raises:
-            ValueError: If the format has none, or another input of the pooler.
+            ValueError: If the format has none, another input of the pooler, or
+                another activation.
         """
         pooler_input = backbone_of(model).pooler_input
         uses_pooler = getattr(model, "uses_pooler", True)
@@ -166,6 +174,7 @@ class TabledFormat(CheckpointFormat):
                 'with `pooler_input="cls"`, fine-tune, and export that model.'
             )
             raise ValueError(msg)
+        check_head_activation(model, self.name, self.head_activation)
         head = find_head(self.table.HEADS, model)
         activation = backbone_of(model).pooler_activation
         if (

@@ -38,6 +38,7 @@ from keras_albert.conversion.transformers.safetensors_files import (
     write_safetensors,
 )
 from keras_albert.conversion.transformers.tokenizer_json import (
+    add_stated_rules,
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
@@ -53,7 +54,7 @@ from keras_albert.text.tokenizer.word_piece import (
     parse_word_piece,
     transformers_config,
 )
-from keras_albert.utils.reading import read_json
+from keras_albert.utils.reading import read_json, read_optional_json
 
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
@@ -186,6 +187,12 @@ class TransformersFormat(TabledFormat):
             else:
                 rate = read_rate(config, key, default, source)
             arguments["dropout"] = rate
+        if "AlbertMaskedLM" in ours and self.head_activation is not None:
+            arguments["head_activation"] = self.head_activation
+        if "AlbertMultipleChoice" in ours:
+            for key, value in getattr(self.table, "SUMMARY", {}).items():
+                if config.get(key, value) != value:
+                    raise wrong_value(source, key, config[key], repr(value))
         head = next((head for head in self.table.HEADS if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
             count, labels = read_labels(config, source)
@@ -264,20 +271,22 @@ class TransformersFormat(TabledFormat):
         """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
         path = self.find_vocabulary(directory)
         if path is not None and path.name == _VOCABULARY_FILE:
-            return super().read_vocabulary(directory)
-        if holds_word_piece(directory):
+            vocabulary = super().read_vocabulary(directory)
+            vocabulary = add_stated_rules(vocabulary, directory)
+        elif holds_word_piece(directory):
             vocabulary = read_word_piece(directory)
-            self._check_padding(directory, vocabulary)
-            return vocabulary
-        if path is not None:
-            return vocabulary_from_tokenizer_json(path)
-        return super().read_vocabulary(directory)
+        elif path is not None:
+            vocabulary = vocabulary_from_tokenizer_json(path)
+        else:
+            vocabulary = super().read_vocabulary(directory)
+        self._check_padding(directory, vocabulary)
+        return vocabulary
 
     def _check_padding(self, directory: Path, vocabulary: bytes) -> None:
-        """Check that a WordPiece's padding is the config's."""
+        """Check that a vocabulary's padding is the config's."""
         found = open_vocabulary(vocabulary)
         padding = found.special_tokens["pad_token"]
-        stated = self._config(directory).get("pad_token_id")
+        stated = read_optional_json(directory / CONFIG_FILE).get("pad_token_id")
         if stated is not None and stated != found.ids[padding]:
             msg = (
                 f"{directory / CONFIG_FILE} has pad_token_id={stated!r}, and the "

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from keras_albert.conversion.tables.config import wrong_value
 from keras_albert.conversion.transformers.normalizers import (
     Step,
     charsmap_of_steps,
@@ -13,17 +14,31 @@ from keras_albert.conversion.transformers.normalizers import (
     replace_string,
 )
 from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
-from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
+from keras_albert.text.tokenizer.text_rules import (
+    TextRules,
+    add_text_rules,
+    default_text_rules,
+    retire_digit_comma_pieces,
+    table_normalizer,
+)
 from keras_albert.text.tokenizer.vocabulary_file import (
     MOST_BYTES,
     SPECIAL_TOKENS,
     check_vocabulary,
     parse_vocabulary,
 )
-from keras_albert.utils.reading import parse_json, read_bytes, reading
+from keras_albert.utils.reading import (
+    parse_json,
+    read_bytes,
+    read_optional_json,
+    reading,
+)
 
 TOKENIZER_FILE = "tokenizer.json"
 _CONFIG_FILE = "tokenizer_config.json"
+
+# Its settings of ALBERT's text rules, and what they are if they are missing.
+_LOWERCASES, _KEEPS_ACCENTS = "do_lower_case", "keep_accents"
 
 _SPACE = "\u2581"
 
@@ -70,9 +85,61 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
                 escape_whitespaces=True,
             )
         )
+        _compare_rules(path, model.normalizer_spec.precompiled_charsmap)
         _guard_symbols(model, found.get("added_tokens") or [])
         retire_digit_comma_pieces(model)
         return check_vocabulary(bytes(model.SerializeToString()))
+
+
+def add_stated_rules(proto: bytes, directory: Path) -> bytes:
+    """Add the text rules of `tokenizer_config.json` to a `spiece.model` beside it.
+
+    Args:
+        proto: bytes. The SentencePiece model.
+        directory: Path. The directory of both.
+
+    Returns:
+        The model with the rules; the same bytes if the file says nothing of them, or
+        they are those that a model of its kind has anyway.
+
+    Raises:
+        ValueError: If the file is damaged, or the model has other rules already.
+    """
+    path = directory / _CONFIG_FILE
+    stated = _stated_rules(path)
+    rules = TextRules(**stated)
+    if not stated or rules == default_text_rules(proto):
+        return proto
+    with reading(path):
+        return add_text_rules(proto, rules)
+
+
+def _stated_rules(path: Path) -> dict[str, bool]:
+    """Return the rules that a `tokenizer_config.json` sets, by our names."""
+    config = read_optional_json(path)
+    stated = {}
+    for name, key in (("lowercase", _LOWERCASES), ("strip_accents", _KEEPS_ACCENTS)):
+        value = config.get(key)
+        if not isinstance(value, bool | None):
+            raise wrong_value(path, key, value, "true or false")
+        if value is not None:
+            stated[name] = value != (key == _KEEPS_ACCENTS)
+    return stated
+
+
+def _compare_rules(path: Path, charsmap: bytes) -> None:
+    """Raise if `tokenizer_config.json` has other rules than a `tokenizer.json`."""
+    table = table_normalizer(charsmap)
+    found = {"lowercase": table.Normalize("A") == "a"}
+    found["strip_accents"] = table.Normalize("\u00e9") == "e"
+    beside = path.with_name(_CONFIG_FILE)
+    for name, value in _stated_rules(beside).items():
+        if found[name] != value:
+            raise ValueError(
+                f"{path} and {beside} contradict each other: {name} is {found[name]} "
+                f"and {value}. Use files of the same checkpoint, or correct the wrong "
+                "one."
+            )
 
 
 def _model_proto(vocab: list[tuple[str, float]], unk_id: int | None) -> Any:

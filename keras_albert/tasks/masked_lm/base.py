@@ -13,7 +13,7 @@ from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside, read_positions
 from keras_albert.tasks.masked_lm.fill_mask import fill_masks, target_ids
 from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
-from keras_albert.types import Texts
+from keras_albert.types import Activation, Texts
 from keras_albert.utils.arguments import check_positive
 
 
@@ -126,17 +126,20 @@ def masked_lm_inputs(backbone: AlbertBackbone) -> dict[str, Any]:
 
 
 def masked_lm_head(
-    backbone: AlbertBackbone, layer_norm_epsilon: float | None = None
+    backbone: AlbertBackbone,
+    layer_norm_epsilon: float | None = None,
+    activation: Activation | None = None,
 ) -> MaskedLMHead:
     """Return a head with random weights that fits a backbone.
 
     Args:
         backbone: An `AlbertBackbone`, whose token embeddings the head uses.
         layer_norm_epsilon: float or `None`. Defaults to `None`, the backbone's.
+        activation: string, callable or `None`. Defaults to `None`, the backbone's.
     """
     return MaskedLMHead(
         backbone.token_embedding,
-        activation=backbone.activation,
+        activation=backbone.activation if activation is None else activation,
         layer_norm_epsilon=(
             backbone.layer_norm_epsilon
             if layer_norm_epsilon is None

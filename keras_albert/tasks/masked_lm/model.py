@@ -7,6 +7,7 @@ import keras_hub
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.activations import serialize_activation
 from keras_albert.tasks.base.token_accuracy import TokenAccuracy
 from keras_albert.tasks.masked_lm.base import (
     MaskedLMTask,
@@ -15,6 +16,7 @@ from keras_albert.tasks.masked_lm.base import (
     masked_lm_loss,
 )
 from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
+from keras_albert.types import Activation
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -36,6 +38,9 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
             preprocessed already. Defaults to `None`.
         head_layer_norm_epsilon: float or `None`. The epsilon of the head's LayerNorm,
             1e-5 in KerasHub. Defaults to `None`, the backbone's.
+        head_activation: string, callable or `None`. The activation of the head;
+            ELECTRA and KerasHub's BERT have one of their own. Defaults to `None`, the
+            backbone's.
         **kwargs: `name`, as on any Keras model.
 
     Raises:
@@ -71,12 +76,15 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
         backbone: AlbertBackbone,
         preprocessor: AlbertMaskedLMPreprocessor | None = None,
         head_layer_norm_epsilon: float | None = None,
+        head_activation: Activation | None = None,
         **kwargs: Any,
     ) -> None:
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.masked_lm_head = masked_lm_head(backbone, head_layer_norm_epsilon)
+        self.masked_lm_head = masked_lm_head(
+            backbone, head_layer_norm_epsilon, head_activation
+        )
 
         # === Functional model ===
         inputs = masked_lm_inputs(backbone)
@@ -86,6 +94,7 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
 
         # === Config ===
         self.head_layer_norm_epsilon = head_layer_norm_epsilon
+        self.head_activation = head_activation
 
     def token_scores(self, outputs: Any) -> Any:
         """Return the only output."""
@@ -109,5 +118,9 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        config.update(head_layer_norm_epsilon=self.head_layer_norm_epsilon)
+        config.update(
+            head_layer_norm_epsilon=self.head_layer_norm_epsilon,
+            head_activation=self.head_activation
+            and serialize_activation(self.head_activation),
+        )
         return config

@@ -4,7 +4,12 @@ import keras_hub
 import numpy as np
 import pytest
 
-from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTextEmbedder
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertMaskedLM,
+    AlbertTextEmbedder,
+)
 from keras_albert.conversion import convert_checkpoint
 from keras_albert.conversion.convert import probe_batch
 from tests.compiled import to_numpy
@@ -49,6 +54,30 @@ def test_a_classifier_is_the_same_on_both_sides(theirs, tmp_path):
         np.testing.assert_array_equal(to_numpy(mine), to_numpy(other))
     found = again.predict(TEXTS, verbose=0)
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_masked_lm_is_the_same_on_both_sides(theirs, tmp_path):
+    """Its head has the erf form of GELU, and the encoder the tanh form."""
+    preprocessor = keras_hub.models.BertMaskedLMPreprocessor(
+        theirs.preprocessor.tokenizer, sequence_length=12, mask_selection_length=4
+    )
+    masked_lm = keras_hub.models.BertMaskedLM(theirs.backbone, preprocessor)
+    fill_weights(masked_lm, 5).save_to_preset(str(tmp_path / "theirs"))
+    ours = AlbertMaskedLM.from_preset(tmp_path / "theirs")
+    assert ours.preprocessor.sequence_length == 12
+    inputs = probe_batch(ours)
+    expected = to_numpy(masked_lm(inputs))
+    np.testing.assert_allclose(to_numpy(ours(inputs)), expected, rtol=0, atol=2e-5)
+
+    ours.save_to_preset(tmp_path / "ours")
+    ours = AlbertMaskedLM.from_preset(tmp_path / "ours")
+    ours.export_to_keras_hub(tmp_path / "again")
+    again = keras_hub.models.BertMaskedLM.from_preset(str(tmp_path / "again"))
+    for mine, other in zip(again.weights, masked_lm.weights, strict=True):
+        np.testing.assert_array_equal(to_numpy(mine), to_numpy(other))
+    np.testing.assert_allclose(to_numpy(again(inputs)), expected, atol=1e-6)
+    with pytest.raises(ValueError, match=r"'gelu_approximate' in its head.*'gelu'"):
+        ours.export_to_transformers(tmp_path / "no")
 
 
 def test_a_backbone_is_read_and_converted(theirs, tmp_path):

@@ -10,9 +10,14 @@ from safetensors.numpy import load_file, save_file
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.conversion import convert_checkpoint
 from keras_albert.conversion.convert import probe_batch
+from keras_albert.conversion.peer_outputs import peer_outputs
 from keras_albert.conversion.task_classes import class_of
 from tests.compiled import to_numpy
-from tests.foreign_models import assert_same_on_both_sides, save_transformers
+from tests.foreign_models import (
+    assert_same_on_both_sides,
+    change_config,
+    save_transformers,
+)
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except(
@@ -173,6 +178,27 @@ def test_onnx_has_every_layer_and_the_activation_of_the_pooler(
     np.testing.assert_allclose(found, to_numpy(task(inputs)), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [("AlbertMaskedLM", "ForMaskedLM"), ("AlbertMultipleChoice", "ForMultipleChoice")],
+)
+def test_the_heads_of_electra_have_their_own_activation(name, head, tmp_path):
+    save_transformers(tmp_path, f"Electra{head}", num_layers=1, hidden_act="relu")
+    task = _load(name, tmp_path)
+    inputs = probe_batch(task)
+    (expected,) = peer_outputs("transformers", task, tmp_path, inputs).values()
+    found = to_numpy(task(inputs))
+    np.testing.assert_allclose(found, expected["output"], rtol=0, atol=2e-5)
+    change_config(tmp_path, summary_activation="tanh")
+    if name == "AlbertMultipleChoice":
+        with pytest.raises(ValueError, match=r"`summary_activation`.*'gelu'.*'tanh'"):
+            _load(name, tmp_path)
+    else:
+        _load(name, tmp_path).export_to_transformers(tmp_path / "again")
+        with pytest.raises(ValueError, match=r"has the activation 'relu' in its head"):
+            task.export_to_transformers(tmp_path / "no", model_type="albert")
+
+
 @pytest.mark.parametrize("stated", [{}, {"model_type": "bert", "embedding_size": 8}])
 @pytest.mark.parametrize(
     ("theirs", "name"),
@@ -216,6 +242,8 @@ def test_former_names_are_read(checkpoints, tmp_path):
     ("changes", "message"),
     [
         ({"model_type": "roberta"}, "'roberta'.*positions begin at 2.*albert, bert"),
+        ({"model_type": "xlm-roberta"}, "'xlm-roberta'.*positions begin at 2"),
+        ({"model_type": "deberta-v2"}, "'deberta-v2'.*relative positions"),
         ({"model_type": "modernbert"}, "'modernbert'.*rotary"),
         ({"model_type": "gpt2"}, "'gpt2'.*another architecture"),
         ({"position_embedding_type": "relative_key"}, "`position_embedding_type`"),

@@ -12,8 +12,10 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
+from keras_albert.text.tokenizer import sentencepiece_proto
+from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
-from tests.foreign_models import TINY
+from tests.foreign_models import TINY, change_config
 from tests.random_weights import fill_weights
 
 SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -108,6 +110,50 @@ def test_keras_hub_has_no_such_vocabulary(tmp_path):
     with pytest.raises(ValueError, match="has a SentencePiece vocabulary, and this"):
         _classifier(False).export_to_keras_hub(tmp_path / "no")
     assert not (tmp_path / "no").exists()
+
+
+@pytest.fixture
+def with_sentence_piece(tiny_proto, tmp_path):
+    """A checkpoint with a `spiece.model` without text rules."""
+    backbone = AlbertBackbone(**(TINY | {"num_layers": 1, "vocabulary_size": 130}))
+    backbone.export_to_transformers(tmp_path, AlbertTokenizer(tiny_proto))
+    model = sentencepiece_proto.ModelProto.FromString(tiny_proto)
+    model.normalizer_spec.name = "identity"
+    model.normalizer_spec.precompiled_charsmap = b""
+    (tmp_path / "spiece.model").write_bytes(model.SerializeToString())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("stated", "rules"),
+    [
+        ({"keep_accents": True}, TextRules(strip_accents=False)),
+        ({"do_lower_case": True, "keep_accents": False}, TextRules()),
+    ],
+)
+def test_a_sentence_piece_has_the_stated_rules(stated, rules, with_sentence_piece):
+    (with_sentence_piece / "tokenizer_config.json").write_text(json.dumps(stated))
+    found = AlbertTokenizer.from_preset(with_sentence_piece)
+    plain = (with_sentence_piece / "spiece.model").read_bytes()
+    assert found.proto == add_text_rules(plain, rules)
+
+
+def test_sentence_piece_files_that_contradict_each_other_are_refused(
+    with_sentence_piece,
+):
+    change_config(with_sentence_piece, pad_token_id=3)
+    with pytest.raises(ValueError, match=r"pad_token_id=3.*'<pad>' with the id 0"):
+        AlbertTokenizer.from_preset(with_sentence_piece)
+    change_config(with_sentence_piece, pad_token_id=0)
+    (with_sentence_piece / "spiece.model").unlink()
+    assert AlbertTokenizer.from_preset(with_sentence_piece)("A").size
+    path = with_sentence_piece / "tokenizer_config.json"
+    path.write_text(json.dumps({"do_lower_case": False}))
+    with pytest.raises(ValueError, match=r"tokenizer.json and .*lowercase is True and"):
+        AlbertTokenizer.from_preset(with_sentence_piece)
+    path.write_text(json.dumps({"keep_accents": "no"}))
+    with pytest.raises(ValueError, match=r"`keep_accents` in .*true or false.*'no'"):
+        AlbertTokenizer.from_preset(with_sentence_piece)
 
 
 def test_a_sentence_piece_comes_first(tmp_path, tiny_proto):

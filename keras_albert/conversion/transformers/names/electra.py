@@ -38,6 +38,16 @@ DROPOUTS = {
 SPECIAL_IDS = {"pad_token_id": 0}
 POOLER_ACTIVATION = "gelu"
 
+# Whatever the encoder's.
+HEAD_ACTIVATION = "gelu"
+
+# Settings of the pooler of a multiple choice, with the only values that are read.
+SUMMARY = {
+    "summary_type": "first",
+    "summary_use_proj": True,
+    "summary_activation": "gelu",
+}
+
 PREFIX = "electra."
 TIED = {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"}
 
