@@ -11,6 +11,9 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from tests.foreign_models import TINY
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcd"]
 SIZES = TINY | {

@@ -13,6 +13,9 @@ from keras_albert.conversion.task_classes import class_of
 from tests.compiled import to_numpy
 from tests.foreign_models import save_transformers
 from tests.google_checkpoints import write_config
+from tests.one_backend import on_one_backend_except
+
+pytestmark = on_one_backend_except("test_an_encoder_computes_what_transformers_does")
 
 tf = pytest.importorskip("tensorflow")
 

@@ -10,6 +10,9 @@ from keras_albert.conversion.task_classes import class_of
 from tests.compiled import to_numpy
 from tests.conversion.google.test_model_garden import garden_variables
 from tests.foreign_models import save_transformers
+from tests.one_backend import on_one_backend_except
+
+pytestmark = on_one_backend_except("test_a_saved_model_computes_what_transformers_does")
 
 tf = pytest.importorskip("tensorflow")
 

@@ -12,6 +12,9 @@ from keras_albert.conversion.task_classes import class_of
 from keras_albert.conversion.transformers.h5_files import h5_tensors
 from tests.compiled import to_numpy
 from tests.foreign_models import save_transformers
+from tests.one_backend import on_one_backend
+
+pytestmark = on_one_backend
 
 # Classes, and some of the names that transformers 4.56 gave their variables.
 CLASSES = {
