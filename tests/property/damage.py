@@ -14,7 +14,9 @@ from tests.property.tensor_files import (
     write_header,
 )
 
-_VOCABULARIES = (".model", ".spm")
+_VOCABULARIES = (".model", ".spm", ".txt")
+# What JSON files contain that have pieces, or the text rules of a WordPiece.
+_RULES = (b'"Unigram"', b'"WordPiece"', b'"tokenize_chinese_chars"', b'"split_cjk"')
 # What no config may hold, or only some of its keys.
 _LIES = (
     *(None, True, False, -1, 0, 1, 2, 3, 7, 0.5, 1e-7, 1e308, float("nan")),
@@ -98,10 +100,8 @@ def _note(done, path, before, after):
     """Note what a change of bytes can do."""
     if before == after:
         return
-    name = path.name
     done.vocabulary |= path.suffix in _VOCABULARIES
-    # Ours and KerasHub's is a config, transformers' holds the pieces.
-    done.vocabulary |= name == "tokenizer.json" and b'"Unigram"' in before
+    done.vocabulary |= path.suffix == ".json" and any(x in before for x in _RULES)
     if path.suffix not in TENSOR_FILES:
         return
     common = min(len(before), len(after))

@@ -26,15 +26,15 @@ from keras_albert import (
 from tests.property.damage import damage_files
 from tests.property.tensor_files import write_torch
 from tests.random_weights import fill_weights
+from tests.word_pieces import word_proto
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits of memory")
 
 LONGEST_MESSAGE = 5000
 
 
-@pytest.fixture(scope="module")
-def classifier(tiny_proto):
-    tokenizer = AlbertTokenizer(tiny_proto)
+def make_classifier(proto):
+    tokenizer = AlbertTokenizer(proto)
     backbone = AlbertBackbone(
         vocabulary_size=tokenizer.vocabulary_size(),
         num_layers=2,
@@ -76,6 +76,12 @@ def write_bin(task, directory, is_zip):
     write_torch(directory / "pytorch_model.bin", tensors, is_zip)
 
 
+def write_pieces(task, directory):
+    """With `vocab.txt` for the vocabulary."""
+    task.export_to_transformers(directory)
+    (directory / "tokenizer.json").unlink()
+
+
 WRITERS = {
     "own": lambda task, to: task.save_to_preset(to),
     "own shards": lambda task, to: task.save_to_preset(to, max_shard_size=2e-6),
@@ -85,13 +91,16 @@ WRITERS = {
     "transformers zip": lambda task, to: write_bin(task, to, is_zip=True),
     "transformers stream": lambda task, to: write_bin(task, to, is_zip=False),
     "google": lambda task, to: task.export_to_google(to),
+    "own, WordPiece": lambda task, to: task.save_to_preset(to),
+    "transformers, WordPiece": lambda task, to: task.export_to_transformers(to),
+    "transformers, vocab.txt": write_pieces,
 }
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_it_is_refused_or_loads(kind, classifier, programs, figures, tmp_path):
+def test_it_is_refused_or_loads(kind, tiny_proto, programs, figures, tmp_path):
     whole = tmp_path / "whole"
-    WRITERS[kind](classifier, whole)
+    WRITERS[kind](make_classifier(word_proto() if "," in kind else tiny_proto), whole)
     load = programs("load_program").ask
     expected = load(str(whole))
     assert "outputs" in expected, expected
