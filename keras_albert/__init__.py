@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from keras_albert import layers
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.compression import compress, distill
+from keras_albert.compression import compress, distill, merge_adapters
 from keras_albert.presets.checkpoint_formats import register_formats_of
 from keras_albert.tasks import (
     AlbertClassifier,
@@ -59,6 +59,7 @@ __all__ = [
     "conversion",
     "distill",
     "layers",
+    "merge_adapters",
     "serving",
 ]
 

@@ -92,6 +92,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         dtype: string or `keras.DTypePolicy`. For instance `"mixed_bfloat16"`;
             LayerNorm and softmax stay in float32. Defaults to `None`, the global
             policy.
+        adapter_rank: int or `None`. The rank of what each layer adds to the weights
+            that it shares, see `SharedTransformerEncoder`. Defaults to `None`, nothing.
         **kwargs: `name` and `trainable`, as on any Keras model.
 
     Raises:
@@ -138,6 +140,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         unroll: bool | None = None,
         seed: int | None = None,
         dtype: DType = None,
+        adapter_rank: int | None = None,
         **kwargs: Any,
     ) -> None:
         refuse_unknown(type(self), kwargs, inherited=("name", "trainable"))
@@ -195,6 +198,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             unroll=unroll,
             seed=next(seeds),
             dtype=dtype,
+            adapter_rank=adapter_rank,
             name="encoder",
         )
         self.pooler = keras.layers.Dense(
@@ -240,6 +244,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         self.remat = remat
         self.unroll = unroll
         self.seed = seed
+        self.adapter_rank = adapter_rank
         # Whether the weights were loaded; this lowers the default learning rate.
         self.pretrained = False
         # The format that it was loaded from; it is exported as the same architecture.
@@ -331,8 +336,16 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
     @classmethod
     def _from_own_preset(cls, directory: Path, **kwargs: Any) -> Self:
-        stored = read_json(directory / CONFIG_FILE)["config"]["num_layers"]
-        warn_of_depth(kwargs.get("num_layers"), stored)
+        config = read_json(directory / CONFIG_FILE)["config"]
+        stored, given = config["num_layers"], kwargs.get("num_layers")
+        if config.get("adapter_rank") and given not in (None, stored):
+            msg = (
+                f"The model in {directory} has adapters for {stored} layers, and is "
+                f"loaded with all of them. Received: num_layers={given!r}. Run fewer "
+                "with `num_layers` of a call, or with `with_num_layers` of a task."
+            )
+            raise ValueError(msg)
+        warn_of_depth(given, stored)
         return super()._from_own_preset(directory, **kwargs)
 
     @classmethod
@@ -497,6 +510,8 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             unroll=self.unroll,
             seed=self.seed,
         )
+        if self.adapter_rank is not None:
+            config["adapter_rank"] = self.adapter_rank
         if config["dtype"]["class_name"] == "DTypePolicyMap":
             config["quantized_dtype"] = config["dtype"]
         return config

@@ -1,17 +1,25 @@
 """A smaller model that begins with the weights of a trained one."""
 
-import warnings
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import keras
 import numpy as np
 import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.compression.factorization import factorize
-from keras_albert.utils.arguments import check_positive
-from keras_albert.utils.keras_internals import all_layers
+from keras_albert.compression.vocabulary import (
+    TokenMeans,
+    own_vocabulary,
+    read_tokenizer,
+)
+from keras_albert.tasks.base.other_backbone import (
+    check_is_float,
+    copy_weights,
+    own_backbone,
+    with_backbone,
+)
+from keras_albert.utils.arguments import check_at_least, check_positive
 
 _Model = TypeVar("_Model")
 
@@ -22,19 +30,24 @@ def compress(
     num_groups: int | None = None,
     embedding_dim: int | None = None,
     num_layers: int | None = None,
+    adapter_rank: int | None = None,
+    vocabulary: Any = None,
     token_counts: npt.ArrayLike | None = None,
     seed: int = 0,
 ) -> _Model:
     """Return a smaller model of the same class that starts from a trained one.
 
     A BERT is an ALBERT whose layers share nothing (`num_groups == num_layers`) and
-    whose embeddings are as wide as its layers. This function turns both down: layers
-    of a group get the mean of their weights, embeddings the principal directions of the
-    trained ones. The result keeps a good part of what the model learned, and needs some
-    training: distill it, or fine-tune it. `model` is not changed.
+    whose embeddings are as wide as its layers. This function turns both down: a group
+    starts as the last of its trained layers, embeddings as the principal directions of
+    the trained ones. With `adapter_rank` each layer adds to its group what comes
+    closest to its own weights; nothing is lost if the rank is that of the matrices. The
+    result keeps a good part of what the model learned, and needs some training: distill
+    it, or fine-tune it. `model` is not changed.
 
-    Source: the starts of [Bae et al., 2025](https://arxiv.org/abs/2410.20672), for
-    shared layers.
+    Source: [Bae et al., 2025](https://arxiv.org/abs/2410.20672). Of all-MiniLM-L6-v2 in
+    three groups, without training, the last layers keep a Spearman correlation of 0.734
+    on the development set of STS-B, the first ones 0.724, their means 0.686.
 
     Args:
         model: `AlbertBackbone` or a task: ALBERT, or BERT or ELECTRA in these classes.
@@ -45,21 +58,29 @@ def compress(
         num_layers: int. The number of layers, at most that of `model`, whose layers are
             taken at equal distances, the first and the last among them. Defaults to
             `None`, all.
-        token_counts: Array `(vocabulary_size,)`. How often each token occurs in typical
-            texts, so that frequent tokens are reproduced better. Defaults to `None`,
-            which weighs all tokens alike.
-        seed: int. Seed of the sample of tokens to which the embeddings are fitted.
-            Defaults to `0`.
+        adapter_rank: int. The rank of what each layer adds to the matrices of its
+            group: the closest product of two narrow matrices, by SVD. Vectors are added
+            whole. `0` is none. Defaults to `None`, the rank of `model`.
+        vocabulary: The vocabulary of the result: `AlbertTokenizer`, a preprocessor with
+            one, or the path of a vocabulary or a preset. A piece that `model` does not
+            have starts as the mean of the pieces that `model` splits its text into.
+            Defaults to `None`, that of `model`.
+        token_counts: Array `(vocabulary_size,)`. How often each token of the result
+            occurs in typical texts, so that frequent tokens are reproduced better.
+            Defaults to `None`, which weighs all tokens alike.
+        seed: int. Seed of the sample of tokens to which the embeddings are fitted, and
+            of adapters that add nothing yet. Defaults to `0`.
 
     Returns:
         A model of the class of `model`, with its preprocessor and, for a task, its
         labels and the weights of its head.
 
     Raises:
-        TypeError: If `model` is neither a backbone nor a task.
+        TypeError: If `model` is neither a backbone nor a task, or `vocabulary` is none.
         ValueError: If a number is above that of `model`, or below 1; if `num_groups`
             does not divide the layers; if `token_counts` does not fit the vocabulary;
-            if `model` is quantized.
+            if `vocabulary` is damaged, or `model` has none to start from;
+            if `model` is quantized, or has LoRA weights.
 
     Example:
         >>> from keras_albert import AlbertBackbone, compress
@@ -70,31 +91,28 @@ def compress(
         >>> bert.count_params(), albert.count_params()
         (19024, 9792)
     """
-    backbone = model if isinstance(model, AlbertBackbone) else None
-    if backbone is None:
-        backbone = getattr(model, "backbone", None)
-    if not isinstance(backbone, AlbertBackbone):
-        msg = (
-            "`compress` takes an `AlbertBackbone` or a task with one. Received: "
-            f"model={type(model).__name__}"
-        )
-        raise TypeError(msg)
+    backbone = own_backbone(model)
     sizes = _check_sizes(backbone, num_groups, embedding_dim, num_layers)
-    counts = _check_counts(token_counts, backbone.vocabulary_size)
-    if any(each.quantization_mode for each in all_layers(backbone)):
-        msg = (
-            "A quantized model cannot be compressed. Compress the model before "
-            "`quantize`."
-        )
-        raise ValueError(msg)
-    small = AlbertBackbone.from_config(backbone.get_config() | sizes)
-    _copy_embedding(backbone, small, counts, seed)
-    _merge_layers(backbone, small)
-    _copy_weights(backbone.pooler, small.pooler)
+    rank = backbone.adapter_rank
+    if adapter_rank is not None:
+        check_at_least(0, adapter_rank=adapter_rank)
+        rank = adapter_rank or None
+    tokenizer = map_tokens = None
+    if vocabulary is not None:
+        own, tokenizer = own_vocabulary(model), read_tokenizer(vocabulary)
+        map_tokens = TokenMeans(tokenizer.vocabulary, own)
+        sizes["vocabulary_size"] = tokenizer.vocabulary_size()
+    counts = _check_counts(
+        token_counts, sizes.get("vocabulary_size", backbone.vocabulary_size)
+    )
+    check_is_float(backbone)
+    config = backbone.get_config() | sizes | {"adapter_rank": rank}
+    small = AlbertBackbone.from_config(config)
+    _copy_embedding(backbone, small, counts, seed, map_tokens)
+    _share_layers(backbone, small, seed)
+    copy_weights(backbone.pooler, small.pooler)
     small.pretrained = backbone.pretrained
-    if isinstance(model, AlbertBackbone):
-        return cast("_Model", small)
-    return cast("_Model", _with_head(model, small))
+    return with_backbone(model, small, tokenizer, map_tokens)
 
 
 def _check_sizes(
@@ -156,14 +174,23 @@ def _check_counts(
 
 
 def _copy_embedding(
-    backbone: AlbertBackbone, small: AlbertBackbone, counts: Any, seed: int
+    backbone: AlbertBackbone,
+    small: AlbertBackbone,
+    counts: Any,
+    seed: int,
+    map_tokens: TokenMeans | None,
 ) -> None:
     old: Any = backbone.embedding
     new: Any = small.embedding
+    table = ops.convert_to_numpy(old.token_embedding.embeddings)
+    if map_tokens is not None:
+        table = map_tokens(table)
     if new.embedding_dim == old.embedding_dim:
-        _copy_weights(old, new)
+        for source, target in zip(old.weights, new.weights, strict=True):
+            is_table = source is old.token_embedding.embeddings
+            target.assign(table if is_table else ops.convert_to_numpy(source))
         return
-    factors = factorize(old, new.embedding_dim, counts, seed)
+    factors = factorize(old, new.embedding_dim, counts, seed, table)
     variables = (
         new.token_embedding.embeddings,
         new.position_embedding.position_embeddings,
@@ -175,50 +202,22 @@ def _copy_embedding(
         variable.assign(value.astype("float32"))
 
 
-def _copy_weights(old: keras.layers.Layer, new: keras.layers.Layer) -> None:
-    for source, target in zip(old.weights, new.weights, strict=True):
-        target.assign(ops.convert_to_numpy(source))
-
-
-def _merge_layers(backbone: AlbertBackbone, small: AlbertBackbone) -> None:
-    """Set the blocks of each group to the mean of the layers that it stands for."""
+def _share_layers(backbone: AlbertBackbone, small: AlbertBackbone, seed: int) -> None:
+    """Set each group to its last trained layer, and adapters to what the others add."""
     old, new = backbone.encoder, small.encoder
+    dials = ("num_layers", "num_groups", "adapter_rank")
+    if all(getattr(old, dial) == getattr(new, dial) for dial in dials):
+        copy_weights(old, new)
+        return
+    generator = np.random.default_rng(seed)
     places = np.linspace(0, old.num_layers - 1, new.num_layers).round().astype(int)
-    for group in range(new.num_groups):
-        members = [
-            old.group_blocks(old.group_of(int(place)))
-            for layer, place in enumerate(places)
-            if new.group_of(layer) == group
-        ]
+    for layer in reversed(range(new.num_layers)):
+        group = new.group_of(layer)
+        is_last = new.group_of(layer + 1) != group
+        trained = old.layer_weights(int(places[layer]))
         for inner, block in enumerate(new.group_blocks(group)):
-            merged = zip(*(member[inner].weights for member in members), strict=True)
-            for weight, values in zip(block.weights, merged, strict=True):
-                arrays = [ops.convert_to_numpy(value) for value in values]
-                weight.assign(np.mean(arrays, axis=0))
-
-
-def _with_head(task: Any, small: AlbertBackbone) -> Any:
-    """Return a task like `task` on another backbone, with the weights of its head."""
-    config = task.get_config()
-    kept = {k: v for k, v in config.items() if k not in ("backbone", "preprocessor")}
-    new = type(task)(
-        backbone=small,
-        preprocessor=task.preprocessor,
-        **keras.saving.deserialize_keras_object(kept),
-    )
-    inside, new_inside = ({id(w) for w in m.weights} for m in (task.backbone, small))
-    head = [w for w in task.weights if id(w) not in inside]
-    new_head = [w for w in new.weights if id(w) not in new_inside]
-    changed = []
-    for old_weight, new_weight in zip(head, new_head, strict=True):
-        if old_weight.shape == new_weight.shape:
-            new_weight.assign(ops.convert_to_numpy(old_weight))
-        else:
-            changed.append(new_weight.path)
-    if changed:
-        warnings.warn(
-            "These weights of the head depend on the width of the embeddings and are "
-            f"new: {', '.join(changed)}. Train the model before you use them.",
-            stacklevel=3,
-        )
-    return new
+            if is_last:
+                block.set_weights(trained[inner])
+            if new.adapters is not None:
+                run = new.run_number(layer, inner, group)
+                new.adapters.fit(block, run, trained[inner], generator)

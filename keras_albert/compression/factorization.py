@@ -34,6 +34,7 @@ def factorize(
     embedding_dim: int,
     token_counts: npt.ArrayLike | None,
     seed: int,
+    token_table: FloatArray | None = None,
 ) -> Factors:
     """Return weights of width `embedding_dim` for a trained embedding.
 
@@ -49,12 +50,16 @@ def factorize(
         token_counts: How often each token occurs, `(vocabulary_size,)`: frequent tokens
             are reproduced better. `None` weighs all alike.
         seed: int. The seed of the sample of tokens and positions.
+        token_table: The vectors of other tokens than the embedding's, as wide as these.
+            Defaults to `None`, its own.
     """
     generator = np.random.default_rng(seed)
+    if token_table is None:
+        token_table = embedding.token_embedding.embeddings
     tables = [
         _centered(_array(table))
         for table in (
-            embedding.token_embedding.embeddings,
+            token_table,
             embedding.position_embedding.position_embeddings,
             embedding.segment_embedding.embeddings,
         )

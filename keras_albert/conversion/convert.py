@@ -19,6 +19,7 @@ from keras_albert.presets.checkpoint_formats import (
     get_format,
 )
 from keras_albert.presets.handles import local_directory
+from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
 from keras_albert.utils.atomic_directory import atomic_directory
@@ -108,6 +109,7 @@ def convert_checkpoint(
     model, tokenizer = _load(cls, directory, with_vocabulary)
     if target_format is not None:
         target_format = target_format.for_model(model)
+        model = merge_adapters(model)
     with atomic_directory(path) as temporary:
         if target_format is None:
             model.save_to_preset(temporary)

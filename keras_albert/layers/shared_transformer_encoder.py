@@ -9,11 +9,12 @@ from keras import ops
 
 from keras_albert.layers.activations import serialize_activation
 from keras_albert.layers.attention import merge_masks
+from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
 from keras_albert.layers.run_layers import repeat, run_layer, unrolls_by_default
 from keras_albert.layers.shared_rows import current_rows
 from keras_albert.layers.transformer_block import TransformerBlock
-from keras_albert.types import Activation, DType, Tensor
+from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (
     MAX_LAYERS,
     check_at_most,
@@ -63,6 +64,10 @@ class SharedTransformerEncoder(keras.layers.Layer):
         seed: int or `None`. Seed of the initial weights and of the dropout masks.
             Defaults to `None`.
         dtype: string or `keras.DTypePolicy`. Defaults to `None`, the global policy.
+        adapter_rank: int or `None`. What a virtual layer adds to the weights that it
+            shares: to each matrix one of this rank (LoRA by depth,
+            [Bae et al., 2025](https://arxiv.org/abs/2410.20672)), and to each vector
+            one of its own. Defaults to `None`, which shares all weights.
         **kwargs: `name` and `trainable`, as on any Keras layer.
 
     Raises:
@@ -95,6 +100,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         unroll: bool | None = None,
         seed: int | None = None,
         dtype: DType = None,
+        adapter_rank: int | None = None,
         **kwargs: Any,
     ) -> None:
         refuse_unknown(type(self), kwargs)
@@ -106,9 +112,14 @@ class SharedTransformerEncoder(keras.layers.Layer):
         )
         check_depth(num_layers, num_groups)
         check_at_most(MAX_LAYERS, num_inner_repetitions=num_inner_repetitions)
+        if adapter_rank is not None:
+            check_positive(adapter_rank=adapter_rank)
         self.num_layers = num_layers
         self.num_groups = num_groups
         self.num_inner_repetitions = num_inner_repetitions
+        self.adapter_rank = adapter_rank
+        # Built with the encoder, if it has a rank.
+        self.adapters: LayerAdapters | None = None
         self.remat = remat
         self.unroll = unroll
         self.seed = seed
@@ -120,7 +131,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
             "activation": activation,
             "layer_norm_epsilon": layer_norm_epsilon,
         }
-        seeds = derive_seeds(seed, num_groups * num_inner_repetitions + 1)
+        seeds = derive_seeds(seed, num_groups * num_inner_repetitions + 2)
         # One flat list, so that Keras tracks, saves and quantizes every block.
         self.blocks = [
             TransformerBlock(
@@ -132,9 +143,10 @@ class SharedTransformerEncoder(keras.layers.Layer):
             for group in range(num_groups)
             for inner in range(num_inner_repetitions)
         ]
+        seed_of_dropout, self._seed_of_adapters = seeds
         self.seed_generator = None
         if dropout or attention_dropout:
-            self.seed_generator = keras.random.SeedGenerator(next(seeds))
+            self.seed_generator = keras.random.SeedGenerator(seed_of_dropout)
         self.supports_masking = True
 
     def group_of(self, layer: int, num_layers: int | None = None) -> int:
@@ -148,6 +160,71 @@ class SharedTransformerEncoder(keras.layers.Layer):
             The group's number, counted from 0.
         """
         return layer * self.num_groups // (num_layers or self.num_layers)
+
+    def check_depth(self, num_layers: Any) -> None:
+        """Check a number of layers to run.
+
+        Raises:
+            ValueError: If it is no whole number, below 1, above 1,000, below
+                `num_groups`, or more than the encoder has adapters for.
+        """
+        check_depth(num_layers, self.num_groups)
+        if self.adapter_rank is None or num_layers == self.num_layers:
+            return
+        for group in range(self.num_groups):
+            own = self._layers_of(group, self.num_layers)
+            if len(self._layers_of(group, num_layers)) > len(own):
+                msg = (
+                    f"This encoder has adapters for {self.num_layers} layers, "
+                    f"{len(own)} of them in group {group}, and cannot run more. "
+                    f"Received: num_layers={num_layers}"
+                )
+                raise ValueError(msg)
+
+    def run_number(
+        self, layer: Any, inner: int, group: int, num_layers: int | None = None
+    ) -> Any:
+        """Return the number of the adapters that a block adds.
+
+        If fewer layers run than the encoder has, those of a group have the adapters of
+        its first ones.
+
+        Args:
+            layer: int or integer scalar tensor. The virtual layer, counted from 0.
+            inner: int. The block in its group, counted from 0.
+            group: int. The layer's group.
+            num_layers: int. How many layers run. Defaults to `None`, the encoder's.
+
+        Returns:
+            An integer of the type of `layer`, counted from 0.
+        """
+        first, own_first = (
+            self._layers_of(group, depth or self.num_layers).start
+            for depth in (num_layers, None)
+        )
+        return (layer + own_first - first) * self.num_inner_repetitions + inner
+
+    def layer_weights(self, layer: int) -> list[list[FloatArray]]:
+        """Return the weights of each block of a virtual layer, with its adapters.
+
+        Args:
+            layer: int. The virtual layer, counted from 0.
+
+        Returns:
+            A list for each block, in the order of its `weights`.
+        """
+        group, found = self.group_of(layer), []
+        for inner, block in enumerate(self.group_blocks(group)):
+            if self.adapters is None:
+                found.append(block.get_weights())
+                continue
+            number = self.run_number(layer, inner, group)
+            found.append(self.adapters.merged_weights(block, number))
+        return found
+
+    def _layers_of(self, group: int, num_layers: int) -> range:
+        first, end = (-(-g * num_layers // self.num_groups) for g in (group, group + 1))
+        return range(first, end)
 
     def group_blocks(self, group: int) -> list[TransformerBlock]:
         """Return the blocks of a group, in the order in which they run.
@@ -168,6 +245,16 @@ class SharedTransformerEncoder(keras.layers.Layer):
         """Create the weights for inputs `(batch, length, width)`."""
         for block in self.blocks:
             block.build(input_shape)
+        if self.adapter_rank is not None:
+            self.adapters = LayerAdapters(
+                self.num_layers * self.num_inner_repetitions,
+                self.adapter_rank,
+                input_shape[-1],
+                self._block_arguments["intermediate_dim"],
+                seed=self._seed_of_adapters,
+                dtype=self.dtype_policy,
+                name="adapters",
+            )
         self.built = True
 
     def call(
@@ -211,12 +298,13 @@ class SharedTransformerEncoder(keras.layers.Layer):
 
         Raises:
             ValueError: If texts share rows, and an argument needs a row for each text;
-                or if `num_layers` is below 1, or below `num_groups`.
+                or if `num_layers` is below 1, below `num_groups`, or more than
+                the encoder has adapters for.
         """
         if num_layers is None:
             encoder, depth = _running.get()
             num_layers = depth if encoder is self else self.num_layers
-        check_depth(num_layers, self.num_groups)
+        self.check_depth(num_layers)
         if (rows := current_rows()) is not None:
             _refuse_shared_rows(
                 attention_mask=attention_mask,
@@ -239,18 +327,18 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 num_layers,
             )
         unroll = unrolls_by_default() if self.unroll is None else self.unroll
-        x, first = inputs, 0
+        x = inputs
         if read_vector is not None:
             vectors = ops.ones((num_layers, 1), inputs.dtype)
             x = (inputs, ops.zeros_like(read_vector(inputs))[:, None, :] * vectors)
         for group in range(self.num_groups):
-            # The first layer of the next group.
-            end = -(-(group + 1) * num_layers // self.num_groups)
-            step = self._group_step(group, mask, seed, training)
+            step = self._group_step(group, mask, seed, training, num_layers)
             if read_vector is not None:
                 step = _keep_vectors(step, read_vector, num_layers)
-            x = repeat(step, x, first, end - first, unroll=unroll, remat=self.remat)
-            first = end
+            layers = self._layers_of(group, num_layers)
+            x = repeat(
+                step, x, layers.start, len(layers), unroll=unroll, remat=self.remat
+            )
         also: list[Tensor] = []
         if read_vector is not None:
             x, *also = x
@@ -267,14 +355,15 @@ class SharedTransformerEncoder(keras.layers.Layer):
         Args:
             inputs: Float tensor `(batch, length, width)`.
             padding_mask: See `call`.
-            layer: int. The virtual layer, counted from 0. Defaults to `0`.
+            layer: int, or integer scalar tensor if there is one group. The virtual
+                layer, counted from 0. Defaults to `0`.
 
         Returns:
             Float tensor `(batch, length, width)`.
         """
         mask = merge_masks(padding_mask, None)
-        step = self._group_step(self.group_of(layer), mask, None, False)
-        return step(layer, inputs)
+        group = self.group_of(layer) if self.num_groups > 1 else 0
+        return self._group_step(group, mask, None, False)(layer, inputs)
 
     def _group_step(
         self,
@@ -282,17 +371,23 @@ class SharedTransformerEncoder(keras.layers.Layer):
         mask: Tensor | None,
         seed: StepSeed | None,
         training: bool | None,
+        num_layers: int | None = None,
+        scores: list[Tensor] | None = None,
     ) -> Any:
         """Return a virtual layer as a function of only its number and its input.
 
         The weights are read once, here: under mixed precision they are also cast
         here, so that a loop carries one low-precision copy instead of making one per
-        iteration and keeping all of them for the backward pass.
+        iteration and keeping all of them for the backward pass. Attention scores are
+        added to `scores`, if it is a list.
         """
-        blocks = self.group_blocks(group)
+        blocks, adapters = self.group_blocks(group), self.adapters
         variables = [v for block in blocks for v in block.variables]
+        own = [] if adapters is None else [v.value for v in adapters.variables]
 
-        def step(values: list[Tensor], x: Tensor, layer: Any) -> Tensor:
+        def step(
+            values: list[Tensor], own: list[Tensor], x: Tensor, layer: Any
+        ) -> Tensor:
             scope = keras.StatelessScope()
             for variable, value in zip(variables, values, strict=True):
                 # The constructor would cast back to float32.
@@ -300,19 +395,29 @@ class SharedTransformerEncoder(keras.layers.Layer):
             with scope:
                 for inner, block in enumerate(blocks):
                     number = layer * self.num_inner_repetitions + inner
+                    options: dict[str, Any] = {}
+                    if adapters is not None:
+                        run = self.run_number(layer, inner, group, num_layers)
+                        options["adapters"] = adapters.apply(scope, block, own, run)
+                    if scores is not None:
+                        options["return_attention_scores"] = True
                     x = run_layer(
                         block,
                         x,
                         attention_mask=mask,
                         seed=seed and seed.block(number),
                         training=training,
+                        **options,
                     )
+                    if scores is not None:
+                        x, block_scores = x
+                        scores.append(block_scores)
             return x
 
-        if self.remat and training:
+        if self.remat and training and scores is None:
             step = keras.remat(step)
         values = [v.value for v in variables]
-        return lambda layer, x: step(values, x, layer)
+        return lambda layer, x: step(values, own, x, layer)
 
     def _run_openly(
         self,
@@ -326,20 +431,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
     ) -> tuple[Any, ...]:
         """Run layer by layer and collect intermediate outputs."""
         hidden_states, scores = [x], []
-        for layer in range(num_layers):
-            group = self.group_of(layer, num_layers)
-            for inner, block in enumerate(self.group_blocks(group)):
-                number = layer * self.num_inner_repetitions + inner
-                x, block_scores = run_layer(
-                    block,
-                    x,
-                    attention_mask=mask,
-                    seed=seed and seed.block(number),
-                    training=training,
-                    return_attention_scores=True,
-                )
-                scores.append(block_scores)
-            hidden_states.append(x)
+        for group in range(self.num_groups):
+            step = self._group_step(group, mask, seed, training, num_layers, scores)
+            for layer in self._layers_of(group, num_layers):
+                x = step(layer, x)
+                hidden_states.append(x)
         outputs: tuple[Any, ...] = (x,)
         if return_hidden_states:
             outputs += (hidden_states,)
@@ -370,6 +466,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
             unroll=self.unroll,
             seed=self.seed,
         )
+        if self.adapter_rank is not None:
+            config["adapter_rank"] = self.adapter_rank
         return config
 
 

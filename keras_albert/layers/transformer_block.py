@@ -1,6 +1,7 @@
 """One post-layer-norm transformer block."""
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -9,7 +10,7 @@ from keras import ops
 from keras_albert.layers.activations import get_activation, serialize_activation
 from keras_albert.layers.attention import attend, attend_fused, fuses
 from keras_albert.layers.randomness import BlockSeed, albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import run_layer
+from keras_albert.layers.run_layers import run_dense, run_layer
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
 
@@ -126,6 +127,7 @@ class TransformerBlock(keras.layers.Layer):
         seed: BlockSeed | None = None,
         training: bool | None = None,
         return_attention_scores: bool = False,
+        adapters: Mapping[str, tuple[Tensor, ...]] | None = None,
     ) -> Any:
         """Run the block.
 
@@ -139,6 +141,8 @@ class TransformerBlock(keras.layers.Layer):
             training: bool. Whether dropout is on.
             return_attention_scores: bool. Also return the probabilities,
                 `(batch, heads, length, length)`. Defaults to `False`.
+            adapters: Matrices by the name of a dense layer, such as `"query"`, whose
+                product is added to its kernel. Defaults to `None`.
 
         Returns:
             The output, or `(output, probabilities)`.
@@ -147,9 +151,14 @@ class TransformerBlock(keras.layers.Layer):
         # With -1, TensorFlow would lose the static width of a head.
         head_dim = inputs.shape[-1] // self.num_heads
         shape = (*ops.shape(inputs)[:2], self.num_heads, head_dim)
+        adapters = adapters or {}
+
+        def dense(name: str, x: Tensor) -> Tensor:
+            return run_dense(getattr(self, name), x, adapters.get(name, ()))
+
         query, key, value = (
-            ops.reshape(run_layer(layer, inputs), shape)
-            for layer in (self.query, self.key, self.value)
+            ops.reshape(dense(name, inputs), shape)
+            for name in ("query", "key", "value")
         )
         is_open = return_attention_scores or (training and self.attention_dropout)
         scores = None
@@ -158,11 +167,11 @@ class TransformerBlock(keras.layers.Layer):
             x, scores = attend(query, key, value, attention_mask, drop_scores)
         else:
             x = attend_fused(query, key, value, attention_mask)
-        x = run_layer(self.attention_output, ops.reshape(x, ops.shape(inputs)))
+        x = dense("attention_output", ops.reshape(x, ops.shape(inputs)))
         x = ops.add(inputs, drop(x, self.dropout, site=1))
         attended = run_layer(self.attention_layer_norm, x)
-        x = self._activate(run_layer(self.feedforward_intermediate, attended))
-        x = run_layer(self.feedforward_output, x)
+        x = self._activate(dense("feedforward_intermediate", attended))
+        x = dense("feedforward_output", x)
         x = ops.add(attended, drop(x, self.dropout, site=2))
         x = run_layer(self.feedforward_layer_norm, x)
         return (x, scores) if return_attention_scores else x

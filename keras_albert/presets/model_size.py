@@ -60,6 +60,9 @@ def check_backbone_size(
     )
     weights = rows * sizes["embedding_dim"]
     weights += blocks * (4 * hidden * hidden + 2 * hidden * inner)
+    if rank := sizes.get("adapter_rank", 0):
+        runs = sizes["num_layers"] * sizes["num_inner_repetitions"]
+        weights += runs * rank * (10 * hidden + 2 * inner)
     check_size(weights, stored, source)
     if stored and blocks * _ARRAYS_A_BLOCK > len(stored) + _HARMLESS_ARRAYS:
         msg = (
@@ -102,7 +105,8 @@ def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
         ValueError: If one is missing, not a positive integer, or out of proportion.
     """
     sizes: dict[str, int] = {}
-    for name in (*_REQUIRED, *_DEFAULTS):
+    has_rank = arguments.get("adapter_rank") is not None
+    for name in (*_REQUIRED, *_DEFAULTS, *(["adapter_rank"] if has_rank else ())):
         value = arguments.get(name, _DEFAULTS.get(name))
         is_count = isinstance(value, int) and not isinstance(value, bool)
         if not is_count or not 1 <= value <= _MOST:

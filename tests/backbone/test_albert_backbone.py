@@ -11,6 +11,7 @@ from keras_albert.presets import BUILTIN_PRESETS
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, ragged_inputs
 from tests.one_backend import on_one_backend
+from tests.random_weights import add_noise
 
 INPUTS = ragged_inputs()
 # Outside a compiled model, JAX would compile a loop again at each call.
@@ -93,6 +94,7 @@ def test_a_function_as_activation_survives_the_config():
         ({"num_heads": 3}, "hidden_dim=16, num_heads=3"),
         ({"num_groups": 5}, "`num_layers` must be at least `num_groups`.*num_groups=5"),
         ({"use_embedding_projection": False}, "`use_projection=False` requires"),
+        ({"adapter_rank": 0}, "`adapter_rank` must be a whole number, at least 1"),
         ({"activation": "glue"}, "There is no activation 'glue'"),
     ],
 )
@@ -139,6 +141,20 @@ def test_a_preset_can_be_changed_while_it_is_loaded(backbone, tmp_path):
     assert not fresh.pretrained
 
 
+def test_adapters_are_saved_with_their_depth(tmp_path):
+    backbone = add_noise(AlbertBackbone(**SMALL, adapter_rank=2))
+    backbone.save_to_preset(tmp_path)
+    reloaded = AlbertBackbone.from_preset(tmp_path)
+    assert reloaded.adapter_rank == 2
+    _assert_same(backbone, reloaded)
+    with pytest.raises(ValueError, match=r"adapters for 2 layers.*num_layers=3"):
+        AlbertBackbone.from_preset(tmp_path, num_layers=3)
+    # LoRA for another task leaves them as they are.
+    backbone.enable_lora(2)
+    assert all(w.name.startswith("lora_") for w in backbone.trainable_weights)
+    _assert_same(backbone, reloaded)
+
+
 def test_a_preset_in_shards(backbone, tmp_path):
     backbone.save_to_preset(tmp_path, max_shard_size=1e-5)
     assert not (tmp_path / "model.weights.h5").exists()
@@ -147,7 +163,8 @@ def test_a_preset_in_shards(backbone, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_int8_before_the_first_use_and_after_saved_and_loaded(tmp_path):
-    backbone, fresh = (AlbertBackbone(**(SMALL | {"num_groups": 1})) for _ in "ab")
+    arguments = SMALL | {"num_groups": 1, "adapter_rank": 2}
+    backbone, fresh = (add_noise(AlbertBackbone(**arguments), 0.05) for _ in "ab")
     exact = to_numpy(backbone(INPUTS))
     for each in (backbone, fresh):
         each.quantize("int8")
@@ -193,7 +210,13 @@ def test_what_quantize_cannot_do_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"num_groups": 1}, {"num_inner_repetitions": 2}, {"hidden_dim": 32}]
+    "changes",
+    [
+        {"num_groups": 1},
+        {"num_inner_repetitions": 2},
+        {"hidden_dim": 32},
+        {"adapter_rank": 2},
+    ],
 )
 def test_a_config_that_contradicts_the_weights_is_refused(backbone, tmp_path, changes):
     backbone.save_to_preset(tmp_path)

@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_albert import AlbertBackbone, AlbertClassifier, AlbertMaskedLM, compress
+from keras_albert import (
+    AlbertBackbone,
+    AlbertClassifier,
+    AlbertMaskedLM,
+    AlbertMaskedLMPreprocessor,
+    AlbertTokenizer,
+    compress,
+    merge_adapters,
+)
 from keras_albert.compression.factorization import factorize
+from keras_albert.text.tokenizer.word_piece import WordPieceRules
 
+CASED = WordPieceRules(lowercase=False)
 IDS = {
     "token_ids": np.array([[2, 7, 9, 30, 3, 0], [2, 11, 5, 8, 21, 3]]),
     "segment_ids": np.array([[0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1]]),
@@ -65,12 +75,54 @@ def test_layers_that_are_equal_can_share_their_weights():
     np.testing.assert_allclose(outputs(old), outputs(new), atol=1e-6)
 
 
-def test_a_group_has_the_mean_of_its_layers():
+def test_a_group_starts_as_its_last_layer():
     old = bert()
     new = compress(old, num_groups=2)
-    kernels = [ops.convert_to_numpy(b.query.kernel) for b in old.encoder.blocks]
-    merged = ops.convert_to_numpy(new.encoder.blocks[1].query.kernel)
-    np.testing.assert_allclose(merged, (kernels[2] + kernels[3]) / 2, atol=1e-7)
+    for block, place in zip(new.encoder.blocks, (1, 3), strict=True):
+        for ours, theirs in zip(
+            block.get_weights(), old.encoder.blocks[place].get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("num_groups", [1, 2, 4])
+@pytest.mark.parametrize("num_inner_repetitions", [1, 2])
+def test_adapters_of_full_rank_keep_all_of_a_model(num_groups, num_inner_repetitions):
+    old = bert(num_inner_repetitions=num_inner_repetitions)
+    new = compress(old, num_groups=num_groups, adapter_rank=16)
+    np.testing.assert_allclose(outputs(old), outputs(new), atol=1e-4)
+    merged = merge_adapters(new)
+    assert (merged.num_groups, merged.adapter_rank) == (4, None)
+    np.testing.assert_allclose(outputs(old), outputs(merged), atol=1e-4)
+    # A model with adapters is compressed as its layers are.
+    again = compress(new, num_groups=1, num_layers=2, adapter_rank=0)
+    last = compress(old, num_groups=1, num_layers=2)
+    assert again.adapter_rank is None
+    np.testing.assert_allclose(outputs(last), outputs(again), atol=1e-4)
+
+
+def test_adapters_come_closer_with_each_rank_and_all_can_learn():
+    old = bert()
+
+    def error(rank):
+        new = compress(old, num_groups=1, adapter_rank=rank)
+        return np.abs(outputs(old) - outputs(new)).mean()
+
+    errors = [error(rank) for rank in (0, 2, 8, 12)]
+    assert errors == sorted(errors, reverse=True)
+    new = compress(old, num_groups=1, adapter_rank=20)
+    for name in ("query_a", "feedforward_output_a"):
+        [a] = [w for w in new.encoder.adapters.weights if w.name == name]
+        assert (np.abs(ops.convert_to_numpy(a)).max(axis=1) > 0).all()
+
+
+def test_adapters_stay_as_they_are_with_narrower_embeddings():
+    old = compress(bert(), num_groups=2, adapter_rank=2)
+    new = compress(old, embedding_dim=8)
+    for ours, theirs in zip(new.encoder.weights, old.encoder.weights, strict=True):
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(ours), ops.convert_to_numpy(theirs)
+        )
 
 
 def test_fewer_layers_keep_the_first_and_the_last():
@@ -143,6 +195,90 @@ def test_a_head_as_wide_as_the_embeddings_is_new_and_a_warning_names_it():
     assert new.backbone.embedding_dim == 8
 
 
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+OLD = [*SPECIAL, "cat", "s", "##s", "sing", "in", "##g", "##ing", "the", "."]
+NEW = ["[MASK]", *SPECIAL[:4], "##ing", "cats", "##ings", "The", "##s.", "sings"]
+
+
+def masked_lm(pieces=OLD, **kwargs):
+    preprocessor = AlbertMaskedLMPreprocessor(
+        AlbertTokenizer(pieces), max_sequence_length=8
+    )
+    return AlbertMaskedLM(bert(**kwargs), preprocessor=preprocessor)
+
+
+def test_new_pieces_are_the_mean_of_the_old_ones_that_their_text_has():
+    task = masked_lm()
+    bias = np.arange(60.0)
+    task.masked_lm_head.output_bias.assign(bias)
+    new = compress(task, vocabulary=AlbertTokenizer(NEW, text_rules=CASED))
+    old_table, table = (
+        ops.convert_to_numpy(m.backbone.token_embedding.embeddings) for m in (task, new)
+    )
+    expected = {
+        "[CLS]": ["[CLS]"],
+        "[MASK]": ["[MASK]"],
+        "##ing": ["##ing"],
+        "cats": ["cat", "##s"],
+        # "in" has no form for the inside of a word.
+        "##ings": ["in", "##g", "##s"],
+        "The": ["the"],
+        "##s.": ["##s", "."],
+        "sings": ["sing", "##s"],
+    }
+    new_bias = ops.convert_to_numpy(new.masked_lm_head.output_bias)
+    assert table.shape == (len(NEW), 16)
+    for piece, pieces in expected.items():
+        ids = [OLD.index(each) for each in pieces]
+        row = NEW.index(piece)
+        np.testing.assert_allclose(table[row], old_table[ids].mean(0), atol=1e-6)
+        np.testing.assert_allclose(new_bias[row], bias[ids].mean(), atol=1e-6)
+    assert new.preprocessor.tokenizer.get_vocabulary() == NEW
+    assert new.preprocessor.max_sequence_length == 8
+    assert task.preprocessor.tokenizer.get_vocabulary() == OLD
+
+
+@pytest.mark.parametrize("as_path", [True, False])
+def test_a_sentence_piece_vocabulary_for_a_word_piece(tiny_proto, tmp_path, as_path):
+    path = tmp_path / "spiece.model"
+    path.write_bytes(tiny_proto)
+    new = compress(
+        masked_lm(),
+        vocabulary=path if as_path else AlbertTokenizer(tiny_proto),
+        embedding_dim=None if as_path else 8,
+        token_counts=np.ones(AlbertTokenizer(tiny_proto).vocabulary_size()),
+    )
+    assert new.backbone.vocabulary_size == AlbertTokenizer(tiny_proto).vocabulary_size()
+    assert new.fill_mask("the [MASK].")
+    # Back to the same vocabulary nothing changes, whatever its kind.
+    again = compress(new, vocabulary=new.preprocessor)
+    for ours, theirs in zip(again.weights, new.weights, strict=True):
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(ours), ops.convert_to_numpy(theirs), atol=1e-7
+        )
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "error", "message"),
+    [
+        (7, TypeError, "Received a vocabulary of type int"),
+        (AlbertTokenizer(), ValueError, "No vocabulary has been set"),
+        ("no/such/file", ValueError, "no/such/file"),
+    ],
+)
+def test_what_is_no_vocabulary_is_refused(vocabulary, error, message):
+    with pytest.raises(error, match=message):
+        compress(masked_lm(), vocabulary=vocabulary)
+
+
+def test_a_vocabulary_needs_that_of_the_model():
+    with pytest.raises(ValueError, match=r"AlbertBackbone has none\. Pass a task"):
+        compress(bert(), vocabulary=AlbertTokenizer(OLD))
+    message = "each of the 11 tokens"
+    with pytest.raises(ValueError, match=message):
+        compress(masked_lm(), vocabulary=AlbertTokenizer(NEW), token_counts=np.ones(60))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -150,6 +286,7 @@ def test_a_head_as_wide_as_the_embeddings_is_new_and_a_warning_names_it():
         ({"num_groups": 8}, "can only be reduced, and the model's is 4"),
         ({"embedding_dim": 32}, "can only be reduced"),
         ({"num_layers": 0}, "at least 1"),
+        ({"adapter_rank": -1}, "`adapter_rank` must be a whole number, at least 0"),
         ({"token_counts": np.ones(3)}, "each of the 60 tokens"),
         ({"token_counts": np.full(60, np.nan)}, "must be finite"),
     ],
@@ -164,8 +301,13 @@ def test_other_models_are_refused():
         compress(keras.Sequential([keras.layers.Dense(2)]))
 
 
-def test_a_quantized_model_is_refused():
-    old = bert()
+@pytest.mark.parametrize("change", [compress, merge_adapters])
+def test_quantized_models_and_lora_are_refused(change):
+    old = bert(adapter_rank=2)
+    old.enable_lora(2)
+    with pytest.raises(ValueError, match=r"query' has LoRA weights.*load it again"):
+        change(old)
+    old = bert(adapter_rank=2)
     old.quantize("int8")
-    with pytest.raises(ValueError, match="before `quantize`"):
-        compress(old, num_groups=2)
+    with pytest.raises(ValueError, match=r"is quantized to int8.*before `quantize`"):
+        change(old)

@@ -11,6 +11,7 @@ from keras_albert.conversion import GOOGLE, KERAS_HUB, convert_checkpoint
 from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert_cli.run_command import run_command
 from tests.foreign_models import TINY, change_config, save_transformers
+from tests.random_weights import add_noise
 
 SIZES = TINY | {"vocabulary_size": 130, "num_layers": 1}
 TARGETS = ["keras-albert", "transformers", "keras-hub", "google"]
@@ -67,6 +68,21 @@ def test_a_checkpoint_goes_into_each_format(source, tmp_path, to, capsys):
     names = ("bad", "good") if to in TARGETS[:2] else None
     assert found.labels == names
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_adapters_are_merged_where_a_format_has_none(tmp_path, to):
+    if to == "google":
+        pytest.importorskip("tensorflow")
+    arguments = SIZES | {"num_layers": 3, "adapter_rank": 2}
+    backbone = add_noise(AlbertBackbone(**arguments), 0.1)
+    backbone.save_to_preset(tmp_path / "ours")
+    # Outputs that differ are an error.
+    convert_checkpoint(
+        tmp_path / "ours", tmp_path / "theirs", to, with_vocabulary=False
+    )
+    found = AlbertBackbone.from_preset(tmp_path / "theirs")
+    assert found.num_groups == (1 if to == "keras-albert" else 3)
 
 
 def test_a_backbone_goes_with_its_vocabulary(source, tmp_path):

@@ -34,11 +34,13 @@ def _encoder(**arguments):
 
 
 def test_layer_checks():
-    check_layer(SharedTransformerEncoder, ARGUMENTS | {"remat": True}, X, (2, 5, 8))
+    arguments = ARGUMENTS | {"remat": True, "adapter_rank": 2}
+    check_layer(SharedTransformerEncoder, arguments, X, (2, 5, 8))
 
 
 def test_saving(tmp_path):
-    check_saving(SharedTransformerEncoder, ARGUMENTS | DROPOUT, X, tmp_path)
+    arguments = ARGUMENTS | DROPOUT | {"adapter_rank": 2}
+    check_saving(SharedTransformerEncoder, arguments, X, tmp_path)
 
 
 def test_training():
@@ -62,7 +64,7 @@ def trained_unrolled():
 
 def _train(mode):
     return gradients(
-        _encoder(**DROPOUT, **mode, num_layers=2, num_groups=1),
+        _encoder(**DROPOUT, **mode, num_layers=2, num_groups=1, adapter_rank=3),
         lambda y: ops.sum(ops.multiply(y, WEIGHTS)),
         ops.convert_to_tensor(X),
         padding_mask=ops.convert_to_tensor(PADDING),
@@ -88,6 +90,7 @@ def test_dropout_and_gradients_of_loop_and_unrolled_layers_are_equal(
 def test_loop_equals_unrolled_layers_in_low_precision(policy):
     def run(unroll):
         arguments = {"num_layers": 3, "num_groups": 1, "num_inner_repetitions": 1}
+        arguments["adapter_rank"] = 2
         encoder = _encoder(dtype=policy, unroll=unroll, **arguments)
         output = encoder(X, padding_mask=PADDING)
         assert keras.backend.standardize_dtype(output.dtype) == encoder.compute_dtype
@@ -248,6 +251,7 @@ def test_program_size_does_not_depend_on_depth():
     ("arguments", "message"),
     [
         ({"num_layers": 0}, "`num_layers` must be a whole number, at least 1"),
+        ({"adapter_rank": 0}, "`adapter_rank` must be a whole number, at least 1"),
         ({"num_groups": 0}, "`num_groups` must be a whole number, at least 1"),
         (
             {"num_inner_repetitions": 0},
@@ -263,7 +267,7 @@ def test_invalid_depths_raise(arguments, message):
 
 @pytest.mark.parametrize("unroll", [True, False])
 def test_vectors_of_each_layer(unroll):
-    encoder = _encoder(unroll=unroll)
+    encoder = _encoder(unroll=unroll, adapter_rank=2)
     _, hidden_states = encoder(X, padding_mask=PADDING, return_hidden_states=True)
     output, vectors = encoder(X, padding_mask=PADDING, read_vector=lambda x: x[:, 2])
     expected = np.stack([to_numpy(x)[:, 2] for x in hidden_states[1:]], axis=1)
@@ -281,9 +285,53 @@ def test_first_tokens():
 
 
 def test_one_virtual_layer_at_a_time():
-    encoder = _encoder()
+    encoder = _encoder(adapter_rank=2)
     x = ops.convert_to_tensor(X)
     for layer in range(4):
         x = encoder.run_virtual_layer(x, PADDING, layer)
     expected = encoder(X, padding_mask=PADDING)
     np.testing.assert_allclose(to_numpy(x), to_numpy(expected), atol=1e-5)
+
+
+def _merged(encoder, layers):
+    """An encoder of blocks with the weights of the given layers of another one."""
+    own = _encoder(num_layers=len(layers), num_groups=len(layers))
+    for layer, place in enumerate(layers):
+        pairs = zip(own.group_blocks(layer), encoder.layer_weights(place), strict=True)
+        for block, weights in pairs:
+            block.set_weights(weights)
+    return own
+
+
+@pytest.mark.parametrize("unroll", [True, False])
+@pytest.mark.parametrize(
+    ("num_groups", "num_layers", "layers"),
+    [(1, None, [0, 1, 2, 3]), (1, 2, [0, 1]), (2, None, [0, 1, 2, 3]), (2, 2, [0, 2])],
+)
+def test_adapters_are_added_to_the_weights_of_each_layer(
+    unroll, num_groups, num_layers, layers
+):
+    encoder = _encoder(adapter_rank=2, num_groups=num_groups, unroll=unroll)
+    expected = to_numpy(_merged(encoder, layers)(X, padding_mask=PADDING))
+    output = encoder(X, padding_mask=PADDING, num_layers=num_layers)
+    np.testing.assert_allclose(to_numpy(output), expected, atol=2e-5)
+    _, states = encoder(X, PADDING, return_hidden_states=True, num_layers=num_layers)
+    np.testing.assert_allclose(to_numpy(states[-1]), expected, atol=2e-5)
+
+
+def test_new_adapters_change_nothing():
+    shared, adapted = (
+        SharedTransformerEncoder(**(ARGUMENTS | {"adapter_rank": rank}))
+        for rank in (None, 2)
+    )
+    np.testing.assert_array_equal(to_numpy(shared(X)), to_numpy(adapted(X)))
+    assert "adapter_rank" not in shared.get_config()
+
+
+@pytest.mark.parametrize(
+    ("num_groups", "num_layers", "more"), [(1, 4, 5), (5, 8, 7), (2, 5, 6)]
+)
+def test_no_group_runs_more_layers_than_it_has_adapters(num_groups, num_layers, more):
+    encoder = _encoder(adapter_rank=2, num_groups=num_groups, num_layers=num_layers)
+    with pytest.raises(ValueError, match=f"cannot run more.*num_layers={more}"):
+        encoder(X, num_layers=more)

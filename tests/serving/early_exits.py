@@ -37,7 +37,11 @@ INVALID = [
 
 def make_early(kind, proto):
     """Make a classifier whose exits disagree on texts, the same on all backends."""
-    arguments = {"num_layers": LAYERS, "exits": True} | KINDS[kind]
+    arguments = {
+        "num_layers": LAYERS,
+        "exits": True,
+        "sizes": {"adapter_rank": 2},
+    } | KINDS[kind]
     classifier = make_task("Classifier", proto, **arguments)
     noise = np.random.default_rng(4)
     weights = [

@@ -62,8 +62,12 @@ def make_tasks(proto):
     """Make one or two models of each task."""
     spread = {"stride": 11, "label_all_pieces": True}
     tasks = {
-        "embedder": make_task("TextEmbedder", proto, pooling_mode="cls"),
-        "rounded": make_task("TextEmbedder", proto, inverse_frequency=0.01),
+        "embedder": make_task(
+            "TextEmbedder", proto, pooling_mode="cls", sizes={"adapter_rank": 2}
+        ),
+        "rounded": make_task(
+            "TextEmbedder", proto, inverse_frequency=0.01, sizes={"adapter_rank": 2}
+        ),
         "chooser": make_task("MultipleChoice", proto, lengths={"max_qa_length": 9}),
         "tagger": make_task("TokenClassifier", proto, labels=TAGS),
         "bare_tagger": make_task(

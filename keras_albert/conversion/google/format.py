@@ -42,6 +42,7 @@ from keras_albert.conversion.tables.heads import (
 from keras_albert.conversion.tables.tabled_format import TabledFormat
 from keras_albert.conversion.tables.weight_table import Array
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
 from keras_albert.text.tokenizer.word_piece import (
     is_word_piece,
@@ -203,6 +204,7 @@ class GoogleFormat(TabledFormat):
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
         """Write an `init_checkpoint` for the scripts of google-research."""
+        model = merge_adapters(model)
         backbone = backbone_of(model)
         if backbone.layer_norm_epsilon != _LAYER_NORM_EPSILON:
             msg = (

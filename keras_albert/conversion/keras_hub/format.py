@@ -41,6 +41,7 @@ from keras_albert.presets.stored_weights import (
     stored_arrays,
     weights_path,
 )
+from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import reading
 
@@ -139,6 +140,7 @@ class KerasHubFormat(TabledFormat):
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
         """Write a preset that KerasHub loads without this package."""
+        model = merge_adapters(model)
         head, backbone = self.head_for(model), backbone_of(model)
         tokenizer = self._tokenizer(vocabulary)
         tensors = self.dump(model)

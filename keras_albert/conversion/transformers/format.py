@@ -44,6 +44,7 @@ from keras_albert.conversion.transformers.tokenizer_json import (
 )
 from keras_albert.conversion.weight_files import StoredTensor
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
+from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,
     read_word_piece,
@@ -300,6 +301,7 @@ class TransformersFormat(TabledFormat):
         self, model: keras.Model, directory: Path, vocabulary: bytes | None
     ) -> None:
         """Write files for `from_pretrained` of the corresponding class."""
+        model = merge_adapters(model)
         config, tensors = self.config(model), self.dump(model)
         if self.table.BASE_CLASS in config["architectures"]:
             tensors = {

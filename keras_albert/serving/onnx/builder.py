@@ -203,9 +203,14 @@ class OnnxBuilder:
         scale = self.op.Mul(x_scale, scale)
         return self.op.Mul(self.cast(product, "float32"), scale)
 
-    def layer_norm(self, layer: Any, x: Any) -> Any:
-        """Run a `keras.layers.LayerNormalization` over the last axis."""
+    def layer_norm(self, layer: Any, x: Any, *differences: Any) -> Any:
+        """Run a `keras.layers.LayerNormalization` over the last axis.
+
+        With `differences`, two vectors, they are added to its own.
+        """
         gamma, beta = self.weight(layer.gamma), self.weight(layer.beta)
+        if differences:
+            gamma, beta = map(self.op.Add, (gamma, beta), differences)
         return self.op.LayerNormalization(x, gamma, beta, epsilon=layer.epsilon)
 
     def activate(self, function: Callable[..., Any], x: Any) -> Any:

@@ -1,6 +1,7 @@
 """ALBERT's backbone as an ONNX graph, with unrolled layers and shared weights."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -43,14 +44,53 @@ def begin(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> tuple[Any
 
 
 def run_layer(
-    builder: OnnxBuilder, backbone: Any, x: Any, bias: Any, layer: int
+    builder: OnnxBuilder, backbone: Any, x: Any, bias: Any, layer: Any
 ) -> Any:
-    """Run a virtual layer: return its output for `begin`'s, or another layer's."""
+    """Run a virtual layer: return its output for `begin`'s, or another layer's.
+
+    `layer` is an int, or a scalar in the graph if there is one group.
+    """
     encoder, activation = backbone.encoder, get_activation(backbone.activation)
-    group = encoder.group_of(layer, backbone.num_layers)
-    for block in encoder.group_blocks(group):
-        x = _run_block(builder, block, x, bias, activation)
+    is_known = isinstance(layer, int)
+    group = encoder.group_of(layer, backbone.num_layers) if is_known else 0
+    for inner, block in enumerate(encoder.group_blocks(group)):
+        own = None
+        if encoder.adapters is not None and is_known:
+            number = encoder.run_number(layer, inner, group, backbone.num_layers)
+            own = _own_weights(builder, encoder, number)
+        elif encoder.adapters is not None:
+            number = builder.op.Mul(layer, encoder.num_inner_repetitions)
+            own = _own_weights(builder, encoder, builder.op.Add(number, inner))
+        x = _run_block(builder, block, x, bias, activation, own)
     return x
+
+
+_Own = Callable[..., tuple[Any, ...]] | None
+
+
+def _own_weights(builder: OnnxBuilder, encoder: Any, number: Any) -> _Own:
+    """Return a function from the names of adapters to their values in a run."""
+    variables = encoder.adapters.by_name()
+
+    def read(layer: Any, *kinds: str) -> tuple[Any, ...]:
+        stacked = (builder.weight(variables[f"{layer.name}_{kind}"]) for kind in kinds)
+        return tuple(builder.op.Gather(each, number, axis=0) for each in stacked)
+
+    return read
+
+
+def _dense(builder: OnnxBuilder, layer: Any, x: Any, own: _Own) -> Any:
+    output = builder.dense(layer, x)
+    if own is None:
+        return output
+    a, b, bias = own(layer, "a", "b", "bias")
+    product = builder.op.MatMul(builder.op.MatMul(x, a), b)
+    return builder.op.Add(builder.op.Add(output, product), bias)
+
+
+def _layer_norm(builder: OnnxBuilder, layer: Any, x: Any, own: _Own) -> Any:
+    differences = () if own is None else own(layer, "gamma", "beta")
+    return builder.layer_norm(layer, x, *differences)
 
 
 def pool(builder: OnnxBuilder, backbone: Any, sequence: Any, padding_mask: Any) -> Any:
@@ -102,23 +142,26 @@ def _embed(builder: OnnxBuilder, layer: Any, ids: dict[str, Any]) -> Any:
 
 
 def _run_block(
-    builder: OnnxBuilder, block: Any, x: Any, bias: Any, activation: Any
+    builder: OnnxBuilder, block: Any, x: Any, bias: Any, activation: Any, own: _Own
 ) -> Any:
-    attended = builder.op.Add(x, _attend(builder, block, x, bias))
-    attended = builder.layer_norm(block.attention_layer_norm, attended)
-    inner = builder.dense(block.feedforward_intermediate, attended)
-    inner = builder.dense(block.feedforward_output, builder.activate(activation, inner))
+    attended = builder.op.Add(x, _attend(builder, block, x, bias, own))
+    attended = _layer_norm(builder, block.attention_layer_norm, attended, own)
+    inner = _dense(builder, block.feedforward_intermediate, attended, own)
+    inner = builder.activate(activation, inner)
+    inner = _dense(builder, block.feedforward_output, inner, own)
     inner = builder.op.Add(attended, inner)
-    return builder.layer_norm(block.feedforward_layer_norm, inner)
+    return _layer_norm(builder, block.feedforward_layer_norm, inner, own)
 
 
-def _attend(builder: OnnxBuilder, block: Any, x: Any, bias: Any) -> Any:
+def _attend(builder: OnnxBuilder, block: Any, x: Any, bias: Any, own: _Own) -> Any:
     op = builder.op
     width = block.query.units
     head_dim = width // block.num_heads
 
     def split(layer: Any, *order: int) -> Any:
-        heads = op.Reshape(builder.dense(layer, x), [0, 0, block.num_heads, head_dim])
+        heads = op.Reshape(
+            _dense(builder, layer, x, own), [0, 0, block.num_heads, head_dim]
+        )
         return op.Transpose(heads, perm=order)
 
     query, value = split(block.query, 0, 2, 1, 3), split(block.value, 0, 2, 1, 3)
@@ -126,4 +169,4 @@ def _attend(builder: OnnxBuilder, block: Any, x: Any, bias: Any) -> Any:
     scores = op.MatMul(op.Mul(query, 1 / math.sqrt(head_dim)), key)
     mixed = op.MatMul(op.Softmax(op.Add(scores, bias), axis=-1), value)
     mixed = op.Reshape(op.Transpose(mixed, perm=[0, 2, 1, 3]), [0, 0, width])
-    return builder.dense(block.attention_output, mixed)
+    return _dense(builder, block.attention_output, mixed, own)

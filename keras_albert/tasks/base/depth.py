@@ -3,7 +3,6 @@
 import threading
 from typing import Any
 
-from keras_albert.layers.shared_transformer_encoder import check_depth
 from keras_albert.tasks.base.batch_outputs import BatchOutputs
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes
@@ -44,11 +43,11 @@ class DepthViews:
         """Check a number of layers, and warn if there are more than trained.
 
         Raises:
-            ValueError: If it is no whole number, below 1, or below the number of
-                groups.
+            ValueError: If it is no whole number, below 1, below the number of groups,
+                or more than there are adapters for.
         """
         backbone = self._task.backbone
-        check_depth(num_layers, backbone.num_groups)
+        backbone.encoder.check_depth(num_layers)
         warn_of_depth(num_layers, backbone.num_layers)
 
 

@@ -37,7 +37,7 @@ class EarlyExit:
         )
 
         def step(x: Any, padding_mask: Any, layer: Any) -> Any:
-            x = run_layer((x, padding_mask))
+            x = run_layer((x, padding_mask, layer))
             pooled = backbone.pool(x, padding_mask)
             return x, classifier.output_dense(pooled, exit=layer)
 

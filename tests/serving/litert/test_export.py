@@ -47,6 +47,7 @@ def tasks(tiny_proto):
         max_sequence_length=40,
         activation="gelu",
         seed=5,
+        adapter_rank=3,
     )
     made["wide"] = AlbertClassifier(backbone, num_classes=2)
     made["shallow"] = made["wide"].with_num_layers(2)

@@ -37,6 +37,7 @@ def embedder(**kwargs):
     "arguments",
     [
         {"num_layers": 3, "num_groups": 2, "num_inner_repetitions": 2},
+        {"num_layers": 3, "num_groups": 2, "adapter_rank": 2},
         {"activation": "gelu"},
         {"activation": "relu", "embedding_dim": 16, "num_segments": 1},
         {"embedding_dim": 16, "use_embedding_projection": True, "num_segments": 3},

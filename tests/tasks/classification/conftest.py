@@ -13,7 +13,8 @@ def make(make_classifier):
         config = like.backbone.get_config()
         config |= {"num_layers": num_layers, "unroll": unroll}
         config |= {
-            name: kwargs.pop(name) for name in ("dtype", "remat") & kwargs.keys()
+            name: kwargs.pop(name)
+            for name in {"dtype", "remat", "adapter_rank"} & kwargs.keys()
         }
         kwargs = {"preprocessor": like.preprocessor, "dropout": 0.0} | kwargs
         return AlbertClassifier(

@@ -88,7 +88,7 @@ def _layer(
     depths = builder.input("depths", "int64", "batch")
 
     # `x` has a row for each text that is left, in their order.
-    x = run_layer(builder, backbone, x, op.Compress(bias, is_left, axis=0), 0)
+    x = run_layer(builder, backbone, x, op.Compress(bias, is_left, axis=0), layer)
     heads = classifier.output_dense
     kernel, head_bias = (
         op.Gather(builder.weight(weights), layer, axis=0)

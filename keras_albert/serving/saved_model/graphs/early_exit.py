@@ -83,7 +83,7 @@ def run_early(
     ) -> tuple[Any, ...]:
         # `x` has a row for each text that is left, in their order.
         mask = tf.boolean_mask(inputs["padding_mask"], is_left)
-        x = backbone.encoder.run_virtual_layer(x, mask)
+        x = backbone.encoder.run_virtual_layer(x, mask, layer)
         pooled = backbone.pool(x, mask)
         found = classifier.output_dense(pooled, exit=layer)
         rows = tf.cumsum(tf.cast(is_left, tf.int32)) - 1
