@@ -89,8 +89,9 @@ def test_the_layer_is_stored_once(classifiers, tmp_path, quantize):
     body = loop.attribute[0].g
     assert not body.initializer
     products = {"MatMul", "MatMulInteger"}
-    # Six of the block, two of attention, the pooler and the exit.
-    assert sum(node.op_type in products for node in body.node) == 10
+    # Six of the block, with two of adapters each, two of attention, the pooler and the
+    # exit.
+    assert sum(node.op_type in products for node in body.node) == 22
 
 
 def test_int8_rounds_as_without_a_rule(classifiers, ids, tmp_path):
