@@ -350,6 +350,12 @@ class PretrainingConfig:
                     f"{', '.join(_OF_STAGES_BACKBONE)}."
                 )
                 raise ValueError(msg)
+        if "num_layers" in backbone and self.backbone.get("adapter_rank"):
+            msg = (
+                f"{where} cannot set num_layers: with `adapter_rank` each layer has "
+                "weights of its own. Pass one `num_layers`, and `min_layers` for less."
+            )
+            raise ValueError(msg)
         if "steps" in settings if is_last else "steps" not in settings:
             msg = (
                 f"{where}: every stage except the last needs `steps`; the last one "

@@ -174,6 +174,13 @@ def test_bits_per_character_do_not_depend_on_the_vocabulary(prepared):
             {"stages": [{"steps": 10, "backbone": {"hidden_dim": 8}}, {}]},
             r"cannot set hidden_dim\. A stage sets .*num_layers",
         ),
+        (
+            {
+                "backbone": {"adapter_rank": 2},
+                "stages": [{"steps": 10, "backbone": {"num_layers": 2}}, {}],
+            },
+            "cannot set num_layers: with `adapter_rank`",
+        ),
         ({"stages": [{}, {}]}, "every stage except the last needs `steps`"),
         ({"stages": [{"steps": 10}, {"steps": 50}]}, "the last one gets the rest"),
         ({"stages": [{"steps": 60}, {}]}, "ends after steps=60"),
