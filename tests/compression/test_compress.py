@@ -116,6 +116,20 @@ def test_adapters_come_closer_with_each_rank_and_all_can_learn():
         assert (np.abs(ops.convert_to_numpy(a)).max(axis=1) > 0).all()
 
 
+def test_adapters_learn_in_the_compiled_loop():
+    model = compress(
+        AlbertClassifier(bert(), num_classes=2), num_groups=1, adapter_rank=2
+    )
+    adapters = model.backbone.encoder.adapters.by_name()
+    before = {name: ops.convert_to_numpy(v) for name, v in adapters.items()}
+    # The default, XLA on TensorFlow and JAX.
+    model.fit(IDS, np.array([0, 1]), epochs=1, verbose=0)
+    for name, variable in adapters.items():
+        # A bias of the keys shifts all scores of a query equally.
+        change = np.abs(ops.convert_to_numpy(variable) - before[name])
+        assert name == "key_bias" or (change.reshape(4, -1).max(axis=1) > 0).all()
+
+
 def test_adapters_stay_as_they_are_with_narrower_embeddings():
     old = compress(bert(), num_groups=2, adapter_rank=2)
     new = compress(old, embedding_dim=8)
