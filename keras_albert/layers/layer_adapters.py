@@ -50,7 +50,11 @@ class LayerAdapters(keras.layers.Layer):
         def add(name: str, *shape: int, initializer: Any = "zeros") -> None:
             self._names.append(name)
             self.add_weight(
-                shape=(num_runs, *shape), initializer=initializer, name=name
+                shape=(num_runs, *shape),
+                initializer=initializer,
+                # LayerNorms compute in float32 under mixed precision.
+                autocast=not name.startswith(_NORMS),
+                name=name,
             )
 
         for name, rows, columns in (
