@@ -97,7 +97,8 @@ def compress(
     if adapter_rank is not None:
         check_at_least(0, adapter_rank=adapter_rank)
         rank = adapter_rank or None
-    tokenizer = map_tokens = None
+    tokenizer: Any = None
+    map_tokens: TokenMeans | None = None
     if vocabulary is not None:
         own, tokenizer = own_vocabulary(model), read_tokenizer(vocabulary)
         map_tokens = TokenMeans(tokenizer.vocabulary, own)

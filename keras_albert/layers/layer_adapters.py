@@ -78,7 +78,7 @@ class LayerAdapters(keras.layers.Layer):
         """Return the variables by their names, such as `"query_a"`."""
         return dict(zip(self._names, self.variables, strict=True))
 
-    def apply(
+    def adapt(
         self,
         scope: keras.StatelessScope,
         block: keras.layers.Layer,
@@ -155,7 +155,8 @@ class LayerAdapters(keras.layers.Layer):
             name: _at(value, number)
             for name, value in zip(self._names, values, strict=True)
         }
-        factors, vectors = {}, {}
+        factors: dict[str, tuple[Any, Any]] = {}
+        vectors: dict[tuple[str, str], Any] = {}
         for name, value in own.items():
             layer, _, kind = name.rpartition("_")
             if kind == "a":

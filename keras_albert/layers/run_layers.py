@@ -117,7 +117,7 @@ def _jax_product(x: Tensor, matrix: Tensor) -> Tensor:
     return ops.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
 
 
-_PRODUCTS = {
+_PRODUCTS: dict[str, Callable[[Tensor, Any], Tensor]] = {
     "jax": _jax_product,
     "tensorflow": _tensorflow_product,
     "torch": _torch_product,

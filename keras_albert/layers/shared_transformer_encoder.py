@@ -213,7 +213,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
         Returns:
             A list for each block, in the order of its `weights`.
         """
-        group, found = self.group_of(layer), []
+        group = self.group_of(layer)
+        found: list[list[FloatArray]] = []
         for inner, block in enumerate(self.group_blocks(group)):
             if self.adapters is None:
                 found.append(block.get_weights())
@@ -398,7 +399,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
                     options: dict[str, Any] = {}
                     if adapters is not None:
                         run = self.run_number(layer, inner, group, num_layers)
-                        options["adapters"] = adapters.apply(scope, block, own, run)
+                        options["adapters"] = adapters.adapt(scope, block, own, run)
                     if scores is not None:
                         options["return_attention_scores"] = True
                     x = run_layer(
@@ -430,7 +431,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
         num_layers: int,
     ) -> tuple[Any, ...]:
         """Run layer by layer and collect intermediate outputs."""
-        hidden_states, scores = [x], []
+        hidden_states = [x]
+        scores: list[Tensor] = []
         for group in range(self.num_groups):
             step = self._group_step(group, mask, seed, training, num_layers, scores)
             for layer in self._layers_of(group, num_layers):

@@ -151,10 +151,10 @@ class TransformerBlock(keras.layers.Layer):
         # With -1, TensorFlow would lose the static width of a head.
         head_dim = inputs.shape[-1] // self.num_heads
         shape = (*ops.shape(inputs)[:2], self.num_heads, head_dim)
-        adapters = adapters or {}
+        factors = adapters or {}
 
         def dense(name: str, x: Tensor) -> Tensor:
-            return run_dense(getattr(self, name), x, adapters.get(name, ()))
+            return run_dense(getattr(self, name), x, factors.get(name, ()))
 
         query, key, value = (
             ops.reshape(dense(name, inputs), shape)

@@ -156,4 +156,4 @@ def with_backbone(
             f"new: {', '.join(changed)}. Train the model before you use them.",
             stacklevel=3,
         )
-    return new
+    return cast("_Model", new)
