@@ -246,11 +246,13 @@ class SharedTransformerEncoder(keras.layers.Layer):
         """Create the weights for inputs `(batch, length, width)`."""
         for block in self.blocks:
             block.build(input_shape)
-        if self.adapter_rank is not None:
+        width = input_shape[-1]
+        # Blocks refuse an unknown width.
+        if self.adapter_rank is not None and width is not None:
             self.adapters = LayerAdapters(
                 self.num_layers * self.num_inner_repetitions,
                 self.adapter_rank,
-                input_shape[-1],
+                width,
                 self._block_arguments["intermediate_dim"],
                 seed=self._seed_of_adapters,
                 dtype=self.dtype_policy,
