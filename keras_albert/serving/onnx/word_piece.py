@@ -16,9 +16,6 @@ from keras_albert.text.tokenizer.word_piece_characters import (
     replacements,
 )
 
-# Stands for all characters that no piece contains.
-_UNKNOWN = "\ufffd"
-
 
 class OnnxWordPiece:
     """The tokenizer of a WordPiece vocabulary, as operations of a graph.
@@ -170,6 +167,8 @@ class OnnxWordPiece:
         """Return the text that replaces each character, and its length."""
         rules = self.vocabulary.rules
         known = {c for piece in self.vocabulary.pieces for c in piece}
+        # Stands for all characters that no piece contains.
+        unknown = next(c for c in map(chr, range(0xFFFD, 0, -1)) if c not in known)
         values, lengths = {}, {}
         for code, text in enumerate(
             replacements(rules.lowercase, bool(rules.strip_accents), rules.split_cjk)
@@ -179,14 +178,14 @@ class OnnxWordPiece:
             if new and known.issuperset(new):
                 values[chr(code)] = new
             elif len(new) > 1:
-                values[chr(code)] = _UNKNOWN * len(new)
+                values[chr(code)] = unknown * len(new)
             if len(new) > 1:
                 lengths[chr(code)] = len(new)
         replaced = self.builder.tables.LabelEncoder(
             characters,
             keys_strings=list(values),
             values_strings=list(values.values()),
-            default_string=_UNKNOWN,
+            default_string=unknown,
         )
         if not lengths:
             return replaced, self.op.Expand([1], self.builder.size(characters, 0))

@@ -39,8 +39,9 @@ def test_answers(tmp_path):
 
 def test_tokens_that_are_never_split(tmp_path):
     rules = WordPieceRules(never_split=("[E1]", "[E12]"))
-    proto = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]"], rules).proto
+    # U+FFFD is removed from texts, and no other character becomes it.
+    proto = AlbertTokenizer([*WORD_PIECES, "[E1]", "[E12]", "\ufffd"], rules).proto
     task = make_task("TextEmbedder", proto, lengths=LENGTHS)
-    texts = ["the [E1]river[E12] [E2]", "[E12]", "in town", ""]
+    texts = ["the [E1]river[E12] [E2]", "[E12]", "in 🙂 town", ""]
     (found,) = ask(task, tmp_path, {"text": texts})
     np.testing.assert_allclose(found["embedding"], task.embed(texts), atol=1e-5)
