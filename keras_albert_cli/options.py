@@ -1,6 +1,7 @@
 """The commands, with their options and help."""
 
 import argparse
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,9 @@ FINETUNE_TASKS = {
 RECIPES = (
     *("cola", "mnli", "mrpc", "qnli", "qqp", "race", "rte", "squad-1.1", "squad-2.0"),
     *("sst-2", "sts-b", "wnli"),
+)
+_FORMATS = (
+    *("keras-albert", "transformers", "sentence-transformers", "keras-hub", "google"),
 )
 
 
@@ -199,8 +203,8 @@ def _add_compress(parser: Parser) -> None:
     _add_card(parser)
 
 
-def _add_card(parser: Parser) -> None:
-    card = parser.add_argument_group("model card")
+def _add_card(parser: Parser, title: str = "model card") -> None:
+    card = parser.add_argument_group(title)
     card.add_argument("--language", metavar="CODE", help="of the texts: en, say")
     card.add_argument(
         "--license", metavar="ID", help="of the model, a hub's id: apache-2.0, say"
@@ -214,13 +218,7 @@ def _add_convert(parser: Parser) -> None:
     parser.add_argument("source", help="a built-in name, a directory or a handle")
     parser.add_argument("target", type=Path, help="a new directory")
     parser.add_argument(
-        "--to",
-        required=True,
-        choices=(
-            *("keras-albert", "transformers", "sentence-transformers"),
-            *("keras-hub", "google"),
-        ),
-        help="the format to write",
+        "--to", required=True, choices=_FORMATS, help="the format to write"
     )
     parser.add_argument(
         "--task",
@@ -428,6 +426,35 @@ def _add_pretrain(parser: Parser) -> None:
     add_settings(parser.add_argument_group("settings"))
 
 
+def _add_push(parser: Parser) -> None:
+    parser.add_argument(
+        "directory", metavar="PRESET", type=Path, help="a directory with a model"
+    )
+    parser.add_argument("handle", type=_hub_handle, help="hf://user/model")
+    parser.add_argument(
+        "--private", action="store_true", help="make a new model private"
+    )
+    parser.add_argument(
+        "--revision", metavar="BRANCH", help="by default the main branch"
+    )
+    parser.add_argument(
+        "--to",
+        choices=_FORMATS,
+        help="convert the files to this format first; by default, they are pushed as "
+        "they are",
+    )
+    _add_card(parser, "new model card, if PRESET has no README.md")
+
+
+def _hub_handle(text: str) -> str:
+    name = r"[A-Za-z0-9_][\w.-]*"
+    if not re.fullmatch(rf"hf://{name}/{name}", text, re.ASCII):
+        remedy = " Pass the branch as --revision." if "@" in text else ""
+        msg = f"must be hf://user/model. Received: {text[:99]}.{remedy}"
+        raise argparse.ArgumentTypeError(msg)
+    return text
+
+
 def _add_verify(parser: Parser) -> None:
     parser.add_argument(
         "directory", type=Path, help="an exported version, or the directory of versions"
@@ -579,5 +606,20 @@ written.
         "keras-albert convert albert_base_v2_en_uncased mine --to transformers",
         _add_convert,
         new_path="target",
+    ),
+    "push": Command(
+        "Use",
+        "push",
+        "push a model with its card to the Hugging Face Hub",
+        """Push a model with its card to the Hugging Face Hub.
+
+PRESET is a preset or a checkpoint of another library. All of its files are pushed in
+one commit, except hidden ones. Its README.md becomes the model's page, with the handle
+in the code; without one, --license writes a short card, which replaces none on the hub.
+Log in before, with `hf auth login` or the variable HF_TOKEN.
+""",
+        "keras-albert push runs/mine/preset hf://user/model --private",
+        _add_push,
+        ("directory",),
     ),
 }

@@ -282,11 +282,12 @@ except ValueError as error:
 """
 ## Share a model
 
-A preset is shared by uploading its directory. KerasHub has a function for it,
-which needs an account and a token of the hub, and is not run here:
+A preset is shared by uploading its directory. This needs an account and a token of
+the hub, and is not run here:
 
-```python
-keras_hub.upload_preset("hf://your_name/support_messages", str(folder / "own"))
+```shell
+hf auth login
+keras-albert push own hf://your_name/support_messages
 ```
 
 Others load it with the handle:
@@ -295,10 +296,10 @@ Others load it with the handle:
 keras_albert.AlbertClassifier.from_preset("hf://your_name/support_messages")
 ```
 
-A `README.md` in the directory becomes the model's page; `save_to_preset()` leaves
-such files in place. State what the model was trained on, how good it is on data
-that it has not seen, and what it is not for. Users of transformers need the
-directory that `export_to_transformers()` writes.
+A `README.md` in the directory becomes the model's page, and is required;
+`save_to_preset()` leaves such files in place. State what the model was trained on,
+how good it is on data that it has not seen, and what it is not for. For users of
+transformers, `--to transformers` converts the files first.
 """
 
 """

@@ -269,7 +269,7 @@ trained. [Few labels](few_labels.py) has real data and baselines.
 | `create_optimizer`, `TFTrainer` | `compile(learning_rate=...)` |
 | `model.compute_loss`, `labels` in the inputs | the default loss of the task, and `y` |
 | `KerasMetricCallback` | `metrics` of `compile()`, and `validation_data` |
-| `PushToHubCallback` | upload the directory of `save_to_preset()` |
+| `PushToHubCallback` | `keras-albert push` of the directory of `save_to_preset()` |
 | `model.save_pretrained(saved_model=True)` | `task.export("served/mine")`, strings in |
 
 ## The way back

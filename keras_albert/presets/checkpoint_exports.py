@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,14 @@ class CheckpointExports:
         with atomic_directory(directory, _plan) as temporary:
             chosen.write(self, temporary, vocabulary)
         return Path(directory)
+
+
+def is_checkpoint_file(name: str) -> bool:
+    """Return whether one of the formats may read a file, by its name in a directory."""
+    return any(
+        name.count("/") == pattern.count("/") and fnmatch(name, pattern)
+        for pattern in _CHECKPOINT_FILES
+    )
 
 
 def _refuse_rounding(model: Any) -> None:

@@ -138,7 +138,7 @@ def local_directory(handle: str | os.PathLike[str]) -> Path | None:
         origin = preset.handle
     scheme, _, rest = origin.partition("://")
     if scheme == "hf":
-        return _fetch(name, origin, _hugging_face_host(), lambda: _from_hf(rest))
+        return _fetch(name, origin, hugging_face_host(), lambda: _from_hf(rest))
     if scheme == "kaggle":
         return _fetch(name, origin, "api.kaggle.com", lambda: _from_kaggle(rest))
     if rest:
@@ -233,7 +233,7 @@ def _fetch(
         pass
     try:
         # The hubs' libraries retry for half a minute before they raise.
-        _check_reachable(host)
+        check_reachable(host)
         return Path(download(False))
     except Exception as error:
         kind, (line, *_) = type(error).__name__, f"{error}".splitlines() or [""]
@@ -250,7 +250,7 @@ def _fetch(
         raise ConnectionError(msg) from error
 
 
-def _check_reachable(address: str) -> None:
+def check_reachable(address: str) -> None:
     """Raise within seconds if there is no network."""
     if "https" in urllib.request.getproxies():
         return  # Only the proxy can check.
@@ -259,7 +259,7 @@ def _check_reachable(address: str) -> None:
     socket.create_connection(place, timeout=_CONNECT_SECONDS).close()
 
 
-def _hugging_face_host() -> str:
+def hugging_face_host() -> str:
     """Return the name of the hub's server, with its port if that is not 443."""
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     found = urllib.parse.urlparse(endpoint)

@@ -28,6 +28,9 @@ _METRICS = {
     "next_sentence_accuracy": "accuracy",
 }
 _HUB = "hf://"
+_LIBRARY = "keras-albert"
+_HERE = "path/to/this/directory"
+_ON_A_HUB = 'On a hub, the directory is a handle, such as `"hf://user/model"`.'
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def front_matter(
         ...     {"accuracy": 0.9}, "dev.tsv", Declared(language="en")))
         ---
         language: en
-        library_name: keras
+        library_name: keras-albert
         license: unknown
         metrics:
         - accuracy
@@ -126,7 +129,8 @@ def front_matter(
         datasets=None if declared.dataset is None else [declared.dataset],
         eval_results=results or None,
         language=declared.language,
-        library_name="keras",
+        # Of "keras", the hub shows code that loads a single file.
+        library_name=_LIBRARY,
         license=declared.license or "unknown",
         metrics=list(dict.fromkeys(x.metric_type for x in results)) or None,
         # It is part of the results, and else no key of the metadata.
@@ -186,6 +190,55 @@ def code(value: Any) -> str:
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     space = " " if "`" in line else ""
     return f"{fence}{space}{line}{space}{fence}"
+
+
+def usage(name: str, use: str = "", arguments: str = "", purpose: str = "") -> str:
+    """Return the section of how to use a model, in Markdown.
+
+    Args:
+        name: string. The name of its class.
+        use: string. A line of Python that uses `model`. Defaults to `""`, none.
+        arguments: string. Further arguments of `from_preset`. Defaults to `""`.
+        purpose: string. What the code does. Defaults to `""`.
+    """
+    code = f'model = {name}.from_preset("{_HERE}"{arguments})\n{use}'.rstrip()
+    return f"""## How to use it
+
+`pip install keras-albert`, and in Python{purpose}:
+
+```python
+from keras_albert import {name}
+
+{code}
+```
+
+{_ON_A_HUB}"""
+
+
+def published_card(text: str, handle: str, library: str | None = None) -> str:
+    """Return a card as a hub shows it.
+
+    Args:
+        text: string. A card, with metadata or without.
+        handle: string. The model on the hub, instead of a directory in the code.
+        library: string or `None`. The hub's name of the library that reads the files.
+            Defaults to `None`, this package.
+
+    Raises:
+        ValueError: If the metadata are not YAML.
+
+    Example:
+        >>> print(published_card("# A model", "hf://user/model"))
+        ---
+        library_name: keras-albert
+        ---
+        # A model
+    """
+    from huggingface_hub import ModelCard  # noqa: PLC0415
+
+    card = ModelCard(text)
+    card.data.library_name = library or _LIBRARY
+    return str(card).replace(f"{_ON_A_HUB}\n\n", "").replace(_HERE, handle)
 
 
 def unknowns(declared: Declared) -> str:

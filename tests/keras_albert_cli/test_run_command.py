@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": ["a", "b"],
     "prepare": ["a", "--output", "b", "--vocabulary", "c"],
     "pretrain": [],
+    "push": ["a", "hf://me/model"],
     "verify": ["a"],
 }
 
@@ -76,12 +77,22 @@ def test_a_size_of_the_vocabulary_is_one(capsys):
     assert "argument --vocabulary-size: must be a whole" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("handle", ["me/model", "hf://model", "hf://me/model@v1"])
+def test_a_handle_to_push_to_names_a_user_and_a_model(handle, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        run_command(["push", "a", handle])
+    error = capsys.readouterr().err
+    assert f"must be hf://user/model. Received: {handle}" in error
+    assert ("--revision" in error.splitlines()[-1]) == ("@" in handle)
+
+
 MISSING = {
     "exits a no.tsv": "`dev`: there is no file no.tsv",
     "finetune regression --train b --dev no --output c": "`--dev`: there is no file no",
     "predict no.onnx b": "`model`: there is no file no.onnx",
     "predict a no": "`file`: there is no file no",
     "predict a a": "`file`: there is no file a",
+    "push b hf://me/model": "`directory`: there is no directory b",
     "pretrain --config no": "`--config`: there is no file no",
     "verify b": "`directory`: there is no directory b",
 }

@@ -5,11 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
+from huggingface_hub import constants
 
 from keras_albert import AlbertBackbone, AlbertTextEmbedder, AlbertTokenizer
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, save_transformers
-from tests.presets.hub import COMMITS, hub_of
+from tests.presets.hub import REVISIONS, commit_of, hub_of, use_hub
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abc"]
 
@@ -20,7 +21,7 @@ def files(tmp_path_factory):
     import torch
 
     folder = tmp_path_factory.mktemp("hub")
-    for number, name in enumerate(COMMITS):
+    for number, name in enumerate(REVISIONS):
         save_transformers(
             folder / name, "BertModel", num_layers=1, vocabulary_size=8, seed=number
         )
@@ -41,22 +42,16 @@ def files(tmp_path_factory):
 @pytest.fixture
 def hub(files, tmp_path, monkeypatch):
     """The requests to a hub with an empty cache."""
-    import huggingface_hub
-
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     requests = []
     repositories = {
-        "me/bert": {name: files / name for name in COMMITS},
+        "me/bert": {name: files / name for name in REVISIONS},
         "me/pickled": {"main": files / "pickled"},
         "me/former": {"main": files / "former"},
         "me/private": (401, "RepoNotFound"),
         "me/gated": (403, "GatedRepo"),
     }
     with hub_of(repositories, requests) as address:
-        monkeypatch.setenv("HF_ENDPOINT", address)
+        use_hub(monkeypatch, address, tmp_path)
         yield requests
 
 
@@ -80,24 +75,38 @@ def test_a_model_of_the_hub_is_recognized_by_its_files(hub, files):
 def test_a_revision_is_a_part_of_the_handle(hub, files):
     main, other = (
         AlbertBackbone.from_preset(f"hf://me/bert{end}")
-        for end in ("", f"@{COMMITS['v1']}")
+        for end in ("", f"@{commit_of(files / 'v1')}")
     )
     assert not np.array_equal(_table(main), _table(other))
     named = AlbertBackbone.from_preset("hf://me/bert@v1")
     np.testing.assert_array_equal(_table(named), _table(other))
 
 
-def test_other_forms_of_weights_are_downloaded_if_there_is_no_better_one(hub):
+def test_other_forms_of_weights_are_downloaded_if_there_is_no_better_one(hub, files):
     AlbertBackbone.from_preset("hf://me/pickled")
     fetched = [path for method, path in hub if method == "GET"]
-    commit = f"me/pickled/resolve/{COMMITS['main']}"
+    commit = f"me/pickled/resolve/{commit_of(files / 'pickled')}"
     assert f"{commit}/pytorch_model.bin" in fetched
     assert f"{commit}/tf_model.h5" not in fetched
     with pytest.raises(ValueError, match=r"tf_model\.h5 \(5 bytes\) is damaged"):
         AlbertBackbone.from_preset("hf://me/former")
 
 
-def test_an_interrupted_download_is_continued(hub, tmp_path):
+def test_a_broken_connection_continues_in_the_middle(monkeypatch, tmp_path, files):
+    requests = []
+    repositories = {"me/bert": {"main": files / "main"}}
+    with hub_of(repositories, requests, cut=["model.safetensors"]) as address:
+        use_hub(monkeypatch, address, tmp_path)
+        # Whole chunks are kept.
+        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
+        loaded = AlbertBackbone.from_preset("hf://me/bert")
+    half = (files / "main/model.safetensors").stat().st_size // 2
+    assert ("RANGE", str(half // 1000 * 1000)) in requests
+    expected = AlbertBackbone.from_preset(files / "main")
+    np.testing.assert_array_equal(_table(loaded), _table(expected))
+
+
+def test_an_interrupted_download_keeps_complete_files(hub, files, tmp_path):
     AlbertBackbone.from_preset("hf://me/bert")
     (weights,) = tmp_path.rglob("model.safetensors")
     weights.resolve().unlink()
@@ -105,7 +114,7 @@ def test_an_interrupted_download_is_continued(hub, tmp_path):
     hub.clear()
     AlbertBackbone.from_preset("hf://me/bert")
     assert [path for method, path in hub if method == "GET" and "resolve" in path] == [
-        f"me/bert/resolve/{COMMITS['main']}/model.safetensors"
+        f"me/bert/resolve/{commit_of(files / 'main')}/model.safetensors"
     ]
 
 

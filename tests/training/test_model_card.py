@@ -31,7 +31,7 @@ def test_the_hub_reads_everything():
         "base_model": "albert/albert-large-v1",
         "datasets": ["user/films"],
         "language": "de",
-        "library_name": "keras",
+        "library_name": "keras-albert",
         "license": "mit",
         "metrics": ["accuracy"],
         "pipeline_tag": "text-classification",
@@ -56,7 +56,7 @@ def test_the_hub_reads_everything():
 def test_what_is_unknown_is_left_out():
     text = front_matter("a", "fill-mask", [], {"loss": 1.0}, "b", Declared())
     assert yaml.safe_load(text.strip("-")) == {
-        "library_name": "keras",
+        "library_name": "keras-albert",
         "license": "unknown",
         "pipeline_tag": "fill-mask",
         "tags": ["albert", "keras", "keras_albert"],

@@ -16,6 +16,7 @@ from keras_albert.training.model_card import (
     front_matter,
     plain_text,
     unknowns,
+    usage,
 )
 from keras_albert.training.training_curve import draw_curves
 from keras_albert.utils.atomic_file import atomic_file
@@ -152,18 +153,7 @@ def model_card(
 share their weights, {backbone.vocabulary_size:,} tokens, up to \
 {task.preprocessor.max_length} in a row.{exits}
 
-## How to use it
-
-`pip install keras-albert`, and in Python:
-
-```python
-from keras_albert import {type(task).__name__}
-
-model = {type(task).__name__}.from_preset("path/to/this/directory")
-{use}
-```
-
-On a hub, the directory is a handle, such as `"hf://user/model"`.
+{usage(type(task).__name__, use)}
 
 ## How good it is
 

@@ -4,7 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.training.model_card import Declared, code, front_matter, unknowns
+from keras_albert.training.model_card import (
+    Declared,
+    code,
+    front_matter,
+    unknowns,
+    usage,
+)
 from keras_albert.training.training_curve import Row
 from keras_albert.utils.hardware import describe_hardware
 
@@ -46,6 +52,11 @@ def model_card(
         declared=declared,
         preset=settings["preset"],
     )
+    how = usage(
+        "AlbertClassifier",
+        arguments=", num_classes=2",
+        purpose=", for instance to fine-tune a classifier",
+    )
     plot = "\n![losses and accuracies](curve.png)\n" if has_plot else ""
     return f"""{metadata}
 
@@ -55,17 +66,7 @@ def model_card(
 share their weights, {backbone.vocabulary_size:,} tokens, up to \
 {backbone.max_sequence_length} in a row.
 
-## How to use it
-
-`pip install keras-albert`, and in Python, for instance to fine-tune a classifier:
-
-```python
-from keras_albert import AlbertClassifier
-
-model = AlbertClassifier.from_preset("path/to/this/directory", num_classes=2)
-```
-
-On a hub, the directory is a handle, such as `"hf://user/model"`.
+{how}
 
 ## How good it is
 

@@ -88,7 +88,7 @@ def test_from_a_file_to_a_preset(run, tmp_path, kind):
     assert type(loaded).__name__ in card
     metadata = ModelCard(card).data
     assert metadata.pipeline_tag in PIPELINE_TAGS
-    assert metadata.library_name == "keras"
+    assert metadata.library_name == "keras-albert"
     assert metadata.eval_results
     # The code in the model card works.
     assert eval(KINDS[kind].use, {"model": loaded}) is not None  # noqa: S307

@@ -1,0 +1,117 @@
+"""`keras-albert push`: pushes a model with its card to the Hugging Face Hub."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from keras_albert.commands.finetune.report import ON_CARD
+from keras_albert.commands.finetune.tasks import KINDS
+from keras_albert.conversion.convert import convert_checkpoint
+from keras_albert.conversion.task_classes import class_of
+from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.handles import local_directory
+from keras_albert.presets.preset_checks import check_preset
+from keras_albert.presets.push import CARD_FILE, push_files
+from keras_albert.training.model_card import (
+    Declared,
+    front_matter,
+    published_card,
+    unknowns,
+    usage,
+)
+
+# The hub's names of libraries, as the formats of checkpoints begin.
+_LIBRARIES = ("sentence-transformers", "transformers", "keras-hub")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command.
+
+    Raises:
+        ValueError: If the directory is no preset and no checkpoint, or has no card; or
+            if the model of the hub has other files.
+        ConnectionError: If the hub refuses the files or cannot be reached.
+    """
+    directory = local_directory(arguments.directory) or arguments.directory
+    found = find_format(directory)
+    if found is None:
+        check_preset(directory)
+    model = arguments.handle.removeprefix("hf://")
+    has_card = (directory / CARD_FILE).is_file()
+    card = _read_card(directory, has_card, model, arguments)
+    key = arguments.to or (found.key if found else "")
+    library = next((each for each in _LIBRARIES if key.startswith(each)), None)
+    handle = arguments.handle
+    if arguments.revision is not None:
+        handle += f"@{arguments.revision}"
+    card = published_card(card, handle, library)
+    with tempfile.TemporaryDirectory() as temporary:
+        pushed = directory
+        if arguments.to is not None:
+            pushed = Path(temporary, "files")
+            convert_checkpoint(directory, pushed, arguments.to)
+        files = _files_of(pushed) | (_pictures(directory) if has_card else {})
+        push_files(
+            *(files, model, card),
+            keep_card=not has_card,
+            private=arguments.private,
+            revision=arguments.revision,
+        )
+        size = sum(path.stat().st_size for path in files.values())
+    print(f"{handle}: {len(files) + 1} files, {size / 1e6:,.1f} MB")
+    print(f'{class_of(directory).__name__}.from_preset("{handle}")')
+
+
+def _read_card(
+    directory: Path, has_card: bool, model: str, arguments: argparse.Namespace
+) -> str:
+    """Return the card of a directory, or a new one."""
+    declared = Declared(**{name: getattr(arguments, name) for name in ON_CARD})
+    path = directory / CARD_FILE
+    if has_card:
+        if declared != Declared():
+            given = next(name for name in ON_CARD if getattr(declared, name))
+            msg = (
+                f"{path} is the model card: change its metadata there, instead of "
+                f"passing `{given}`."
+            )
+            raise ValueError(msg)
+        return path.read_text(encoding="utf-8")
+    if declared.license is None:
+        msg = (
+            f"{directory} has no model card, {CARD_FILE}. Write one, or pass `license` "
+            "for a short one."
+        )
+        raise ValueError(msg)
+    cls = class_of(directory)
+    kind = next((each for each in KINDS.values() if each.task is cls), None)
+    tag = kind.pipeline_tag if kind else "feature-extraction"
+    name = model.rpartition("/")[2]
+    metadata = front_matter(name, tag, [], {}, "", declared)
+    return f"""{metadata}
+
+# {name}
+
+{usage(cls.__name__, kind.use if kind else "")}
+
+## What is not known
+
+{unknowns(declared)}
+"""
+
+
+def _files_of(directory: Path) -> dict[str, Path]:
+    """Return the files of a directory by their names, except hidden ones."""
+    names = ((path.relative_to(directory), path) for path in directory.rglob("*"))
+    return {
+        name.as_posix(): path
+        for name, path in sorted(names)
+        if path.is_file()
+        and not any(part.startswith(".") for part in name.parts)
+        and name != Path(CARD_FILE)
+    }
+
+
+def _pictures(directory: Path) -> dict[str, Path]:
+    """Return the pictures of a card, which are next to it."""
+    return {path.name: path for path in sorted(directory.glob("*.png"))}
