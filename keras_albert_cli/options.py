@@ -148,6 +148,20 @@ def _add_compress(parser: Parser) -> None:
         metavar="N",
         help="the width of the embeddings",
     )
+    size.add_argument(
+        "--adapter-rank",
+        type=whole_number(0, 2**16),
+        metavar="N",
+        help="the rank of what each layer adds to the weights of its group",
+    )
+    size.add_argument(
+        "--vocabulary", metavar="PATH", help="another vocabulary, or a preset with it"
+    )
+    size.add_argument(
+        "--student",
+        metavar="PRESET",
+        help="instead of sizes: a small model to go on with",
+    )
     data = parser.add_argument_group("data")
     data.add_argument(
         "--texts",

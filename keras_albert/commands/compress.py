@@ -15,12 +15,15 @@ import numpy as np
 from rich.table import Table
 
 from keras_albert import tasks
+from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands.console import plain_console
 from keras_albert.commands.files.rows import FileRows
 from keras_albert.commands.finetune.tasks import KINDS, Kind, on_one_scale
 from keras_albert.compression import compress, distill
-from keras_albert.conversion.task_classes import load_task
+from keras_albert.conversion.task_classes import class_of, load_task
+from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_files import preset_directory
+from keras_albert.tasks.base.other_backbone import with_backbone
 from keras_albert.tasks.distribution.processes import check_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
 from keras_albert.training.model_card import Declared, code, front_matter, unknowns
@@ -31,7 +34,7 @@ from keras_albert.utils.figure import new_figure
 from keras_albert.utils.packages import versions
 
 # The sizes that options choose.
-_SIZES = ("num_groups", "num_layers", "embedding_dim")
+_SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabulary")
 
 _HELD_OUT = 500
 _TIMED_TOKENS, _TIMED_CALLS = 32, 20
@@ -73,7 +76,10 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     if arguments.train if reads_texts else arguments.texts:
         needed = "--texts" if reads_texts else "--train and --dev"
         raise ValueError(f"An {type(teacher).__name__} learns from {needed}.")
-    student = compress(teacher, **sizes, seed=arguments.seed)
+    if arguments.student is None:
+        student = compress(teacher, **sizes, seed=arguments.seed)
+    else:
+        student = _load_student(arguments.student, teacher, arguments.precision)
     judge: Any = None
     data: dict[str, Any] = {}
     if texts:
@@ -114,9 +120,12 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
 
 
 def _check(arguments: argparse.Namespace, sizes: dict[str, Any]) -> None:
-    if not any(sizes.values()):
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
-        raise ValueError(f"Nothing becomes smaller: pass at least one of {names}.")
+    names = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
+    if not any(sizes.values()) and arguments.student is None:
+        msg = f"Nothing becomes smaller: pass at least one of {names}, or --student."
+        raise ValueError(msg)
+    if any(sizes.values()) and arguments.student is not None:
+        raise ValueError(f"The sizes are those of --student: leave out {names}.")
     if (arguments.train is None) != (arguments.dev is None):
         raise ValueError("Pass both --train and --dev, or neither.")
     if arguments.texts and arguments.train:
@@ -128,6 +137,14 @@ def _check(arguments: argparse.Namespace, sizes: dict[str, Any]) -> None:
     ):
         msg = "There is nothing to train on: pass --texts, or --train and --dev."
         raise ValueError(msg)
+
+
+def _load_student(preset: str, teacher: Any, dtype: Any) -> Any:
+    """Load a small model, with the head of the teacher if it has none of its kind."""
+    directory = local_directory(preset)
+    if directory is not None and class_of(directory) is type(teacher):
+        return load_task(preset, dtype=dtype)
+    return with_backbone(teacher, AlbertBackbone.from_preset(preset, dtype=dtype))
 
 
 def read_texts(paths: Sequence[Path]) -> list[str]:

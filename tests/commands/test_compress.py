@@ -78,6 +78,19 @@ def test_a_classifier_is_compressed_with_its_own_data(presets, tmp_path, capsys)
     assert small.labels == ("bad", "good")
 
 
+def test_a_small_model_goes_on_as_the_student(presets, tmp_path):
+    texts = ["--texts", presets / "texts.txt", "--steps", 2, *SHORT]
+    small = ["--student", tmp_path / "first" / "preset"]
+    first = [presets / "embedder", tmp_path / "first", "--layers", 1]
+    assert compress(*first) == 0
+    assert compress(presets / "embedder", tmp_path / "next", *small, *texts) == 0
+    # As the backbone of another task, with the head of the teacher.
+    files = ["--train", presets / "train.tsv", "--dev", presets / "dev.tsv"]
+    words = [presets / "classifier", tmp_path / "task", *small, *files, "--steps", 1]
+    assert compress(*words) == 0
+    assert AlbertClassifier.from_preset(tmp_path / "task" / "preset").num_classes == 2
+
+
 def test_without_data_the_start_is_saved(presets, tmp_path):
     words = [presets / "embedder", tmp_path / "run", "--embedding-dim", 8]
     assert compress(*words) == 0
@@ -92,6 +105,7 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
         (["--groups", 1, "--texts", "t"], "Pass --hours, or --steps"),
         (["--groups", 1, "--train", "dev.tsv"], "Pass both --train and --dev"),
         (["--groups", 1, "--hours", 1], "There is nothing to train on"),
+        (["--groups", 1, "--student", "x"], "The sizes are those of --student"),
         (["--groups", 3], "`--num-groups` can only be reduced"),
         (
             ["--groups", 1, "--train", "dev.tsv", "--dev", "dev.tsv"],
