@@ -52,7 +52,7 @@ def push_files(
         raise PermissionError(msg)
     with _answered(model):
         check_reachable(hugging_face_host())
-        api = hub.HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+        api: Any = hub.HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
         found = _find(api, model, revision)
         there = {each.rfilename for each in getattr(found, "siblings", None) or ()}
         _check_model(model, there - files.keys(), private, found)
@@ -63,7 +63,7 @@ def push_files(
         if not (keep_card and CARD_FILE in there):
             operations.append(hub.CommitOperationAdd(CARD_FILE, card.encode()))
         if found is None:
-            api.create_repo(model, **({"private": True} if private else {}))
+            api.create_repo(model, private=private or None)
         if revision is not None:
             api.create_branch(model, branch=revision, exist_ok=True)
         message = "Upload with keras_albert"

@@ -236,7 +236,7 @@ def published_card(text: str, handle: str, library: str | None = None) -> str:
     """
     from huggingface_hub import ModelCard  # noqa: PLC0415
 
-    card = ModelCard(text)
+    card: Any = ModelCard(text)
     card.data.library_name = library or _LIBRARY
     return str(card).replace(f"{_ON_A_HUB}\n\n", "").replace(_HERE, handle)
 
