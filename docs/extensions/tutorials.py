@@ -30,7 +30,7 @@ _GROUPS = {
         "early_exit",
     ),
     "Scale and serving": ("lora_and_int8", "several_devices", "serving_strings"),
-    "Coming from other libraries": ("migrating_from_transformers",),
+    "Coming from other libraries": ("bert", "migrating_from_transformers"),
 }
 _OTHERS = "More"
 _BACKEND_NAMES = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
