@@ -302,14 +302,14 @@ print(f"standard error of the last accuracy: {error:.1%}")
 """
 With few labels, both uses of the encoder are far ahead of the bag of words. There, a
 word has to occur in a labelled message to count; the encoder knows from its own
-training which words mean alike. Between the two, the vectors need fewer labels: with a
-sixteenth of them, fine-tuning is behind. With more, it catches up, but two accuracies
-that differ by less than two standard errors may differ by chance.
+training which words mean alike. Between the two, the differences are small: the vectors
+are ahead in the first row, fine-tuning in the last. Two accuracies that differ by less
+than two standard errors may differ by chance, and a lower accuracy has a larger error.
 
-So begin with the vectors. Training on them takes a second, and many classifiers can
-share them, since the encoder runs once for all. Fine-tune if there are many labels, and
-if a validation set shows that it is worth its time: it can learn what the vectors do
-not contain.
+So begin with the vectors. Training on them is quick, and many classifiers can share
+them, since the encoder runs once for all. Fine-tune if there are many labels, and if a
+validation set shows that it is worth its time: it can learn what the vectors do not
+contain.
 
 A fine-tuned classifier is one model that is served as a whole, which the rest of the
 tutorial does.
