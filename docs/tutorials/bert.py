@@ -478,10 +478,9 @@ use a GPU.
 
 ## Conclusion
 
-A BERT is an ALBERT that saves no weights, so everything that this package does with an
-ALBERT works with a BERT: tasks, strings in exports, and the way back. The vectors equal
-those of the original library, and the weights that were written are those that were
-read.
+A BERT is an ALBERT that saves no weights, so the same classes search, classify, export
+and write back. The vectors are those of the original library up to rounding, and the
+weights that were written are exactly those that were read.
 
 What to try next:
 
