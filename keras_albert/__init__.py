@@ -1,12 +1,10 @@
 """ALBERT for Keras 3, on TensorFlow, JAX and PyTorch."""
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_albert import layers
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.compression import compress, distill, merge_adapters
 from keras_albert.presets.checkpoint_formats import register_formats_of
 from keras_albert.tasks import (
     AlbertClassifier,
@@ -33,6 +31,7 @@ from keras_albert.text import (
 
 if TYPE_CHECKING:
     from keras_albert import conversion, serving
+    from keras_albert.compression import compress, distill, merge_adapters
 
 __version__ = "0.1.0"
 
@@ -66,17 +65,20 @@ __all__ = [
 # Imported when they are first used: as attributes, by `from_preset`, by `export`. Keras
 # must know the classes above before it loads a file.
 _ON_USE = ("conversion", "serving")
+_OF_COMPRESSION = ("compress", "distill", "merge_adapters")
 
 register_formats_of("keras_albert.conversion")
 register_exports_of("keras_albert.serving")
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> ModuleType:
+    def __getattr__(name: str) -> Any:
         if name in _ON_USE:
             return importlib.import_module(f"{__name__}.{name}")
+        if name in _OF_COMPRESSION:
+            return getattr(importlib.import_module(f"{__name__}.compression"), name)
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_ON_USE})
+        return sorted({*globals(), *_ON_USE, *_OF_COMPRESSION})

@@ -14,6 +14,7 @@ from keras_albert.compression.vocabulary import (
     read_tokenizer,
 )
 from keras_albert.tasks.base.other_backbone import (
+    at_depth,
     check_is_float,
     copy_weights,
     own_backbone,
@@ -92,6 +93,9 @@ def compress(
         (19024, 9792)
     """
     backbone = own_backbone(model)
+    if backbone.num_layers != backbone.encoder.num_layers:
+        # That of a view runs a part of its encoder.
+        backbone = at_depth(backbone, backbone.num_layers)
     sizes = _check_sizes(backbone, num_groups, embedding_dim, num_layers)
     rank = backbone.adapter_rank
     if adapter_rank is not None:

@@ -204,22 +204,37 @@ class SharedTransformerEncoder(keras.layers.Layer):
         )
         return (layer + own_first - first) * self.num_inner_repetitions + inner
 
-    def layer_weights(self, layer: int) -> list[list[FloatArray]]:
+    def run_numbers(self, num_layers: int) -> list[int]:
+        """Return the numbers of the adapters that some layers add, in their order.
+
+        Args:
+            num_layers: int. How many layers run.
+        """
+        return [
+            self.run_number(layer, inner, self.group_of(layer, num_layers), num_layers)
+            for layer in range(num_layers)
+            for inner in range(self.num_inner_repetitions)
+        ]
+
+    def layer_weights(
+        self, layer: int, num_layers: int | None = None
+    ) -> list[list[FloatArray]]:
         """Return the weights of each block of a virtual layer, with its adapters.
 
         Args:
             layer: int. The virtual layer, counted from 0.
+            num_layers: int. How many layers run. Defaults to `None`, the encoder's.
 
         Returns:
             A list for each block, in the order of its `weights`.
         """
-        group = self.group_of(layer)
+        group = self.group_of(layer, num_layers)
         found: list[list[FloatArray]] = []
         for inner, block in enumerate(self.group_blocks(group)):
             if self.adapters is None:
                 found.append(block.get_weights())
                 continue
-            number = self.run_number(layer, inner, group)
+            number = self.run_number(layer, inner, group, num_layers)
             found.append(self.adapters.merged_weights(block, number))
         return found
 

@@ -26,7 +26,8 @@ def main():
     is_program = arguments and arguments[0] in {"", "-c", "-m"}
     is_foreign = arguments[:1] == ["-m"] and not arguments[1].startswith(_OURS)
     # ONNX Runtime's operations on texts crash beside TensorFlow's.
-    if not is_program or is_foreign or "onnx" in arguments[1]:
+    reads_onnx = any("onnx" in each.lower() for each in arguments)
+    if not is_program or is_foreign or reads_onnx:
         os.execv(python, [python, *sys.argv[3:]])  # noqa: S606
     request = {
         "arguments": arguments,

@@ -51,7 +51,7 @@ def merge_adapters(model: _Model) -> _Model:
     copy_weights(backbone.pooler, merged.pooler)
     for layer in range(backbone.num_layers):
         blocks = merged.encoder.group_blocks(layer)
-        own = backbone.encoder.layer_weights(layer)
+        own = backbone.encoder.layer_weights(layer, backbone.num_layers)
         for block, weights in zip(blocks, own, strict=True):
             block.set_weights(weights)
     merged.pretrained, merged.loaded_from = backbone.pretrained, backbone.loaded_from
@@ -101,6 +101,40 @@ def copy_weights(old: keras.layers.Layer, new: keras.layers.Layer) -> None:
         target.assign(ops.convert_to_numpy(source))
 
 
+def at_depth(backbone: AlbertBackbone, num_layers: int) -> AlbertBackbone:
+    """Return a copy of a backbone that has no more than it needs for some layers.
+
+    As in a file, matrices contain LoRA's update.
+
+    Args:
+        backbone: `AlbertBackbone`.
+        num_layers: int. Which it can run.
+    """
+    config = backbone.get_config() | {"num_layers": num_layers}
+    copy = AlbertBackbone.from_config(config)
+    encoder = backbone.encoder
+    # The backbone itself, which is the first, has no variables of its own.
+    layers = all_layers(backbone)[1:], all_layers(copy)[1:]
+    for layer, its_copy in zip(*layers, strict=True):
+        variables: dict[str, Any] = {}
+        layer.save_own_variables(variables)
+        if layer is encoder.adapters:
+            runs = encoder.run_numbers(num_layers)
+            variables = {
+                key: ops.convert_to_numpy(value)[runs]
+                for key, value in variables.items()
+            }
+        its_copy.load_own_variables(variables)
+    copy.pretrained, copy.loaded_from = backbone.pretrained, backbone.loaded_from
+    return copy
+
+
+def remake(task: Any, **changed: Any) -> Any:
+    """Return a task of the same configuration, but for some arguments; new weights."""
+    config = {k: v for k, v in task.get_config().items() if k not in changed}
+    return type(task)(**keras.saving.deserialize_keras_object(config), **changed)
+
+
 def with_backbone(
     model: _Model,
     backbone: AlbertBackbone,
@@ -124,17 +158,11 @@ def with_backbone(
     if isinstance(model, AlbertBackbone):
         return cast("_Model", backbone)
     task: Any = model
-    config = task.get_config()
-    kept = {k: v for k, v in config.items() if k not in ("backbone", "preprocessor")}
     preprocessor = task.preprocessor
     if tokenizer is not None:
         settings = preprocessor.get_config() | {"tokenizer": tokenizer}
         preprocessor = type(preprocessor).from_config(settings)
-    new = type(task)(
-        backbone=backbone,
-        preprocessor=preprocessor,
-        **keras.saving.deserialize_keras_object(kept),
-    )
+    new = remake(task, backbone=backbone, preprocessor=preprocessor)
     head, new_head = (
         [w for w in each.weights if id(w) not in {id(v) for v in each.backbone.weights}]
         for each in (task, new)

@@ -14,6 +14,7 @@ from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_files import TASK_FILE, TASK_WEIGHTS_FILE
 from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
 from keras_albert.presets.stored_weights import check_finite, check_stored_weights
+from keras_albert.tasks.base.other_backbone import at_depth, with_backbone
 from keras_albert.utils.arguments import refuse_unknown
 from keras_albert.utils.keras_internals import all_layers
 from keras_albert.utils.reading import read_json
@@ -43,6 +44,15 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
 
     # Layers of the head that have the same meaning in other tasks.
     shared_head_layers: tuple[str, ...] = ()
+
+    def save_to_preset(self, preset_dir: str | os.PathLike[str], **kwargs: Any) -> None:
+        """Save everything that `from_preset` needs; see `PresetMixin`."""
+        backbone, saved = self.backbone, self
+        encoder = backbone.encoder
+        if encoder.adapters and backbone.num_layers != encoder.num_layers:
+            # This is a view: the file gets the adapters of its layers alone.
+            saved = with_backbone(self, at_depth(backbone, backbone.num_layers))
+        super(TaskPresets, saved).save_to_preset(preset_dir, **kwargs)
 
     def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
         """Save the weights of the head; see `keras_hub.models.Task`."""

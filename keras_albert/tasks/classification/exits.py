@@ -10,6 +10,7 @@ from keras import ops
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.exit_heads import ExitHeads
 from keras_albert.layers.randomness import albert_initializer
+from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import iterate, predict_all
 from keras_albert.tasks.classification.early_exit import EarlyExit
 from keras_albert.tasks.classification.exit_rule import ExitRule, read_exit_rule
@@ -18,7 +19,6 @@ from keras_albert.tasks.inputs.model_input import read_model_input
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
 from keras_albert.utils.arguments import MAX_LAYERS, check_at_most, is_whole_number
-from keras_albert.utils.keras_internals import all_layers
 
 
 def build_head(
@@ -137,18 +137,12 @@ def copy_without_exits(classifier: Any, num_layers: int | None) -> Any:
         raise ValueError(msg)
     read_exit_rule(classifier, num_layers=num_layers)
     num_layers = num_layers or int(classifier.backbone.num_layers)
-    config = classifier.get_config() | {"exits": 0, "preprocessor": None}
-    config["backbone"]["config"]["num_layers"] = num_layers
-    copy = type(classifier).from_config(config)
-    copy.preprocessor = classifier.preprocessor
-    # The backbone itself, which is the first, has no variables of its own.
-    layers = all_layers(classifier.backbone)[1:], all_layers(copy.backbone)[1:]
-    for layer, its_copy in zip(*layers, strict=True):
-        # As in a file, where matrices contain LoRA's update.
-        variables: dict[str, Any] = {}
-        layer.save_own_variables(variables)
-        its_copy.load_own_variables(variables)
-    copy.backbone.pretrained = classifier.backbone.pretrained
+    copy = remake(
+        classifier,
+        backbone=at_depth(classifier.backbone, num_layers),
+        preprocessor=classifier.preprocessor,
+        exits=0,
+    )
     heads = classifier.output_dense.get_weights()
     copy.output_dense.set_weights([head[num_layers - 1] for head in heads])
     return copy

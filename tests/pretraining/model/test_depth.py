@@ -65,13 +65,14 @@ def test_a_step_is_that_of_a_model_of_its_depth(made):
     task.set_weights(first)
     devices.prepare(task, batches[0])
     train_at_depths(task, range(1, 3), lambda: next(depths))
-    traced, call = [], task.backbone.encoder.call
+    encoder = task.backbone.encoder
+    traced, check = [], encoder.check_depth
 
-    def traced_call(*args, **kwargs):
-        traced.append(kwargs["num_layers"])
-        return call(*args, **kwargs)
+    def traced_check(num_layers):
+        traced.append(num_layers)
+        return check(num_layers)
 
-    task.backbone.encoder.call = traced_call
+    encoder.check_depth = traced_check
     fit(task, devices, batches)
     assert set(traced) == {1, 2}
     for found, expected in zip(task.get_weights(), weights, strict=True):
