@@ -336,6 +336,29 @@ def _add_finetune(parser: Parser) -> None:
     _add_card(parser)
 
 
+def _check_compress(chosen: Mapping[str, Any]) -> None:
+    sizes = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabulary")
+    names = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
+    is_sized = any(chosen[name] for name in sizes)
+    texts, train, dev = (chosen[name] for name in ("texts", "train", "dev"))
+    is_timed = chosen["hours"] or chosen["steps"]
+    if not is_sized and chosen["student"] is None:
+        msg = f"Nothing becomes smaller: pass at least one of {names}, or --student."
+        raise ValueError(msg)
+    if is_sized and chosen["student"] is not None:
+        raise ValueError(f"The sizes are those of --student: leave out {names}.")
+    if (train is None) != (dev is None):
+        raise ValueError("Pass both --train and --dev, or neither.")
+    if texts and train:
+        raise ValueError("Pass either --texts or --train and --dev.")
+    if texts and not is_timed:
+        raise ValueError("Pass --hours, or --steps: how long to train on --texts.")
+    if is_timed and not (texts or train):
+        msg = "There is nothing to train on: pass --texts, or --train and --dev."
+        raise ValueError(msg)
+    _check_unfinished(chosen)
+
+
 def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["recipe"] is not None and chosen["preset"] is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
@@ -542,7 +565,8 @@ run is interrupted, the same command resumes it with the same result.
         "keras-albert compress hf://sentence-transformers/all-MiniLM-L6-v2 runs/small "
         "\\\n      --layers 3 --embedding-dim 128 --texts corpus/*.txt --hours 2",
         _add_compress,
-        ("train", "dev"),
+        ("texts", "train", "dev"),
+        check=_check_compress,
     ),
     "predict": Command(
         "Use",

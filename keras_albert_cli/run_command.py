@@ -83,8 +83,13 @@ def _is_file(model: str) -> bool:
 
 def _check_paths(names: Iterable[str], chosen: Mapping[str, Any]) -> None:
     """Raise if a file or a directory to read does not exist."""
-    for name in names:
-        path = chosen[name]
+    given = ((name, chosen[name]) for name in names)
+    each = (
+        (name, path)
+        for name, value in given
+        for path in (value if isinstance(value, list) else [value])
+    )
+    for name, path in each:
         if path is None or (name == "model" and not _is_file(path)):
             continue
         what = "directory" if name == "directory" else "file"

@@ -18,6 +18,7 @@ from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands.console import plain_console
 from keras_albert.commands.files.rows import FileRows
+from keras_albert.commands.finetune.report import ON_CARD
 from keras_albert.commands.finetune.tasks import KINDS, Kind, on_one_scale
 from keras_albert.compression import compress, distill
 from keras_albert.conversion.task_classes import class_of, load_task
@@ -26,7 +27,13 @@ from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks.base.other_backbone import with_backbone
 from keras_albert.tasks.distribution.processes import check_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
-from keras_albert.training.model_card import Declared, code, front_matter, unknowns
+from keras_albert.training.model_card import (
+    Declared,
+    code,
+    front_matter,
+    unknowns,
+    usage,
+)
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_curve import Row, write_table
 from keras_albert.utils.atomic_file import atomic_file
@@ -39,10 +46,7 @@ _SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabula
 _HELD_OUT = 500
 _TIMED_TOKENS, _TIMED_CALLS = 32, 20
 
-_PIPELINES = {
-    tasks.AlbertTextEmbedder: ("sentence-similarity", 'model.embed(["some text"])'),
-    tasks.AlbertMaskedLM: ("fill-mask", 'model.fill_mask("some [MASK] text")'),
-}
+_READS_TEXTS = (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM)
 
 Scores = dict[str, float]
 
@@ -68,11 +72,10 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     folder.check_unfinished()
     console = plain_console()
     sizes = {name: getattr(arguments, name) for name in _SIZES}
-    _check(arguments, sizes)
     texts = read_texts(arguments.texts) if arguments.texts else []
     keras.utils.set_random_seed(arguments.seed)
     teacher = load_task(arguments.preset, arguments.task, dtype=arguments.precision)
-    reads_texts = isinstance(teacher, tuple(_PIPELINES))
+    reads_texts = isinstance(teacher, _READS_TEXTS)
     if arguments.train if reads_texts else arguments.texts:
         needed = "--texts" if reads_texts else "--train and --dev"
         raise ValueError(f"An {type(teacher).__name__} learns from {needed}.")
@@ -117,26 +120,6 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         )
         measured["compressed"] = measure(student, judge)
     _finish(arguments, folder, student, measured, rows, console)
-
-
-def _check(arguments: argparse.Namespace, sizes: dict[str, Any]) -> None:
-    names = ", ".join(f"--{name.replace('_', '-')}" for name in sizes)
-    if not any(sizes.values()) and arguments.student is None:
-        msg = f"Nothing becomes smaller: pass at least one of {names}, or --student."
-        raise ValueError(msg)
-    if any(sizes.values()) and arguments.student is not None:
-        raise ValueError(f"The sizes are those of --student: leave out {names}.")
-    if (arguments.train is None) != (arguments.dev is None):
-        raise ValueError("Pass both --train and --dev, or neither.")
-    if arguments.texts and arguments.train:
-        raise ValueError("Pass either --texts or --train and --dev.")
-    if arguments.texts and not (arguments.hours or arguments.steps):
-        raise ValueError("Pass --hours, or --steps: how long to train on --texts.")
-    if (arguments.hours or arguments.steps) and not (
-        arguments.texts or arguments.train
-    ):
-        msg = "There is nothing to train on: pass --texts, or --train and --dev."
-        raise ValueError(msg)
 
 
 def _load_student(preset: str, teacher: Any, dtype: Any) -> Any:
@@ -262,9 +245,7 @@ def _finish(
             shutil.copy(plot, finished)
         card = _card(arguments, student, measured, settings, plot)
         (finished / "README.md").write_text(card, encoding="utf-8")
-    folder.curve.path.unlink(missing_ok=True)
-    folder.last.unlink(missing_ok=True)
-    shutil.rmtree(folder.training, ignore_errors=True)
+    folder.tidy_up()
     names = list(next(reversed(measured.values())))
     table = Table("model", *names)
     for name, scores in measured.items():
@@ -318,16 +299,13 @@ def _card(
     plot: Path | None,
 ) -> str:
     """Return the model card."""
-    tag, use = _PIPELINES.get(type(student), (None, None))
-    if tag is None:
-        kind = _kind_of(student)
-        tag, use = kind.pipeline_tag, kind.use
-    declared = Declared(arguments.language, arguments.license, arguments.dataset)
+    kind = _kind_of(student)
+    declared = Declared(**{name: getattr(arguments, name) for name in ON_CARD})
     last = next(reversed(measured.values()))
     names = list(last)
     held_out = arguments.dev.name if arguments.dev else "held-out texts"
     metadata = front_matter(
-        *(f"albert-{tag}", tag, ["compressed"]),
+        *(f"albert-{kind.pipeline_tag}", kind.pipeline_tag, ["compressed"]),
         {name: last[name] for name in names if name not in _NUMBERS},
         evaluated_on=held_out,
         declared=declared,
@@ -340,7 +318,7 @@ def _card(
     made = "\n".join(
         f"- {key.replace('_', ' ')}: {_codes(value)}"
         for key, value in settings.items()
-        if key not in ("language", "license", "dataset")
+        if key not in ON_CARD
     )
     backbone = student.backbone
     picture = "" if plot is None else f"\n![quality, size and time]({plot.name})\n"
@@ -353,14 +331,7 @@ def _card(
 {backbone.embedding_dim}, {backbone.vocabulary_size:,} tokens. Its weights started from
 those of {code(arguments.preset)}, whose licence applies, too.
 
-## How to use it
-
-```python
-from keras_albert import {type(student).__name__}
-
-model = {type(student).__name__}.from_preset("path/to/this/directory")
-{use}
-```
+{usage(type(student).__name__, kind.use)}
 
 ## How good it is
 

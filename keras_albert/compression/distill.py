@@ -35,8 +35,8 @@ from keras_albert.types import Batch
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.keras_internals import outputs_of_layer
 
-# How much each error counts. Those of hidden states and vectors lie between 0 and 1;
-# these weights make the gradients of about the same size.
+# How much each error counts. Those of hidden states and vectors lie between 0 and 1,
+# those of cosines are far smaller, and a new masked LM head begins with 10.
 LOSS_WEIGHTS = {
     "hidden": 1.0,
     "vector": 5.0,
@@ -46,7 +46,7 @@ LOSS_WEIGHTS = {
     "label": 0.5,
 }
 
-# For the widths of 256 to 512 that small models have; table in docs/results.md.
+# Of the trials with all-MiniLM-L6-v2, whose width is 384.
 _LEARNING_RATE = 4e-4
 
 # Softens probabilities, so that the small ones count.
@@ -211,19 +211,18 @@ def squared_error(true: Any, predicted: Any) -> Any:
 
 def one_minus_cosine(true: Any, predicted: Any) -> Any:
     """Return the distance of two vectors in each row."""
-    unit = [
-        ops.normalize(ops.cast(each, "float32"), axis=-1) for each in (true, predicted)
-    ]
-    return 1 - ops.sum(unit[0] * unit[1], axis=-1)
+    return 1 - ops.sum(_unit(true) * _unit(predicted), axis=-1)
 
 
 def error_of_cosines(true: Any, predicted: Any) -> Any:
     """Return the squared error of the cosines of each row and all rows."""
-    unit = [
-        ops.normalize(ops.cast(each, "float32"), axis=-1) for each in (true, predicted)
-    ]
-    cosines = [ops.matmul(each, ops.transpose(each)) for each in unit]
+    units = _unit(true), _unit(predicted)
+    cosines = [ops.matmul(unit, ops.transpose(unit)) for unit in units]
     return ops.mean(ops.square(cosines[0] - cosines[1]), axis=-1)
+
+
+def _unit(vectors: Any) -> Any:
+    return ops.normalize(ops.cast(vectors, "float32"), axis=-1)
 
 
 def soft_cross_entropy(true: Any, predicted: Any) -> Any:
@@ -465,11 +464,9 @@ def _reading(task: Any) -> tuple[Any, Any]:
 
 
 def _answers(teacher: Any) -> Callable[[Any], dict[str, Any]]:
-    """Return a function of inputs that computes a model's outputs.
-
-    One thread at a time: batches of training are read ahead during validation, and two
-    calls of a model on JAX would take each other's state.
-    """
+    """Return a function of inputs that computes a model's outputs."""
+    # Batches of training are read ahead during validation, and two calls of a model
+    # on JAX would take each other's state.
     lock = threading.Lock()
 
     def answer(x: Any) -> dict[str, Any]:
@@ -562,8 +559,8 @@ def _steps_in(model: Any, lesson: Lesson, devices: Any, seconds: float) -> int:
     begin = time.monotonic()
     optimizer = adamw(1e-6)
     _compile(model, lesson, optimizer)
-    before = devices.values(model.variables)
-    before = [np.array(value) for value in before]
+    # Some backends return the memory that training modifies.
+    before = [np.array(value) for value in devices.values(model.variables)]
     with PrefetchedBatches(lesson.read, 0) as batches:
         for _ in range(lesson.warm_up):
             model.train_on_batch(*next(batches))

@@ -1,5 +1,6 @@
 """The directory of a run."""
 
+import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,6 +115,16 @@ class RunFolder:
         """Make the directory, and a curve that ends where the run resumes."""
         self.training.mkdir(parents=True, exist_ok=True)
         self.curve.write(rows)
+
+    def tidy_up(self) -> None:
+        """Remove what exists only during the run; the checkpoint before the rest.
+
+        It can be called again after an interruption, as long as the checkpoint exists.
+        """
+        self.curve.path.unlink(missing_ok=True)
+        self.last.unlink(missing_ok=True)
+        if self.training.exists():
+            shutil.rmtree(self.training)
 
     def _check_only_ours(self) -> None:
         ours = {self.last.name, self.curve.path.name}

@@ -104,6 +104,10 @@ def test_without_data_the_start_is_saved(presets, tmp_path):
         ([], "Nothing becomes smaller: pass at least one of --num-groups"),
         (["--groups", 1, "--texts", "t"], "Pass --hours, or --steps"),
         (["--groups", 1, "--train", "dev.tsv"], "Pass both --train and --dev"),
+        (
+            ["--groups", 1, "--texts", "texts.txt", "no.txt", "--steps", 1],
+            "`--texts`: there is no file no.txt",
+        ),
         (["--groups", 1, "--hours", 1], "There is nothing to train on"),
         (["--groups", 1, "--student", "x"], "The sizes are those of --student"),
         (["--groups", 3], "`--num-groups` can only be reduced"),

@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
     checkpoint = folder.open(identity)
     if folder.preset.exists():
         # The run was interrupted during cleanup.
-        _tidy_up(folder)
+        folder.tidy_up()
         console.print(f"model: {folder.preset}", soft_wrap=True)
         return
     recorder = train_task(
@@ -147,18 +147,11 @@ def _finish(
         for picture in plots:
             shutil.copy(picture, finished)
         (finished / "README.md").write_text(card, encoding="utf-8")
-    _tidy_up(folder)
+    folder.tidy_up()
     _show(console, report)
     console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
     for plot in plots or ("none: pip install matplotlib",):
         console.print(f"plot: {plot}")
-
-
-def _tidy_up(folder: RunFolder) -> None:
-    """Remove training files; cleanup can be resumed while the checkpoint exists."""
-    folder.curve.path.unlink(missing_ok=True)
-    folder.last.unlink(missing_ok=True)
-    shutil.rmtree(folder.training)
 
 
 def _show(console: Console, report: Report) -> None:
