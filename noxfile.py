@@ -222,6 +222,10 @@ def tests_without_tensorflow(session: nox.Session) -> None:
 def test_without_tensorflow(session: nox.Session) -> None:
     """Remove TensorFlow from the session's environment, and test what needs none."""
     session.run("pip", "uninstall", "--yes", "-q", "tensorflow", "tensorflow-text")
+    # pip leaves what Python compiled since, and a folder without code is imported, too.
+    for folder in Path(session.virtualenv.location).rglob("site-packages/tensorflow*"):
+        if folder.name in ("tensorflow", "tensorflow_text"):
+            shutil.rmtree(folder)
     for backend, parts in WITHOUT_TENSORFLOW.items():
         session.log(f"tests on {backend}, without TensorFlow")
         environment = {"KERAS_BACKEND": backend, **ONE_THREAD}
