@@ -36,9 +36,6 @@ def hidden_messages() -> Iterator[int]:
     TensorFlow writes messages while it is loaded that no setting prevents. Logs are
     disabled, too, and tracebacks of threads. Nothing is hidden if
     `TF_CPP_MIN_LOG_LEVEL` is 0, as after `set_verbose(True)`.
-
-    Yields:
-        The file descriptor of the visible stderr.
     """
     if sys.stderr is None:
         # It was closed by the caller of the program.
@@ -67,11 +64,6 @@ def loading(name: str) -> Iterator[None]:
     """Hide the messages of libraries that a block imports, and end it in one line.
 
     Ctrl-C and SIGTERM end the process with `NAME: stopped`.
-
-    Example:
-        >>> from keras_albert_cli.loading import loading
-        >>> with loading("program"):
-        ...     import json
     """
 
     def stop(number: int, _frame: FrameType | None) -> None:

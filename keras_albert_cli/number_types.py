@@ -9,23 +9,7 @@ _MOST = 10**9
 
 
 def whole_number(least: int = 1, most: int = _MOST) -> Callable[[str], int]:
-    """Return an `argparse` type for integers within bounds.
-
-    Args:
-        least: int. The least number. Defaults to `1`.
-        most: int. The largest number. Defaults to `10**9`.
-
-    Returns:
-        Callable of a string, which raises `argparse.ArgumentTypeError`.
-
-    Example:
-        >>> whole_number()("32")
-        32
-        >>> whole_number(most=9)("-1")
-        Traceback (most recent call last):
-            ...
-        argparse.ArgumentTypeError: must be a whole number, from 1 to 9. Received: -1
-    """
+    """Return an `argparse` type for integers within bounds."""
 
     def read(text: str) -> int:
         try:
@@ -42,41 +26,17 @@ def whole_number(least: int = 1, most: int = _MOST) -> Callable[[str], int]:
 
 
 def fraction(text: str) -> float:
-    """Read a number in [0, 1), as an `argparse` type.
-
-    Raises:
-        argparse.ArgumentTypeError: If it is not such a number.
-
-    Example:
-        >>> fraction("0.1")
-        0.1
-    """
+    """Read a number in [0, 1), as an `argparse` type."""
     return _real(text, "from 0 to below 1", lambda number: 0 <= number < 1)
 
 
 def probability(text: str) -> float:
-    """Read a number in (0, 1), as an `argparse` type.
-
-    Raises:
-        argparse.ArgumentTypeError: If it is not such a number.
-
-    Example:
-        >>> probability("0.9")
-        0.9
-    """
+    """Read a number in (0, 1), as an `argparse` type."""
     return _real(text, "above 0 and below 1", lambda number: 0 < number < 1)
 
 
 def positive_number(text: str) -> float:
-    """Read a positive number, as an `argparse` type.
-
-    Raises:
-        argparse.ArgumentTypeError: If it is not such a number.
-
-    Example:
-        >>> positive_number("3e-5")
-        3e-05
-    """
+    """Read a positive number, as an `argparse` type."""
     return _real(text, "above 0", lambda number: 0 < number < math.inf)
 
 

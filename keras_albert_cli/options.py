@@ -47,21 +47,7 @@ _FORMATS = (
 
 @dataclass(frozen=True)
 class Command:
-    """A command.
-
-    Args:
-        group: string. The heading that it is listed under.
-        module: string. The module of `keras_albert.commands` that runs it.
-        summary: string. What it does, in a few words.
-        description: string. The text above its options.
-        example: string. A command to copy.
-        add_options: Callable. Adds the options to a parser.
-        paths: Tuple of string. The arguments that are files or directories to read.
-        new_path: string. The argument that is a file or a directory to write, which
-            does not exist. Defaults to `""`, none.
-        check: Callable of the arguments, which raises if they do not fit each other or
-            the output. Defaults to `None`, none.
-    """
+    """A command."""
 
     group: str
     module: str
@@ -88,11 +74,7 @@ class _Version(argparse.Action):
 
 
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
-    """Build the parser of the command line.
-
-    Returns:
-        The parser, and those of the commands by name.
-    """
+    """Build the parser of the command line."""
     listed = ""
     for group in dict.fromkeys(command.group for command in COMMANDS.values()):
         listed += f"\n{group}:\n"

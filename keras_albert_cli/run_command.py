@@ -21,15 +21,7 @@ _BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Args:
-        arguments: Sequence of string. Defaults to `None`, the process's arguments.
-
-    Returns:
-        The exit status: 0; 1 after an error, which is printed to stderr; 130 after
-        Ctrl-C and 143 after SIGTERM. Invalid options end the process with 2.
-    """
+    """Run a command."""
     parser, subparsers = build_parser()
     parsed = argparse.Namespace()
 

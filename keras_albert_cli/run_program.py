@@ -39,26 +39,6 @@ def run_program(
     notes of the exception are printed. A signal whose exception Python discards, as in
     callbacks of the garbage collector, is sent again. An error becomes one line on
     stderr, in which arguments of functions are replaced by the options that set them.
-
-    Args:
-        name: string. The name of the program, at the beginning of the line.
-        run: Callable. The program. It returns its exit status; `None` means 0.
-        options: Collection of string. The program's options, such as `"--batch-size"`.
-            Defaults to none.
-        debug: bool. Whether tracebacks of errors are printed. Defaults to `False`.
-
-    Returns:
-        The exit status of the program; 1 after an error; 128 plus the number of the
-        signal that stopped it.
-
-    Example:
-        >>> def run():
-        ...     raise ValueError("Pass `batch_size=8` or overwrite=True.")
-        >>> from contextlib import redirect_stderr
-        >>> with redirect_stderr(sys.stdout):
-        ...     run_program("program", run, ("--batch-size", "--overwrite"))
-        program: Pass `--batch-size 8` or --overwrite.
-        1
     """
     try:
         with _interruptible(), _written():
@@ -82,12 +62,7 @@ def run_program(
 
 
 def describe_error(error: Exception, options: Collection[str] = ()) -> str:
-    """Describe an error in one line.
-
-    Example:
-        >>> describe_error(KeyError("config"))
-        "unexpected KeyError: 'config'. --debug shows where; please report it"
-    """
+    """Describe an error in one line."""
     # Libraries of file formats raise other errors for it, with other words.
     for reason in _NO_ROOM:
         if reason in str(error) and f"{reason}: nothing was written" not in str(error):
@@ -100,19 +75,7 @@ def describe_error(error: Exception, options: Collection[str] = ()) -> str:
 
 
 def name_options(text: str, options: Collection[str]) -> str:
-    """Replace arguments of functions by the options of a program.
-
-    Args:
-        text: string. A message, with arguments as `name`, name=value or both.
-        options: As in `run_program`.
-
-    Returns:
-        The text; other arguments are unchanged.
-
-    Example:
-        >>> name_options("`top_k` is at most 3. Received: top_k=5", {"--top-k"})
-        '`--top-k` is at most 3. Received: --top-k 5'
-    """
+    """Replace arguments of functions by the options of a program."""
 
     def spell(found: "re.Match[str]") -> str:
         name = found["name"].replace("_", "-")

@@ -48,12 +48,7 @@ def add_settings(parser: Any) -> None:
 
 
 def _help(description: str, settings: Collection[str]) -> str:
-    """Return a description of a setting as the help of an option.
-
-    Example:
-        >>> _help("int. Rows at once, see `steps`. Defaults to `1_000`.", {"steps"})
-        'rows at once, see --steps; by default 1,000'
-    """
+    """Return a description of a setting as the help of an option."""
     text = " ".join(description.split(".", 1)[-1].split())
     text = re.sub(r"Defaults to `(None`[,:] )?", "by default `", text)
     text = text.replace(". by default", "; by default").replace("`{}`", "none")

@@ -18,9 +18,6 @@ def describe_versions() -> str:
     """Return the versions of this package, Python, the system and other packages.
 
     They are read from the packages' metadata: nothing is imported.
-
-    Returns:
-        A line for each package that is installed.
     """
     lines = [
         f"keras-albert {_version('keras-albert') or '(not installed)'}",

@@ -52,12 +52,7 @@ Scores = dict[str, float]
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ValueError: If a file or an argument is invalid, or another run writes to the
-            same output.
-    """
+    """Run the command."""
     check_processes("training")
     folder = RunFolder(arguments.output)
     try:
@@ -131,11 +126,7 @@ def _load_student(preset: str, teacher: Any, dtype: Any) -> Any:
 
 
 def read_texts(paths: Sequence[Path]) -> list[str]:
-    """Read the texts of files: lines, gzip-compressed ones too, or a column `text`.
-
-    Raises:
-        ValueError: If a file cannot be read, or there are no texts.
-    """
+    """Read the texts of files: lines, gzip-compressed ones too, or a column `text`."""
     texts: list[str] = []
     for path in paths:
         if path.suffix == ".gz":
@@ -163,17 +154,7 @@ def _kind_of(task: Any) -> Kind:
 
 
 def agreement(model: Any, teacher: Any, texts: Sequence[str]) -> Scores:
-    """Compare the vectors of two models.
-
-    Args:
-        model: A task.
-        teacher: A task.
-        texts: Sequence of string.
-
-    Returns:
-        dict: `cosine`, the mean of the cosines of the two vectors of each text; and
-        `Spearman`, the rank correlation of the cosines of all pairs of texts.
-    """
+    """Compare the vectors of two models."""
     from scipy.stats import spearmanr  # noqa: PLC0415  (slow to import)
 
     vectors = [_embedder(each).embed(list(texts)) for each in (model, teacher)]

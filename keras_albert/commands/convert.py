@@ -9,12 +9,7 @@ from keras_albert.conversion.convert import convert_checkpoint
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ValueError: If the source cannot be read, the target format cannot represent
-            it, or the outputs differ.
-    """
+    """Run the command."""
     done = convert_checkpoint(
         arguments.source,
         arguments.target,

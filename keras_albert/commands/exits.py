@@ -16,13 +16,7 @@ _FILES = ("exits.json", "exits.png")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ImportError: If matplotlib is not installed, and a plot is to be written.
-        OSError: If the files cannot be written.
-        ValueError: If the model has no exits, or a file, a column or a rule is invalid.
-    """
+    """Run the command."""
     if arguments.output is None:
         _show_exits(arguments)
         return

@@ -16,11 +16,7 @@ _OPTIONS = (
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ValueError: If the format lacks an option, or the model cannot be exported.
-    """
+    """Run the command."""
     # Compared by identity, as a version may be 0.
     given = {
         name: value

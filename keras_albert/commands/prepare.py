@@ -29,12 +29,7 @@ from keras_albert_cli.loading import hidden_messages
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ImportError: If Beam is not installed.
-        ValueError: If an argument is out of range, or an input does not exist.
-    """
+    """Run the command."""
     console = plain_console()
     start = time.perf_counter()
     with hidden_messages() as shown, open(shown, "w", closefd=False) as stderr:

@@ -15,11 +15,7 @@ from keras_albert.pretraining.settings.config import PretrainingConfig
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ValueError: If a setting, a file or the data are invalid.
-    """
+    """Run the command."""
     console = plain_console()
     known = {each.name for each in fields(PretrainingConfig)}
     given = {name: value for name, value in vars(arguments).items() if name in known}

@@ -25,13 +25,7 @@ _LIBRARIES = ("sentence-transformers", "transformers", "keras-hub")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ValueError: If the directory is no preset and no checkpoint, or has no card; or
-            if the model of the hub has other files.
-        ConnectionError: If the hub refuses the files or cannot be reached.
-    """
+    """Run the command."""
     directory = local_directory(arguments.directory) or arguments.directory
     found = find_format(directory)
     if found is None:

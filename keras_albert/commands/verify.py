@@ -10,12 +10,7 @@ from keras_albert.serving.verification.verify import verify
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ImportError: If TensorFlow is not installed.
-        ValueError: If the export cannot be served.
-    """
+    """Run the command."""
     model = verify(arguments.directory, arguments.python)
     console = plain_console()
     table = Table("signature", "", "name", "dtype", "shape", title=str(model.directory))

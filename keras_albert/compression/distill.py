@@ -180,18 +180,7 @@ def distill(
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a student learns from.
-
-    Args:
-        read: Callable of the number of a batch: the inputs, the targets and the weights
-            of the student's outputs.
-        outputs: dict of string to symbolic tensor. The student's.
-        losses: dict of string to loss.
-        held_out: Batches of the validation set, or `None`.
-        epoch: int. The number of batches in a pass over the data; 0 if there is none.
-        warm_up: int. The number of batches after which all shapes were seen.
-        digest: string. A digest of the data.
-    """
+    """What a student learns from."""
 
     read: Callable[[int], Batch]
     outputs: dict[str, Any]

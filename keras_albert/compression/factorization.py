@@ -43,15 +43,6 @@ def factorize(
     centered, normalized sums (an SVD). These are placed where the mean over the
     narrow axis is 0, so that the new LayerNorm also only divides. Last, the projection
     is fitted to the embedding's outputs by least squares.
-
-    Args:
-        embedding: A built `FactorizedEmbedding`.
-        embedding_dim: int. The new width, below the old one.
-        token_counts: How often each token occurs, `(vocabulary_size,)`: frequent tokens
-            are reproduced better. `None` weighs all alike.
-        seed: int. The seed of the sample of tokens and positions.
-        token_table: The vectors of other tokens than the embedding's, as wide as these.
-            Defaults to `None`, its own.
     """
     generator = np.random.default_rng(seed)
     if token_table is None:

@@ -42,16 +42,6 @@ class TextSpans:
 
     A passage is one or more sentences of a text, or a part of a long one. All rows of
     a batch have the same length.
-
-    Args:
-        texts: Sequence of string. Empty ones are skipped.
-        tokenizers: list of `AlbertTokenizer`. The student's, and the teacher's if it is
-            another one.
-        batch_tokens: int. The number of tokens in a batch, with padding.
-        max_length: int. The longest row in tokens.
-        is_masked: bool. Whether words of half of the rows are masked.
-        seed: int.
-        chars_per_token: float. Defaults to `0.0`, measured on some of the texts.
     """
 
     texts: Sequence[str]
@@ -63,11 +53,7 @@ class TextSpans:
     chars_per_token: float = 0.0
 
     def measured(self) -> "TextSpans":
-        """Return the same batches with the characters of a token.
-
-        Raises:
-            ValueError: If the texts are empty.
-        """
+        """Return the same batches with the characters of a token."""
         generator = np.random.default_rng([self.seed, 0])
         drawn = [self._text(generator) for _ in range(min(_SAMPLE, len(self.texts)))]
         tokens = int(self.tokenizers[0].tokenize_rows(drawn).lengths.sum())
@@ -131,14 +117,7 @@ class TextSpans:
 
 @dataclass(frozen=True)
 class Spans:
-    """A batch of passages.
-
-    Args:
-        texts: list of string.
-        inputs: list of dict. What the student reads, and the teacher if its vocabulary
-            is another one.
-        masked: `MaskedRows` or `None`.
-    """
+    """A batch of passages."""
 
     texts: list[str]
     inputs: list[dict[str, Any]]
@@ -146,16 +125,7 @@ class Spans:
 
 
 def span(text: str, length: int, generator: np.random.Generator) -> str:
-    """Return about `length` characters of a text: sentences, or a part of one.
-
-    Example:
-        >>> import numpy as np
-        >>> text = "It rained. We stayed at home all day. It was late."
-        >>> span(text, 20, np.random.default_rng(1))
-        'We stayed at home'
-        >>> span(text, 40, np.random.default_rng(0))
-        'We stayed at home all day. It was late.'
-    """
+    """Return about `length` characters of a text: sentences, or a part of one."""
     if len(text) <= length:
         return text
     starts = [0, *(match.end() for match in _SENTENCE_END.finditer(text))]
@@ -188,16 +158,7 @@ def pack(tokenizer: Any, texts: list[str], length: int) -> dict[str, Any]:
 def split_texts(
     texts: Sequence[str], held_out: int, seed: int
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Hold some texts out.
-
-    Args:
-        texts: Sequence of string.
-        held_out: int. How many, at most a tenth.
-        seed: int.
-
-    Returns:
-        The other texts, and those held out.
-    """
+    """Hold some texts out."""
     order = np.random.default_rng([seed, 3]).permutation(len(texts))
     count = min(held_out, max(1, len(texts) // 10))
     return Chosen(texts, np.sort(order[count:])), Chosen(texts, np.sort(order[:count]))

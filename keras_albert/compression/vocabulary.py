@@ -12,12 +12,7 @@ from keras_albert.types import FloatArray
 
 
 def read_tokenizer(vocabulary: Any) -> AlbertTokenizer:
-    """Return the tokenizer of the argument `vocabulary` of `compress`.
-
-    Raises:
-        TypeError: If it is none of the allowed kinds.
-        ValueError: If the tokenizer has no vocabulary, or the path is none of one.
-    """
+    """Return the tokenizer of the argument `vocabulary` of `compress`."""
     if isinstance(vocabulary, str | os.PathLike):
         if Path(vocabulary).is_file():
             return AlbertTokenizer(vocabulary)
@@ -35,11 +30,7 @@ def read_tokenizer(vocabulary: Any) -> AlbertTokenizer:
 
 
 def own_vocabulary(model: Any) -> Vocabulary:
-    """Return the vocabulary of a task.
-
-    Raises:
-        ValueError: If it has none.
-    """
+    """Return the vocabulary of a task."""
     tokenizer = getattr(getattr(model, "preprocessor", None), "tokenizer", None)
     if tokenizer is None:
         msg = (
@@ -59,10 +50,6 @@ class TokenMeans:
     pieces that the old vocabulary splits its text into; where it stands inside a word,
     the first of them does as well. Special tokens have those of their role, and a piece
     without text the mean of all.
-
-    Args:
-        new: The `Vocabulary` of the result.
-        old: The `Vocabulary` of the model.
     """
 
     def __init__(self, new: Vocabulary, old: Vocabulary) -> None:

@@ -155,11 +155,7 @@ def _mapping(
 
 
 def probe_batch(model: keras.Model) -> dict[str, Any]:
-    """Return a batch for any model: a full row, a pair, and a short row.
-
-    Returns:
-        int32 arrays by the names of the model's inputs.
-    """
+    """Return a batch for any model: a full row, a pair, and a short row."""
     rng = np.random.default_rng(0)
     backbone = backbone_of(model)
     length = min(_LENGTH, backbone.max_sequence_length)

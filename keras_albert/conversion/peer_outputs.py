@@ -18,21 +18,7 @@ Arrays = dict[str, Any]
 def peer_outputs(
     key: str, model: keras.Model, directory: Path, inputs: Arrays
 ) -> dict[str, Arrays]:
-    """Load a directory with the other library, and run a batch.
-
-    Args:
-        key: string. The format.
-        model: A model of this package, whose head determines the class to load.
-        directory: Path. The files.
-        inputs: dict. The batch, as inputs of `model`.
-
-    Returns:
-        The outputs by their names here, under the name of the library; empty if there
-        is no library, it is not installed, or has no such class.
-
-    Raises:
-        ValueError: If the library reports missing or unexpected weights.
-    """
+    """Load a directory with the other library, and run a batch."""
     if key.startswith("keras-hub"):
         return {"KerasHub": _from_keras_hub(model, directory, inputs)}
     installed = all(map(importlib.util.find_spec, ("transformers", "torch")))

@@ -13,11 +13,7 @@ from keras_albert.utils.reading import read_optional_json
 
 
 def find_class(name: str) -> Any:
-    """Return the class of a task, or `AlbertBackbone`, by its name.
-
-    Raises:
-        ValueError: If there is no such class.
-    """
+    """Return the class of a task, or `AlbertBackbone`, by its name."""
     known: dict[str, Any] = {AlbertBackbone.__name__: AlbertBackbone}
     exported = ((each, getattr(tasks, each)) for each in tasks.__all__)
     known |= {each: value for each, value in exported if isinstance(value, type)}
@@ -40,17 +36,7 @@ def class_of(directory: Path) -> Any:
 def load_task(
     preset: str | os.PathLike[str], task: str | None = None, **kwargs: Any
 ) -> Any:
-    """Load a task from any handle of `from_preset`.
-
-    Args:
-        preset: string or path. The handle.
-        task: string. The name of its class. Defaults to `None`: the class of the
-            checkpoint's head.
-        **kwargs: Other arguments of `from_preset`.
-
-    Raises:
-        ValueError: If there is no such class, or the checkpoint has no head.
-    """
+    """Load a task from any handle of `from_preset`."""
     cls: Any = AlbertBackbone
     if task is not None:
         cls = find_class(task)

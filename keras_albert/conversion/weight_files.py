@@ -27,18 +27,7 @@ def stored_tensors(
     index: Path,
     read_file: Callable[[Path], dict[str, StoredTensor]],
 ) -> dict[str, StoredTensor]:
-    """Return the tensors of a file, or of the shards that an index names.
-
-    Args:
-        single: Path. A file of all tensors.
-        index: Path. The index, if there is no such file; its shards are beside it.
-        read_file: Callable of the path of a single file or of a shard.
-
-    Raises:
-        ValueError: If a file is damaged, or the index names files outside the
-            directory, or missing files or tensors.
-        OSError: If there is neither.
-    """
+    """Return the tensors of a file, or of the shards that an index names."""
     if single.is_file():
         return read_file(single)
     weight_map: dict[str, str] = {}

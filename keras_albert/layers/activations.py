@@ -18,35 +18,12 @@ def gelu_approximate(x: Tensor) -> Tensor:
     """Apply the tanh form of the Gaussian error linear unit.
 
     Source: [Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415).
-
-    Args:
-        x: A floating point tensor of any shape.
-
-    Returns:
-        A tensor of the shape and dtype of `x`.
-
-    Example:
-        >>> import numpy as np
-        >>> from keras_albert.layers.activations import gelu_approximate
-        >>> round(float(gelu_approximate(np.float32(1.0))), 4)
-        0.8412
     """
     return keras.activations.gelu(x, approximate=True)
 
 
 def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
-    """Return the activation function of a name.
-
-    Args:
-        activation: "gelu_approximate" (or transformers' "gelu_new"), any Keras
-            activation name ("gelu" is the erf form, "relu", ...), or a callable.
-
-    Returns:
-        The activation function.
-
-    Raises:
-        ValueError: If no activation has that name.
-    """
+    """Return the activation function of a name."""
     if isinstance(activation, str) and activation in _TANH_GELU_NAMES:
         function: Callable[[Tensor], Tensor] = gelu_approximate
         return function

@@ -13,15 +13,7 @@ _SHORT = 128
 
 
 def fuses(query: Tensor, training: bool | None) -> bool:
-    """Return whether to use the backend's fused attention.
-
-    Args:
-        query: Float tensor `(batch, length, heads, width)`.
-        training: bool. Whether a backward pass follows.
-
-    Returns:
-        `True` unless explicit attention is faster, or required.
-    """
+    """Return whether to use the backend's fused attention."""
     backend = keras.config.backend()
     dtype = keras.backend.standardize_dtype(query.dtype)
     if backend == "tensorflow":
@@ -43,18 +35,7 @@ def fuses(query: Tensor, training: bool | None) -> bool:
 def attend_fused(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """Compute attention with the backend's function.
-
-    Args:
-        query: Float tensor `(batch, length, heads, width)`.
-        key: Float tensor of the same shape.
-        value: Float tensor of the same shape.
-        mask: Boolean tensor that broadcasts to `(batch, heads, length, length)`, True
-            where a query may attend to a key; or `None`.
-
-    Returns:
-        Float tensor `(batch, length, heads, width)`.
-    """
+    """Compute attention with the backend's function."""
     if keras.config.backend() != "torch":
         return ops.dot_product_attention(query, key, value, mask=mask)
     import torch  # noqa: PLC0415  (it is the backend)
@@ -80,17 +61,6 @@ def attend(
     """Compute explicit attention, with dropout and attention probabilities.
 
     Fused kernels support neither.
-
-    Args:
-        query: Float tensor `(batch, length, heads, width)`.
-        key: Float tensor of the same shape.
-        value: Float tensor of the same shape.
-        mask: As for `attend_fused`.
-        drop: Callable. Applies dropout to the probabilities.
-
-    Returns:
-        Float tensor `(batch, length, heads, width)`, and the probabilities
-        `(batch, heads, length, length)`, which are float32.
     """
     # Queries and masks are smaller than logits, so scaling and masking start there;
     # a sum costs nothing in the backward pass.
@@ -107,18 +77,7 @@ def attend(
 def merge_masks(
     padding_mask: Tensor | None, attention_mask: Tensor | None
 ) -> Tensor | None:
-    """Merge both masks into one for all layers.
-
-    Args:
-        padding_mask: Integer or boolean tensor `(batch, length)`, zero at padding; or
-            `None`.
-        attention_mask: Integer or boolean tensor `(batch, length, length)` or
-            `(batch, heads or 1, length, length)`; or `None`.
-
-    Returns:
-        A boolean tensor that broadcasts to `(batch, heads, length, length)`; `None`
-        if nothing is masked.
-    """
+    """Merge both masks into one for all layers."""
     masks = []
     if padding_mask is not None:
         mask = ops.cast(padding_mask, "bool")

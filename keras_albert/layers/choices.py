@@ -14,16 +14,6 @@ class ChoicesToRows(keras.layers.Layer):
 
     A missing choice, whose padding mask is all zero, has its first position unmasked:
     attention over nothing is undefined on some backends.
-
-    Args:
-        **kwargs: `name`, as on any Keras layer.
-
-    Example:
-        >>> import numpy as np
-        >>> ids = np.zeros((2, 4, 8), "int32")
-        >>> rows = ChoicesToRows()({"token_ids": ids, "padding_mask": ids})
-        >>> tuple(rows["token_ids"].shape)
-        (8, 8)
     """
 
     def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -54,30 +44,10 @@ MISSING_CHOICE = -1e9
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ChoiceScores(keras.layers.Layer):
-    """Reshape the scores of rows to one row of choices for each question.
-
-    Args:
-        **kwargs: `name`, as on any Keras layer.
-
-    Example:
-        >>> import numpy as np
-        >>> mask = np.array([[[1, 1], [1, 0]], [[1, 1], [0, 0]]])
-        >>> scores = np.array([[1.0], [2.0], [3.0], [4.0]])
-        >>> keras.ops.convert_to_numpy(ChoiceScores()(scores, mask)).tolist()
-        [[1.0, 2.0], [3.0, -1000000000.0]]
-    """
+    """Reshape the scores of rows to one row of choices for each question."""
 
     def call(self, scores: Tensor, padding_mask: Tensor) -> Tensor:
-        """Reshape `(rows, 1)` to `(questions, choices)`.
-
-        Args:
-            scores: Float tensor `(rows, 1)`.
-            padding_mask: Integer tensor `(questions, choices, length)`.
-
-        Returns:
-            Float tensor `(questions, choices)`, `MISSING_CHOICE` for a choice that
-            is missing.
-        """
+        """Reshape `(rows, 1)` to `(questions, choices)`."""
         scores = ops.reshape(scores, ops.shape(padding_mask)[:2])
         is_present = ops.any(ops.cast(padding_mask, "bool"), axis=-1)
         return ops.where(is_present, scores, ops.cast(MISSING_CHOICE, scores.dtype))

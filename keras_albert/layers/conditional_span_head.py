@@ -169,16 +169,7 @@ class ConditionalSpanHead(keras.layers.Layer):
 
 
 def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
-    """Replace -1 by the most likely starts.
-
-    Args:
-        start_positions: Integer tensor `(batch, starts)`; -1 to be filled.
-        start_logits: Float tensor `(batch, length)`.
-
-    Returns:
-        Integer tensor `(batch, starts)`. If a row has fewer positions than
-        requested starts, its last one is repeated.
-    """
+    """Replace -1 by the most likely starts."""
     order = ops.cast(ops.argsort(-start_logits, axis=-1), "int32")
     start_positions = ops.cast(start_positions, "int32")
     rank = ops.cumsum(ops.ones_like(start_positions), axis=1) - 1
@@ -204,20 +195,6 @@ def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
 
     A row is `[CLS] question [SEP] context [SEP]`. The positions are those of the
     context and `[CLS]`, which means "no answer here".
-
-    Args:
-        segment_ids: Integer tensor `(batch, length)`, 1 in the context.
-        padding_mask: Integer tensor `(batch, length)`, 0 at padding.
-
-    Returns:
-        Boolean tensor `(batch, length)`.
-
-    Example:
-        >>> import numpy as np
-        >>> segments = np.array([[0, 0, 0, 1, 1, 1, 0]])
-        >>> mask = span_mask(segments, np.array([[1, 1, 1, 1, 1, 1, 0]]))
-        >>> ops.convert_to_numpy(mask).astype(int).tolist()
-        [[1, 0, 0, 1, 1, 0, 0]]
     """
     # The last token of a row is its second [SEP], followed by padding or nothing. A
     # mask that is shifted by one has a length for which PyTorch traces no program.
@@ -231,13 +208,5 @@ def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Set the logits of masked positions to `MASKED_LOGIT`.
-
-    Args:
-        logits: float32 tensor.
-        mask: Boolean tensor that broadcasts to the shape of `logits`.
-
-    Returns:
-        The logits, `MASKED_LOGIT` where `mask` is False.
-    """
+    """Set the logits of masked positions to `MASKED_LOGIT`."""
     return ops.where(mask, logits, MASKED_LOGIT)

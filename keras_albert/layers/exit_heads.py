@@ -17,25 +17,6 @@ class ExitHeads(keras.layers.Layer):
 
     Source: the internal classifiers of [Zhou et al.,
     2020](https://arxiv.org/abs/2006.04152).
-
-    Args:
-        num_exits: int. Number of heads.
-        units: int. Outputs of a head.
-        activation: string or callable. Applied to the outputs. Defaults to `None`.
-        dtype: string or `keras.DTypePolicy`.
-        **kwargs: `name` and `trainable`, as on any Keras layer.
-
-    Raises:
-        ValueError: If a number is below 1.
-
-    Example:
-        >>> import numpy as np
-        >>> heads = ExitHeads(12, units=3)
-        >>> heads.build((None, 8))
-        >>> tuple(heads(np.zeros((2, 8)), exit=5).shape)  # the sixth head
-        (2, 3)
-        >>> tuple(heads(np.zeros((2, 12, 8))).shape)  # one vector for each head
-        (2, 12, 3)
     """
 
     def __init__(
@@ -66,17 +47,7 @@ class ExitHeads(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Tensor, exit: Any = None) -> Tensor:  # noqa: A002
-        """Run one head or the first heads.
-
-        Args:
-            inputs: Float tensor `(batch, width)`, or `(batch, layers, width)` with a
-                vector for each of the first `layers` heads.
-            exit: int or integer scalar tensor. The head of `(batch, width)`, counted
-                from 0. Defaults to `None`.
-
-        Returns:
-            Float tensor `(batch, units)` or `(batch, layers, units)`.
-        """
+        """Run one head or the first heads."""
         if exit is None:
             layers = inputs.shape[1]
             kernel, bias = self.kernel[:layers], self.bias[:layers]

@@ -21,15 +21,6 @@ class LayerAdapters(keras.layers.Layer):
     difference of zero.
     Source: [Bae et al., 2025](https://arxiv.org/abs/2410.20672), section 2.3, where
     only matrices differ.
-
-    Args:
-        num_runs: int. Runs of blocks in a model: layers times blocks in a group.
-        rank: int. The rank of a kernel's difference.
-        width: int. The width of the layers.
-        intermediate_dim: int. The inner width of their feed-forward nets.
-        seed: int or `None`. Seed of the initial weights. Defaults to `None`.
-        dtype: string or `keras.DTypePolicy`. Defaults to `None`.
-        **kwargs: `name`, as on any Keras layer.
     """
 
     def __init__(
@@ -85,18 +76,7 @@ class LayerAdapters(keras.layers.Layer):
         values: list[Tensor],
         number: Any,
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Add the differences of a run to the vectors of a block.
-
-        Args:
-            scope: `keras.StatelessScope`. It has the values of the block's variables,
-                and gets their sums.
-            block: `TransformerBlock`. The block.
-            values: The values of this layer's variables.
-            number: int or integer scalar tensor. The run's number.
-
-        Returns:
-            The argument `adapters` of the block.
-        """
+        """Add the differences of a run to the vectors of a block."""
         factors, vectors = self._of_run(values, number)
         for (layer, name), vector in vectors.items():
             variable = getattr(getattr(block, layer), name)
@@ -125,15 +105,7 @@ class LayerAdapters(keras.layers.Layer):
         weights: list[FloatArray],
         generator: np.random.Generator,
     ) -> None:
-        """Set the adapters of a run so that its weights come closest to given ones.
-
-        Args:
-            block: `TransformerBlock`. The block.
-            number: int. The run's number.
-            weights: Its trained weights, in the order of `block.weights`.
-            generator: Draws the matrices `a` of products that stay zero. With zeros in
-                both matrices neither would ever learn.
-        """
+        """Set the adapters of a run so that its weights come closest to given ones."""
         variables = self.by_name()
         for weight, trained in zip(block.weights, weights, strict=True):
             layer, name = weight.path.split("/")[-2:]

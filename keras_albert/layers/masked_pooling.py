@@ -12,15 +12,7 @@ POOLING_MODES = ("mean", "cls", "max")
 
 
 def masked_mean(sequence: Tensor, padding_mask: Tensor) -> Tensor:
-    """Return the mean of each sequence, without padding.
-
-    Args:
-        sequence: Float tensor `(batch, length, width)`.
-        padding_mask: Integer tensor `(batch, length)`, zero at padding.
-
-    Returns:
-        Float tensor `(batch, width)`.
-    """
+    """Return the mean of each sequence, without padding."""
     mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
     return _weighted_mean(sequence, mask, ops.cast(mask, sequence.dtype))
 
@@ -33,29 +25,7 @@ def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class MaskedPooling(keras.layers.Layer):
-    """Pool over a sequence, ignoring padding.
-
-    Args:
-        mode: string. `"mean"` or `"max"` of the tokens, including `[CLS]` and
-            `[SEP]`; or `"cls"`, the vector of the first token.
-        inverse_frequency: float or `None`. If set to `a`, the mean is weighted by
-            `a / (a + p)`, with the probabilities `p` of the tokens in
-            `token_probabilities`, a variable `(vocabulary_size,)` of zeros which is
-            not trained. Defaults to `None`, equal weights.
-        vocabulary_size: int or `None`. Required with `inverse_frequency`. Defaults to
-            `None`.
-        **kwargs: `dtype` and `name`, as on any Keras layer.
-
-    Raises:
-        ValueError: If the mode is unknown, or cannot be weighted.
-
-    Example:
-        >>> import numpy as np
-        >>> sequence = np.array([[[1.0], [3.0], [9.0]]])
-        >>> pooled = MaskedPooling("mean")(sequence, np.array([[1, 1, 0]]))
-        >>> keras.ops.convert_to_numpy(pooled).tolist()
-        [[2.0]]
-    """
+    """Pool over a sequence, ignoring padding."""
 
     def __init__(
         self,
@@ -98,17 +68,7 @@ class MaskedPooling(keras.layers.Layer):
     def call(
         self, sequence: Tensor, padding_mask: Tensor, token_ids: Tensor | None = None
     ) -> Tensor:
-        """Pool the sequence.
-
-        Args:
-            sequence: Float tensor `(batch, length, width)`.
-            padding_mask: Integer tensor `(batch, length)`, zero at padding.
-            token_ids: Integer tensor `(batch, length)`; required if tokens have
-                weights. Defaults to `None`.
-
-        Returns:
-            Float tensor `(batch, width)`.
-        """
+        """Pool the sequence."""
         if self.mode == "cls":
             return sequence[:, 0, :]
         mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)

@@ -39,16 +39,7 @@ def has_slow_blas() -> bool:
 
 
 def multiply(x: Tensor, kernel: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return `x @ kernel + bias`.
-
-    Args:
-        x: float32 tensor `(..., width)` on a CPU.
-        kernel: float32 tensor `(width, units)`.
-        bias: float32 tensor `(units,)`. Defaults to `None`.
-
-    Returns:
-        float32 tensor `(..., units)`.
-    """
+    """Return `x @ kernel + bias`."""
     import torch  # noqa: PLC0415  (it is the backend)
 
     if torch.is_grad_enabled():

@@ -12,27 +12,12 @@ from keras_albert.utils.keras_internals import mark_as_seeded
 
 
 def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
-    """Return the reference's initializer, a truncated normal of deviation 0.02.
-
-    Args:
-        seed: int or `None`. Defaults to `None`, a different draw each time.
-
-    Returns:
-        A new initializer: sharing one would initialize both weights alike.
-    """
+    """Return the reference's initializer, a truncated normal of deviation 0.02."""
     return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
 
 
 def derive_seeds(seed: int | None, count: int) -> Iterator[int | None]:
-    """Derive independent seeds from one.
-
-    Args:
-        seed: int or `None`. With `None`, each derived seed is `None` as well.
-        count: int. Number of seeds.
-
-    Returns:
-        An iterator over `count` seeds.
-    """
+    """Derive independent seeds from one."""
     if seed is None:
         return iter([None] * count)
     # 31 bits: the largest range that every backend accepts for a seed.
@@ -53,9 +38,6 @@ class StepSeed:
     may be the loop's counter. Dropout therefore differs from layer to layer, and is
     the same whether the depth is a loop, unrolled, or recomputed in the backward
     pass.
-
-    Args:
-        generator: `keras.random.SeedGenerator`. Draws the base seed.
     """
 
     def __init__(self, generator: keras.random.SeedGenerator) -> None:
@@ -66,40 +48,19 @@ class StepSeed:
             self.base = ops.convert_to_numpy(self.base)
 
     def block(self, number: Any) -> "BlockSeed":
-        """Return the seeds of one block.
-
-        Args:
-            number: int or integer scalar tensor. The block's number among all runs
-                of blocks in a step.
-
-        Returns:
-            The `seed` argument of `TransformerBlock`.
-        """
+        """Return the seeds of one block."""
         return BlockSeed(self.base, number)
 
 
 class BlockSeed:
-    """The seeds of one run of one block.
-
-    Args:
-        base: Integer tensor or array of shape `(2,)`.
-        number: int or integer scalar tensor.
-    """
+    """The seeds of one run of one block."""
 
     def __init__(self, base: Any, number: Any) -> None:
         self.base = base
         self.number = number
 
     def site(self, index: int, count: int) -> keras.random.SeedGenerator:
-        """Return the seed of one dropout.
-
-        Args:
-            index: int. Index of the dropout in the block.
-            count: int. Number of dropouts in a block.
-
-        Returns:
-            The `seed` argument of `keras.random.dropout`.
-        """
+        """Return the seed of one dropout."""
         return _FixedSeed(self.base, self.number * count + index)
 
 

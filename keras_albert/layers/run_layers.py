@@ -22,14 +22,6 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
     cannot read in the backward pass of a loop, and an `einsum` takes several times as
     long. On JAX, too: for the gradient of a kernel, a sum over two axes, XLA on a CPU
     would first transpose a copy of the vectors, and then use a slower product.
-
-    Args:
-        layer: A layer. A quantized one is always run by Keras.
-        x: Float tensor `(..., width)`, its input, in its compute dtype.
-        **kwargs: Its other arguments: `reverse=True` of an embedding.
-
-    Returns:
-        Its output.
     """
     if layer.quantization_mode is not None:
         return layer(x, **kwargs)
@@ -50,18 +42,7 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
 def run_dense(
     layer: keras.layers.Layer, x: Tensor, factors: tuple[Tensor, ...] = ()
 ) -> Tensor:
-    """Run a dense layer without an activation; see `run_layer`.
-
-    Args:
-        layer: A `keras.layers.Dense`.
-        x: Float tensor `(..., width)`.
-        factors: Matrices whose product is added to the kernel. They are narrow, so that
-            it takes less time to multiply `x` with one after the other. Defaults to
-            none.
-
-    Returns:
-        Float tensor `(..., units)`.
-    """
+    """Run a dense layer without an activation; see `run_layer`."""
     output = run_layer(layer, x)
     if not factors:
         return output
@@ -139,22 +120,7 @@ def unrolls_by_default() -> bool:
 def repeat(
     step: Step, x: Any, first: int, count: int, *, unroll: bool, remat: bool = False
 ) -> Any:
-    """Apply `x = step(i, x)` for `i` from `first`, `count` times.
-
-    Args:
-        step: Callable of a layer's number (an int, or a scalar tensor inside a
-            loop) and a tensor, or a tuple of tensors; returns the same shapes and
-            dtypes.
-        x: Float tensor, or a tuple of them: the first input.
-        first: int. The first layer's number.
-        count: int. How often to apply the step.
-        unroll: bool. Whether to unroll the loop in the program.
-        remat: bool. Whether the step defines what its backward pass recomputes.
-            Defaults to `False`.
-
-    Returns:
-        The last output.
-    """
+    """Apply `x = step(i, x)` for `i` from `first`, `count` times."""
     backend = keras.config.backend()
     if unroll or count == 1 or backend == "torch":
         for layer in range(first, first + count):

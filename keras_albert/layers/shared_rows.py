@@ -23,27 +23,6 @@ class SharedRows:
     padding of its texts. Texts sharing a row do not attend to each other, and the
     positions of each start at 0. Known as sequence packing.
     Source: [Krell et al., 2021](https://arxiv.org/abs/2107.02027).
-
-    Args:
-        row_tokens: int32 tensor `(rows, width)`. The number of the token in each place,
-            an index into the flattened ids `(texts * length,)`; -1 where there is none.
-        token_places: int32 tensor `(texts, length)`. The place of each token, an index
-            into the flattened rows `(rows * width,)`; 0 for padding.
-
-    Example:
-        >>> import keras, numpy as np
-        >>> ids = np.array([[2, 7, 3, 0], [2, 3, 0, 0]])  # of 3 and 2 tokens
-        >>> rows = SharedRows(
-        ...     np.array([[0, 1, 2, 4, 5]]), np.array([[0, 1, 2, 0], [3, 4, 0, 0]]))
-        >>> joined = rows.join(ids)
-        >>> keras.ops.convert_to_numpy(joined).tolist()
-        [[2, 7, 3, 2, 3]]
-        >>> keras.ops.convert_to_numpy(rows.positions()).tolist()
-        [[0, 1, 2, 0, 1]]
-        >>> keras.ops.convert_to_numpy(rows.split(joined[..., None])[1, :2, 0]).tolist()
-        [2, 3]
-        >>> keras.ops.convert_to_numpy(rows.first(joined[..., None])).tolist()
-        [[2], [2]]
     """
 
     row_tokens: Tensor
@@ -93,15 +72,7 @@ def current_rows() -> SharedRows | None:
 
 @contextmanager
 def sharing_rows(batch: Any) -> Iterator[Any]:
-    """Let the texts of a batch share rows within the block.
-
-    Args:
-        batch: The model's inputs, or a tuple or list that begins with them. They
-            contain `row_tokens` and `token_places` if texts share rows.
-
-    Yields:
-        The batch without these two.
-    """
+    """Let the texts of a batch share rows within the block."""
     x = batch[0] if isinstance(batch, tuple | list) else batch
     if not isinstance(x, dict) or ROW_TOKENS not in x:
         yield batch

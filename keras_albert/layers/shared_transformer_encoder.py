@@ -501,13 +501,6 @@ def call_at_depth(
 
     The graph of a functional model passes no arguments on, and those that Keras passes
     reach the other layers of an outer model, too.
-
-    Example:
-        >>> encoder = SharedTransformerEncoder(3, 2, 16)
-        >>> x = keras.random.normal((1, 4, 8))
-        >>> shallow = call_at_depth(encoder, 1, lambda: encoder(x))
-        >>> bool(ops.all(shallow == encoder(x, num_layers=1)))
-        True
     """
     token = _running.set((encoder, num_layers))
     try:
@@ -517,12 +510,7 @@ def call_at_depth(
 
 
 def check_depth(num_layers: Any, num_groups: int) -> None:
-    """Check a number of layers to run.
-
-    Raises:
-        ValueError: If it is no whole number, below 1, above 1,000 or below
-            `num_groups`.
-    """
+    """Check a number of layers to run."""
     check_positive(num_layers=num_layers)
     check_at_most(MAX_LAYERS, num_layers=num_layers)
     if num_layers < num_groups:

@@ -64,13 +64,7 @@ class CheckpointFormat(abc.ABC):
     def load_weights(
         self, model: Any, directory: Path, keep_head: bool = False
     ) -> None:
-        """Load all weights of a model or none, and warn of those that stay new.
-
-        Args:
-            model: A backbone or a task.
-            directory: Path. The checkpoint.
-            keep_head: bool. Leave a task's head unchanged. Defaults to `False`.
-        """
+        """Load all weights of a model or none, and warn of those that stay new."""
 
     @abc.abstractmethod
     def write(self, model: Any, directory: Path, vocabulary: bytes | None) -> None:
@@ -90,20 +84,7 @@ class CheckpointFormat(abc.ABC):
     def load_backbone(
         self, cls: type, directory: Path, load_weights: bool = True, **kwargs: Any
     ) -> Any:
-        """Build a backbone.
-
-        Args:
-            cls: The backbone's class.
-            directory: Path. The checkpoint.
-            load_weights: bool. `False` for random weights. Defaults to `True`.
-            **kwargs: Arguments that override the checkpoint's.
-
-        Returns:
-            The backbone.
-
-        Raises:
-            ValueError: If files are damaged, or too small for the config's model.
-        """
+        """Build a backbone."""
         arguments = self.backbone_arguments(directory)
         shapes = self.stored_shapes(directory)
         check_backbone_size(arguments, shapes, f"The config of {directory}")
@@ -128,16 +109,7 @@ def register_format(checkpoint_format: CheckpointFormat) -> None:
 
 
 def find_format(directory: Path) -> CheckpointFormat | None:
-    """Find the format of a directory.
-
-    Returns:
-        The first registered format that recognizes it; `None` for a preset of this
-        package, which KerasHub's loader reads.
-
-    Raises:
-        ValueError: If it also contains a preset of this package, or a model that
-            cannot be read.
-    """
+    """Find the format of a directory."""
     formats = _FORMATS.entries().values()
     found = next((each for each in formats if each.recognizes(directory)), None)
     if found is None:
@@ -171,11 +143,7 @@ def is_own_name(name: Any) -> bool:
 
 
 def get_format(key: str) -> CheckpointFormat:
-    """Return a format by its name on the command line.
-
-    Raises:
-        ValueError: If the format is unknown.
-    """
+    """Return a format by its name on the command line."""
     formats = _FORMATS.entries()
     if key not in formats:
         msg = f"There is no checkpoint format {key!r}. Choose: {', '.join(formats)}."

@@ -18,15 +18,7 @@ from keras_albert.utils.local_path import local_path
 
 @dataclass(frozen=True)
 class BuiltinPreset:
-    """A model that `from_preset` finds by name.
-
-    Args:
-        name: string. The name.
-        handle: string or `None`. The location of its files, as a handle that
-            `from_preset` also accepts; `None` for a directory beside this file.
-        size: string. Its size in `keras_albert.backbone.architecture`.
-        version: int. 1 or 2.
-    """
+    """A model that `from_preset` finds by name."""
 
     name: str
     handle: str | None
@@ -104,23 +96,7 @@ _REMEDIES = {
 
 
 def local_directory(handle: str | os.PathLike[str]) -> Path | None:
-    """Return the directory of a handle, downloading it if necessary.
-
-    Args:
-        handle: string or path. A built-in name, a local directory, or
-            `hf://user/model`, `hf://user/model@revision`,
-            `kaggle://user/model/keras/variation`. Downloads go through the hub's own
-            library and its cache.
-
-    Returns:
-        The directory; `None` for a scheme that KerasHub resolves file by file
-        (`gs://`, `modelscope://`).
-
-    Raises:
-        ValueError: If the handle is none of these, or of another scheme.
-        ConnectionError: If the files are not in the cache and the hub cannot be
-            reached.
-    """
+    """Return the directory of a handle, downloading it if necessary."""
     origin = name = os.fspath(handle)
     if not name.startswith(_HUBS):
         directory = local_path(handle)

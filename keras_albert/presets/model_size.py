@@ -39,18 +39,7 @@ def check_backbone_size(
     stored: Collection[tuple[int, ...]],
     source: str,
 ) -> None:
-    """Raise if a config describes a far larger model, before memory is allocated.
-
-    Args:
-        arguments: dict. Constructor arguments of an `AlbertBackbone`.
-        stored: Shapes of the arrays that the files really contain; empty if there are
-            no files.
-        source: string. The config's name in messages.
-
-    Raises:
-        ValueError: If an argument is missing or of the wrong kind, or the files
-            cannot contain the model.
-    """
+    """Raise if a config describes a far larger model, before memory is allocated."""
     sizes = check_sizes(arguments, source)
     hidden, inner = sizes["hidden_dim"], sizes["intermediate_dim"]
     blocks = sizes["num_groups"] * sizes["num_inner_repetitions"]
@@ -74,11 +63,7 @@ def check_backbone_size(
 
 
 def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -> None:
-    """Raise if a config describes more weights than the files can contain.
-
-    Raises:
-        ValueError: If the files cannot contain them.
-    """
+    """Raise if a config describes more weights than the files can contain."""
     elements = sum(map(prod, stored))
     most = _MOST_WEIGHTS
     if stored:
@@ -96,14 +81,7 @@ def check_size(weights: int, stored: Collection[tuple[int, ...]], source: str) -
 
 
 def check_sizes(arguments: Mapping[str, Any], source: str) -> dict[str, int]:
-    """Check that the sizes of a backbone are valid.
-
-    Returns:
-        The sizes, with their defaults.
-
-    Raises:
-        ValueError: If one is missing, not a positive integer, or out of proportion.
-    """
+    """Check that the sizes of a backbone are valid."""
     sizes: dict[str, int] = {}
     has_rank = arguments.get("adapter_rank") is not None
     for name in (*_REQUIRED, *_DEFAULTS, *(["adapter_rank"] if has_rank else ())):

@@ -31,19 +31,7 @@ _SAID_TWICE = (
 def check_preset(
     directory: Path, load_weights: bool = True, preprocessor: Any = "", **_: Any
 ) -> None:
-    """Raise if files of a preset are missing, damaged or contradictory.
-
-    Args:
-        directory: Path. A preset of this package.
-        load_weights: bool. Whether weights will be loaded. Defaults to `True`.
-        preprocessor: A replacement of the preset's preprocessor. Defaults to `""`,
-            none.
-        **_: The other arguments of `from_preset`.
-
-    Raises:
-        ValueError: If a file is missing or damaged, two contradict each other, or
-            the weights cannot belong to the model that the config describes.
-    """
+    """Raise if files of a preset are missing, damaged or contradictory."""
     configs = {
         name: _read_config(directory / name)
         for name in _CONFIG_FILES

@@ -49,12 +49,6 @@ def preset_directory(target: str | os.PathLike[str]) -> Iterator[Path]:
     tokenizer and a backbone, can share a directory, but a part that belongs to another
     cannot be replaced alone: a backbone saved over a task would get the task's old
     head. Files that no save writes, such as a `README.md`, stay.
-
-    Raises:
-        NotADirectoryError: If `target` is a file.
-        ValueError: If it contains another checkpoint, a task of which only a part
-            would be replaced, or other files with the names of a preset's. Nothing is
-            changed then.
     """
     with atomic_directory(target, _plan) as temporary:
         yield temporary

@@ -27,24 +27,7 @@ def push_files(
     private: bool = False,
     revision: str | None = None,
 ) -> None:
-    """Commit files to a model of the hub, which is created if there is none.
-
-    Args:
-        files: dict of string to path. The files by their names on the hub.
-        model: string. Its name, `"user/model"`.
-        card: string. The content of its `README.md`.
-        keep_card: bool. Whether the card that the model may have is kept. Defaults to
-            `False`.
-        private: bool. Whether a new model is private. Defaults to `False`.
-        revision: string. The branch. Defaults to `None`, the main one.
-
-    Raises:
-        PermissionError: If there is no token of the hub on this machine.
-        ValueError: If the model has files of another checkpoint or is public, though it
-            is to be private; or if the hub does not accept the card's metadata. Nothing
-            is changed then.
-        ConnectionError: If the hub refuses the files or cannot be reached.
-    """
+    """Commit files to a model of the hub, which is created if there is none."""
     import huggingface_hub as hub  # noqa: PLC0415  (slow to import, rarely needed)
 
     if hub.get_token() is None:

@@ -13,15 +13,7 @@ from keras_albert.utils.reading import read_json, reading
 
 
 def weights_path(directory: Path) -> Path:
-    """Return the path of a preset's weights.
-
-    Returns:
-        The path of the weights, or of the index of their shards, for
-        `keras.Model.load_weights`.
-
-    Raises:
-        ValueError: If the preset has neither.
-    """
+    """Return the path of a preset's weights."""
     for name in (WEIGHTS_FILE, INDEX_FILE):
         if (directory / name).is_file():
             return directory / name
@@ -52,14 +44,6 @@ def check_stored_weights(
     Keras ignores weights that only the file or only the model has, so a model whose
     config and weights contradict each other would be half random. The file numbers
     its weights, so this compares the number of weights of each shape.
-
-    Args:
-        model: `keras.Model`. A built model; or weights, for a part of one.
-        path: Path. A `.weights.h5` file, or the `.weights.json` index of shards.
-
-    Raises:
-        ValueError: If they do not match, a file is missing or damaged, or a weight is
-            NaN or infinite.
     """
     weights = model if isinstance(model, Sequence) else model.weights
     stored = Counter(stored_arrays(path))
@@ -78,15 +62,7 @@ def check_stored_weights(
 
 
 def check_finite(path: Path) -> None:
-    """Check that the weights in a file are finite, one array after the other.
-
-    Args:
-        path: Path. A `.weights.h5` file, or the `.weights.json` index of shards;
-            `stored_arrays` must have checked it.
-
-    Raises:
-        ValueError: If one is NaN or infinite, or the file is damaged.
-    """
+    """Check that the weights in a file are finite, one array after the other."""
 
     def check(name: str, entry: Any) -> None:
         if _kind_of(entry) != "float" or np.isfinite(_floats(entry[()])).all():
@@ -103,18 +79,7 @@ def check_finite(path: Path) -> None:
 
 
 def stored_arrays(path: Path) -> list[StoredArray]:
-    """Return the arrays of a weights file, checking that it contains them in full.
-
-    Args:
-        path: Path. A `.weights.h5` file, or the `.weights.json` index of shards.
-
-    Returns:
-        The arrays, without the states of optimizers and of random generators.
-
-    Raises:
-        ValueError: If a file is missing or damaged, claims more than it contains, or
-            refers to other files.
-    """
+    """Return the arrays of a weights file, checking that it contains them in full."""
     return [array for file in _files(path) for array in named_arrays(file).values()]
 
 
@@ -144,11 +109,7 @@ def named_arrays(path: Path) -> dict[str, StoredArray]:
 
 
 def shard_names(index: Path) -> set[str]:
-    """Return the names of a preset's shards.
-
-    Raises:
-        ValueError: If the index is damaged, or a name leads out of the directory.
-    """
+    """Return the names of a preset's shards."""
     with reading(index):
         values = list(read_json(index)["weight_map"].values())
         lists = [value if isinstance(value, list) else [value] for value in values]
@@ -156,11 +117,7 @@ def shard_names(index: Path) -> set[str]:
 
 
 def check_shard_name(name: object, index: Path) -> str:
-    """Return the name of a shard, checking that it cannot lead out of its directory.
-
-    Raises:
-        ValueError: If it is not a plain file name.
-    """
+    """Return the name of a shard, checking that it cannot lead out of its directory."""
     # Both flavours: an index may have been written on the other system.
     if isinstance(name, str) and name not in ("", ".", "..") and "\0" not in name:
         flavours = (PurePosixPath(name), PureWindowsPath(name))

@@ -28,12 +28,7 @@ _GRAPHS: dict[type[Any], str] = {
 
 
 def check_is_served(task: Any) -> None:
-    """Raise if a task cannot be exported.
-
-    Raises:
-        ValueError: If its class is not one of this package's. Subclasses are refused,
-            too, because changes in behaviour would be lost.
-    """
+    """Raise if a task cannot be exported."""
     if type(task) not in _GRAPHS:
         known = ", ".join(sorted(each.__name__ for each in _GRAPHS))
         msg = (
@@ -44,21 +39,12 @@ def check_is_served(task: Any) -> None:
 
 
 def with_one_head(task: Any) -> Any:
-    """Return a task without the heads that a model of its depth does not run.
-
-    Returns:
-        For a classifier with exits one with the head of its last layer; otherwise the
-        task itself.
-    """
+    """Return a task without the heads that a model of its depth does not run."""
     return task.without_exits() if getattr(task, "exits", 0) else task
 
 
 def check_tokenizer(task: Any) -> None:
-    """Raise if a tokenizer truncates texts, which graphs do not support.
-
-    Raises:
-        ValueError: If its tokenizer has a `sequence_length`.
-    """
+    """Raise if a tokenizer truncates texts, which graphs do not support."""
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
         msg = (
@@ -70,31 +56,14 @@ def check_tokenizer(task: Any) -> None:
 
 
 def graph_class(task: Any, package: str) -> Any:
-    """Return the graph class of a task in `"saved_model"` or `"onnx"`.
-
-    Returns:
-        The class: `ClassifierGraph` for an `AlbertClassifier`.
-    """
+    """Return the graph class of a task in `"saved_model"` or `"onnx"`."""
     # Imported when needed, because graphs require TensorFlow or onnx.
     module = import_module(f"{__package__}.{package}.graphs.{_GRAPHS[type(task)]}")
     return getattr(module, f"{type(task).__name__.removeprefix('Albert')}Graph")
 
 
 def describe_model(task: Any, inputs: str) -> dict[str, Any]:
-    """Describe a task, with `"tokens"` or `"text"` as inputs, for an exported file.
-
-    Returns:
-        A dict that can be written as JSON.
-
-    Example:
-        >>> from keras_albert import AlbertBackbone, AlbertClassifier
-        >>> sizes = dict(num_layers=2, num_heads=2, embedding_dim=4, hidden_dim=8)
-        >>> backbone = AlbertBackbone(30, intermediate_dim=16, **sizes)
-        >>> classifier = AlbertClassifier(backbone, labels=["bad", "good"])
-        >>> described = describe_model(classifier, "tokens")
-        >>> described["task"], described["labels"], described["max_length"]
-        ('AlbertClassifier', ['bad', 'good'], 512)
-    """
+    """Describe a task, with `"tokens"` or `"text"` as inputs, for an exported file."""
     described: dict[str, Any] = {
         "task": type(task).__name__,
         "inputs": inputs,
@@ -112,21 +81,7 @@ def describe_model(task: Any, inputs: str) -> dict[str, Any]:
 
 @contextmanager
 def explained_errors(target: Path) -> Iterator[None]:
-    """Re-raise an `OSError` with the export that failed and how to fix it.
-
-    Args:
-        target: Path. The export, which is written completely or not at all.
-
-    Raises:
-        OSError: If the block raises one; of the same class and number.
-
-    Example:
-        >>> with explained_errors(Path("model.onnx")):
-        ...     raise PermissionError(13, "Permission denied")
-        Traceback (most recent call last):
-        ...
-        PermissionError: [Errno 13] Permission denied: nothing was written to model.onnx. Name a place that you may write to, with room for the model twice
-    """  # noqa: E501  (the message is one line)
+    """Re-raise an `OSError` with the export that failed and how to fix it."""
     try:
         yield
     except OSError as error:

@@ -14,27 +14,7 @@ _MATRICES = ("kernel", "embeddings")
 
 
 def float_task(task: Any) -> Any:
-    """Return a task that computes in float32, with the same weights.
-
-    Args:
-        task: A task of any dtype policy, possibly quantized to int8.
-
-    Returns:
-        The task itself if it is in float32; otherwise a new one without a
-        preprocessor.
-
-    Raises:
-        ValueError: If the task is quantized to a type other than int8.
-
-    Example:
-        >>> from keras_albert import AlbertBackbone, AlbertClassifier
-        >>> sizes = dict(num_layers=2, num_heads=2, embedding_dim=4, hidden_dim=8)
-        >>> backbone = AlbertBackbone(30, intermediate_dim=16, **sizes)
-        >>> classifier = AlbertClassifier(backbone, num_classes=2)
-        >>> classifier.quantize("int8")
-        >>> {variable.dtype for variable in float_task(classifier).weights}
-        {'float32'}
-    """
+    """Return a task that computes in float32, with the same weights."""
     layers = {layer.path: layer for layer in all_layers(task)}
     if {layer.dtype_policy.name for layer in layers.values()} == {"float32"}:
         return task
@@ -57,25 +37,7 @@ def _read_layer(layer: Any, name: str) -> FloatArray:
 
 
 def float_weight(layer: Any, name: str) -> FloatArray:
-    """Return a matrix of a layer in float32, even if Keras stores it in int8.
-
-    Args:
-        layer: A `keras.layers.Dense`, `Embedding` or `ReversibleEmbedding`.
-        name: string. `"kernel"` or `"embeddings"`.
-
-    Returns:
-        The effective matrix, including LoRA's update.
-
-    Raises:
-        ValueError: If it is quantized to another type.
-
-    Example:
-        >>> layer = keras.layers.Dense(2, kernel_initializer="ones")
-        >>> layer.build((None, 3))
-        >>> layer.quantize("int8")
-        >>> float_weight(layer, "kernel").round(4).tolist()
-        [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
-    """
+    """Return a matrix of a layer in float32, even if Keras stores it in int8."""
     mode = layer.quantization_mode
     if mode not in (None, "int8"):
         msg = (
@@ -107,18 +69,6 @@ def split_int8(
 
     Source: [Quantize ONNX Models](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html),
     "When and why do I need to try U8U8?".
-
-    Args:
-        matrix: float32 array `(rows, columns)`.
-        axis: int. The axis along which numbers share a scale: 0 for one per column.
-
-    Returns:
-        int8 array of the same shape, and float32 scales.
-
-    Example:
-        >>> numbers, scales = split_int8(np.array([[1.0, -2.0], [0.5, 0.0]]), axis=1)
-        >>> numbers.tolist()
-        [[32, -64], [64, 0]]
     """
     largest = np.abs(matrix).max(axis=axis, keepdims=True)
     scale = np.where(largest > 0, largest, 1.0) / _LARGEST

@@ -14,18 +14,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EFBIG)
 
 
 def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
-    """Run a module of this package as a program, with TensorFlow as the backend.
-
-    Args:
-        what: string. What the program writes, for error messages.
-        module: string. The full name of the module.
-        *arguments: string. The program's arguments.
-
-    Raises:
-        OSError: If the process had no space to write.
-        RuntimeError: If the process failed or was killed; the message contains the end
-            of its error output.
-    """
+    """Run a module of this package as a program, with TensorFlow as the backend."""
     finished = run_child([sys.executable], module, arguments)
     if finished.returncode:
         for code in _NO_ROOM:
@@ -44,14 +33,7 @@ def run_child(
     arguments: Sequence[str] = (),
     words: str = "",
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a Python program with TensorFlow that ends with this process, for any reason.
-
-    Args:
-        python: Sequence of string. The interpreter, with its options.
-        program: string. A module, or the path of a file.
-        arguments: Sequence of string. Defaults to none.
-        words: string. Text for its standard input, which stays open. Defaults to `""`.
-    """
+    """Run a Python program with TensorFlow that ends when this process ends."""
     package_parent = Path(__file__).resolve().parents[2]
     search_path = [str(package_parent), os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -89,19 +71,7 @@ def run_child(
 
 
 def describe_end(status: int) -> str:
-    """Describe how a process ended.
-
-    Args:
-        status: int. The exit status; negative if a signal killed the process.
-
-    Returns:
-        The end of a sentence.
-
-    Example:
-        >>> from keras_albert.serving.tensorflow_process import describe_end
-        >>> describe_end(-9)
-        'was killed by SIGKILL, as where memory runs out'
-    """
+    """Describe how a process ended."""
     if status >= 0:
         return f"ended with {status}"
     name = signal.Signals(-status).name

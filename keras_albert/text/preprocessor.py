@@ -182,20 +182,7 @@ class AlbertPreprocessor(PresetMixin):
     def __call__(
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
-        """Preprocess raw input.
-
-        Args:
-            x: One example or a batch of examples.
-            y: Targets. Defaults to `None`.
-            sample_weight: Weights. Defaults to `None`.
-            **kwargs: As for any Keras layer.
-
-        Returns:
-            `x`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
-
-        Raises:
-            TypeError: If it is called inside a TensorFlow graph and cannot run there.
-        """
+        """Preprocess raw input."""
         if not self.runs_in_graph and (is_graph_text(x) or is_graph_text(y)):
             msg = (
                 f"{type(self).__name__} runs in Python, not inside a TensorFlow graph "

@@ -35,16 +35,7 @@ _ON_A_HUB = 'On a hub, the directory is a handle, such as `"hf://user/model"`.'
 
 @dataclass(frozen=True)
 class Declared:
-    """What only the author of a model knows.
-
-    Args:
-        language: string or `None`. The code of the texts' language. Defaults to `None`,
-            unknown.
-        license: string or `None`. The hub's id of the license. Defaults to `None`,
-            unknown.
-        dataset: string or `None`. The hub's id of the training data. Defaults to
-            `None`, data that are not on the hub.
-    """
+    """What only the author of a model knows."""
 
     language: str | None = None
     license: str | None = None
@@ -64,50 +55,6 @@ def front_matter(
 
     Source: the [specification](https://github.com/huggingface/hub-docs/blob/main/modelcard.md)
     of Hugging Face's hub.
-
-    Args:
-        name: string. The name of the model.
-        pipeline_tag: string. The hub's name of the task, "fill-mask", say.
-        tags: Sequence of string. Tags in addition to "albert", "keras" and
-            "keras_albert".
-        scores: dict of string to float. The metrics by their names in reports; others
-            and those that are not finite are left out.
-        evaluated_on: string. The name of the data of the scores.
-        declared: `Declared`.
-        preset: string or `None`. What training started from. Defaults to `None`.
-
-    Returns:
-        YAML between lines of dashes.
-
-    Example:
-        >>> print(front_matter(
-        ...     "albert-films", "text-classification", ["classification"],
-        ...     {"accuracy": 0.9}, "dev.tsv", Declared(language="en")))
-        ---
-        language: en
-        library_name: keras-albert
-        license: unknown
-        metrics:
-        - accuracy
-        pipeline_tag: text-classification
-        tags:
-        - albert
-        - keras
-        - keras_albert
-        - classification
-        model-index:
-        - name: albert-films
-          results:
-          - task:
-              type: text-classification
-            dataset:
-              name: dev.tsv
-              type: local
-            metrics:
-            - type: accuracy
-              value: 0.9
-              name: accuracy
-        ---
     """
     # Slow to import, and needed at the end of a run only.
     from huggingface_hub import EvalResult, ModelCardData  # noqa: PLC0415
@@ -142,16 +89,7 @@ def front_matter(
 
 
 def base_model(preset: str | None) -> str | None:
-    """Return the hub's name of the model that training started from.
-
-    Returns:
-        The name; `None` for random weights and what is not on the hub.
-
-    Example:
-        >>> base_model("albert_base_v2_en_uncased")
-        'albert/albert-base-v2'
-        >>> base_model("runs/mine/preset")
-    """
+    """Return the hub's name of the model that training started from."""
     handle: str | None = preset
     if preset in BUILTIN_PRESETS:
         handle = BUILTIN_PRESETS[preset].handle
@@ -161,28 +99,13 @@ def base_model(preset: str | None) -> str | None:
 
 
 def plain_text(text: str) -> str:
-    r"""Return a text that Markdown shows as it is, on one line.
-
-    Example:
-        >>> print(plain_text("<b>a|b</b>\n*not_so*"))
-        &lt;b&gt;a\|b&lt;/b&gt; \*not_so\*
-    """
+    r"""Return a text that Markdown shows as it is, on one line."""
     line = html.escape(" ".join(text.split()), quote=False)
     return re.sub(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)
 
 
 def code(value: Any) -> str:
-    """Return a setting in Markdown's form of code, on one line.
-
-    Returns:
-        The setting, of a file or a directory its name: where it lies on this machine
-        does not belong on a card.
-
-    Example:
-        >>> from pathlib import Path
-        >>> code(Path("data/dev.tsv")), code(32)
-        ('`dev.tsv`', '`32`')
-    """
+    """Return a setting in Markdown's form of code, on one line."""
     if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_dir()):
         value = Path(value).name
     line = " ".join(str(value).split())
@@ -193,14 +116,7 @@ def code(value: Any) -> str:
 
 
 def usage(name: str, use: str = "", arguments: str = "", purpose: str = "") -> str:
-    """Return the section of how to use a model, in Markdown.
-
-    Args:
-        name: string. The name of its class.
-        use: string. A line of Python that uses `model`. Defaults to `""`, none.
-        arguments: string. Further arguments of `from_preset`. Defaults to `""`.
-        purpose: string. What the code does. Defaults to `""`.
-    """
+    """Return the section of how to use a model, in Markdown."""
     code = f'model = {name}.from_preset("{_HERE}"{arguments})\n{use}'.rstrip()
     return f"""## How to use it
 
@@ -216,24 +132,7 @@ from keras_albert import {name}
 
 
 def published_card(text: str, handle: str, library: str | None = None) -> str:
-    """Return a card as a hub shows it.
-
-    Args:
-        text: string. A card, with metadata or without.
-        handle: string. The model on the hub, instead of a directory in the code.
-        library: string or `None`. The hub's name of the library that reads the files.
-            Defaults to `None`, this package.
-
-    Raises:
-        ValueError: If the metadata are not YAML.
-
-    Example:
-        >>> print(published_card("# A model", "hf://user/model"))
-        ---
-        library_name: keras-albert
-        ---
-        # A model
-    """
+    """Return a card as a hub shows it."""
     from huggingface_hub import ModelCard  # noqa: PLC0415
 
     card: Any = ModelCard(text)

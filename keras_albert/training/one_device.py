@@ -42,16 +42,7 @@ class OneDevice:
         build_metrics(model, batch)
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
-        """Convert the endless batches of this process to an input of `fit`.
-
-        Args:
-            batches: Iterator of `(x, y, sample_weight)`, NumPy arrays.
-            example: One such batch. Layouts of several devices require its shapes of
-                all batches.
-
-        Raises:
-            ValueError: If a batch cannot be split equally among the devices.
-        """
+        """Convert the endless batches of this process to an input of `fit`."""
         self.check_rows(example)
         # Keras accepts no iterators but generators and TensorFlow data sets.
         return map_dataset(batches, lambda batch: batch)

@@ -18,17 +18,7 @@ def resumable_fit(
     until: int | None = None,
     **kwargs: Any,
 ) -> None:
-    """Train to the end, from the position of the recorder.
-
-    Args:
-        task: The compiled model.
-        recorder: `TrainingRecorder`, after its `begin`.
-        read: Callable from the number of a batch, counted over the whole run, to the
-            batch, which is always the same one.
-        until: int or `None`. The number of batches to stop at, which ends a row.
-            Defaults to `None`, the whole run.
-        **kwargs: Other arguments of `keras.Model.fit`, such as `validation_data`.
-    """
+    """Train to the end, from the position of the recorder."""
     row = recorder.batches_per_row
     total = recorder.num_batches if until is None else until
     # All epochs of a call have the same length: a shorter one, at either end, takes a
@@ -56,18 +46,7 @@ _AHEAD = 4
 
 
 class PrefetchedBatches:
-    """An endless iterator of batches, which a thread prepares in order.
-
-    Args:
-        read: Callable from the number of a batch to the batch.
-        first: int. The first number.
-
-    Example:
-        >>> from keras_albert.training.resumable_fit import PrefetchedBatches
-        >>> with PrefetchedBatches(lambda number: number**2, first=3) as batches:
-        ...     next(batches), next(batches)
-        (9, 16)
-    """
+    """An endless iterator of batches, which a thread prepares in order."""
 
     def __init__(self, read: Callable[[int], Batch], first: int) -> None:
         self._read = read

@@ -20,9 +20,6 @@ class RunFolder:
 
     A run resumes from a single file, its newest checkpoint. It is complete at any
     moment, and everything else follows from it.
-
-    Args:
-        path: Path. A directory for this run only.
     """
 
     path: Path
@@ -54,20 +51,12 @@ class RunFolder:
         The lock is held by the operating system on the directory itself: it ends with
         the process and leaves no file. On Windows, and on file systems without locks,
         it has no effect.
-
-        Raises:
-            ValueError: If another process has the lock, or it is in a remote storage.
-            NotADirectoryError: If it is a file.
         """
         with folders_above(local_path(self.path) / "run"), locked(self.path):
             yield
 
     def check_unfinished(self) -> None:
-        """Check that there is no finished model.
-
-        Raises:
-            ValueError: If there is one.
-        """
+        """Check that there is no finished model."""
         if self.preset.exists():
             msg = (
                 f"{self.preset} already exists: the run is finished. Choose another "
@@ -78,20 +67,7 @@ class RunFolder:
     def open(
         self, identity: dict[str, Any], may_change: Collection[str] = ()
     ) -> TrainingCheckpoint | None:
-        """Begin a run, or find the interrupted one.
-
-        Args:
-            identity: dict. The settings that identify the run; JSON values.
-            may_change: Collection of string. Those that may differ when the run is
-                resumed. Defaults to none.
-
-        Returns:
-            The checkpoint to resume from, or `None` for a new run.
-
-        Raises:
-            ValueError: If the directory has a run with other settings, or files that
-                no run of this version has written.
-        """
+        """Begin a run, or find the interrupted one."""
         if not self.last.is_file():
             self._check_only_ours()
             return None

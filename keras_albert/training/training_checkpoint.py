@@ -26,12 +26,6 @@ class TrainingCheckpoint:
     The step determines the next data, and dropout's random state is among the model's
     variables. The best weights and the rows of the curve are in the same file, so that
     they always belong together.
-
-    Args:
-        step: int. The number of batches that the model was trained on.
-        groups: dict of lists of arrays. The values of variables: "model", "optimizer",
-            "metrics" within a row of the curve, "best" once a row was evaluated.
-        notes: dict. Other state; JSON values.
     """
 
     step: int
@@ -56,11 +50,7 @@ class TrainingCheckpoint:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a checkpoint.
-
-        Raises:
-            ValueError: If it is damaged, or of another version.
-        """
+        """Read a checkpoint."""
         from safetensors import safe_open  # noqa: PLC0415  (seldom needed)
 
         remedy = "Remove it to restart the run, or choose another output."

@@ -67,17 +67,7 @@ def draw_curves(
     validation: str = "held out",
     baselines: Mapping[str, float] | None = None,
 ) -> None:
-    """Draw the metrics of training and validation, if matplotlib is installed.
-
-    Args:
-        path: Path. The PNG file.
-        rows: Sequence of dict of float. The validation value of a metric is under
-            the name `val_...`, and may be missing.
-        step: string. The name of the x values. Defaults to `"step"`.
-        validation: string. The name of the validation set. Defaults to `"held out"`.
-        baselines: dict of float. The scores without reading the texts, by metric.
-            Defaults to none.
-    """
+    """Draw the metrics of training and validation, if matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         return
     last = {name: value for row in rows for name, value in row.items()}

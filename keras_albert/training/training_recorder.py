@@ -23,14 +23,6 @@ class StopSignals:
 
     Attributes:
         number: int or `None`. The signal that was received, the last of several.
-
-    Example:
-        >>> import signal
-        >>> from keras_albert.training.training_recorder import StopSignals
-        >>> with StopSignals() as stop:
-        ...     signal.raise_signal(signal.SIGTERM)
-        ...     stop.requested
-        True
     """
 
     def __init__(self) -> None:
@@ -60,11 +52,7 @@ class StopSignals:
 
 
 def moving_averages(optimizer: Any) -> list[Any]:
-    """Return the moving averages of the weights in an optimizer.
-
-    Returns:
-        Variables in the order of the trainable ones; none if `use_ema` is not set.
-    """
+    """Return the moving averages of the weights in an optimizer."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if not inner.use_ema:
         return []
@@ -76,23 +64,6 @@ class TrainingRecorder(keras.callbacks.Callback):
 
     An epoch of Keras is one row of the curve. A checkpoint within it includes the
     metrics, so that the row is the same after an interruption.
-
-    Args:
-        folder: `RunFolder`.
-        devices: An object with the members of `OneDevice`.
-        stop: `StopSignals`.
-        identity: dict. The settings that identify the run, stored in checkpoints.
-        seed: int. The seed of random numbers in training; not negative.
-        num_batches: int. The number of batches in the whole run.
-        batches_per_row: int.
-        batches_per_checkpoint: int.
-        batches_per_update: int. Batches whose gradients are accumulated. There is no
-            checkpoint between them. Defaults to `1`.
-        seconds_per_checkpoint: float. The time after which a checkpoint is written in
-            any case. Defaults to `math.inf`.
-        monitor: tuple of two strings. The metric that determines the best weights,
-            and `"min"` or `"max"`. Defaults to `("val_loss", "min")`.
-        remedy: string. Advice in the error about a loss that is not finite.
 
     Attributes:
         done: int. The number of batches that the model was trained on.
@@ -142,12 +113,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def begin(self, checkpoint: TrainingCheckpoint | None, task: Any) -> None:
-        """Begin the run, or resume it from a checkpoint.
-
-        Args:
-            checkpoint: `TrainingCheckpoint`, or `None` for a new run.
-            task: The compiled model. Its optimizer and its metrics are built.
-        """
+        """Begin the run, or resume it from a checkpoint."""
         if checkpoint is not None:
             self._restore(checkpoint, task)
         if self.devices.is_chief:
@@ -183,12 +149,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             self.devices.assign(task.variables, self.best_values)
 
     def hand_over(self, task: Any, to: Any) -> None:
-        """Copy the weights and the optimizer's state to another compiled model.
-
-        Args:
-            task: The trained model.
-            to: A model with the same variables, whose optimizer is built.
-        """
+        """Copy the weights and the optimizer's state to another compiled model."""
         for old, new in ((task, to), (task.optimizer, to.optimizer)):
             self.devices.assign(new.variables, self.devices.values(old.variables))
 
@@ -262,12 +223,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             raise KeyboardInterrupt(self.stop.number)
 
     def make_row(self, epoch: int, logs: dict[str, float]) -> Row:
-        """Return a row of the curve.
-
-        Args:
-            epoch: int. The number of rows before this one.
-            logs: dict of float. The metrics that Keras measured.
-        """
+        """Return a row of the curve."""
         return {"epoch": epoch, **{name: float(logs[name]) for name in logs}}
 
     def _is_best(self, row: Row) -> bool:

@@ -28,29 +28,7 @@ def refuse_unknown(
     inherited: Collection[str] | None = None,
     hint: str | None = None,
 ) -> None:
-    """Raise if a constructor received an unknown keyword argument.
-
-    Args:
-        cls: The class to be built.
-        arguments: The arguments that its constructor does not name, `**kwargs`.
-        inherited: Known names besides those of the constructor of `cls`. Defaults to
-            `None`: the names in the constructors of its bases.
-        hint: string or `None`. The remedy if no known name is similar. Defaults to
-            `None`, which lists the arguments.
-
-    Raises:
-        TypeError: If an argument is unknown; the message suggests the most similar
-            known name.
-
-    Example:
-        >>> class Model:
-        ...     def __init__(self, num_layers, **kwargs):
-        ...         refuse_unknown(type(self), kwargs)
-        >>> Model(num_layers=2, num_layer=7)
-        Traceback (most recent call last):
-            ...
-        TypeError: Model has no argument `num_layer`. Did you mean `num_layers`?
-    """
+    """Raise if a constructor received an unknown keyword argument."""
     constructors = [cls] if inherited is not None else list(cls.__mro__)
     known = set(_UNNAMED if inherited is None else inherited)
     for each in constructors:
@@ -79,27 +57,12 @@ def _named(constructor: Any) -> set[str]:
 
 
 def check_positive(**numbers: object) -> None:
-    """Check that arguments are positive integers.
-
-    Raises:
-        ValueError: If one is not; the message names it.
-
-    Example:
-        >>> check_positive(top_k=5)
-        >>> check_positive(top_k="5")
-        Traceback (most recent call last):
-            ...
-        ValueError: `top_k` must be a whole number, at least 1. Received: top_k='5'
-    """
+    """Check that arguments are positive integers."""
     check_at_least(1, **numbers)
 
 
 def check_at_least(minimum: int, /, **numbers: object) -> None:
-    """Check that arguments are integers, and not too small.
-
-    Raises:
-        ValueError: If one is not; the message names it.
-    """
+    """Check that arguments are integers, and not too small."""
     for name, number in numbers.items():
         if not is_whole_number(number) or number < minimum:
             msg = (
@@ -110,11 +73,7 @@ def check_at_least(minimum: int, /, **numbers: object) -> None:
 
 
 def check_at_most(maximum: int, /, **numbers: int) -> None:
-    """Check numbers that size memory, before anything is built.
-
-    Raises:
-        ValueError: If one is too large; the message names it.
-    """
+    """Check numbers that size memory, before anything is built."""
     for name, number in numbers.items():
         if number > maximum:
             msg = f"`{name}` may be {maximum} at most. Received: {name}={number!r}"
@@ -139,18 +98,7 @@ def warn_of_depth(num_layers: object, trained: int) -> None:
 
 
 def check_rates(**rates: object) -> None:
-    """Check that dropout rates are fractions.
-
-    Raises:
-        ValueError: If one is not a number from 0 to 1; the message names it.
-
-    Example:
-        >>> check_rates(dropout=0.1)
-        >>> check_rates(dropout=-0.1)
-        Traceback (most recent call last):
-            ...
-        ValueError: `dropout` must be a number from 0 to 1. Received: dropout=-0.1
-    """
+    """Check that dropout rates are fractions."""
     for name, rate in rates.items():
         # False for NaN.
         if not (_is_number(rate) and 0 <= rate <= 1):  # type: ignore[operator]
@@ -159,12 +107,7 @@ def check_rates(**rates: object) -> None:
 
 
 def check_epsilon(layer_norm_epsilon: object) -> None:
-    """Check that an epsilon is small and not negative.
-
-    Raises:
-        ValueError: If it is no number from 0 to 1: the variance is of that size, and
-            would not count.
-    """
+    """Check that an epsilon is small and not negative."""
     is_number = _is_number(layer_norm_epsilon)
     if not (is_number and 0 <= layer_norm_epsilon <= 1):  # type: ignore[operator]
         msg = (
@@ -182,13 +125,6 @@ def check_types(settings: Any) -> None:
     """Check the types of settings.
 
     An int is accepted for a float, and converted.
-
-    Args:
-        settings: An instance of a dataclass; its fields are numbers, strings, bools,
-            `None` or mappings.
-
-    Raises:
-        TypeError: If a setting has another type than declared.
     """
     declared = get_type_hints(type(settings))
     for each in fields(settings):
@@ -206,11 +142,7 @@ def check_types(settings: Any) -> None:
 
 
 def allowed_types(declared: Any) -> tuple[type, ...]:
-    """Return the classes that an annotation allows.
-
-    Args:
-        declared: A class, `Mapping[...]`, or a union of such.
-    """
+    """Return the classes that an annotation allows."""
     parts = get_args(declared) if isinstance(declared, UnionType) else (declared,)
     return tuple(get_origin(part) or part for part in parts)
 

@@ -36,34 +36,6 @@ def atomic_directory(
     A few file systems, such as some network file systems, cannot swap directories.
     There the old one is first renamed to `.NAME.former.keras-albert`, where
     `former_directory` finds it if the process dies at this moment.
-
-    Args:
-        target: string or path. The directory to write. A link is followed.
-        plan: Callable of the temporary directory and an existing target, both Paths,
-            called before anything moves. It may raise to refuse the target; it returns
-            a predicate of relative paths, true for other files of the target that are
-            removed. Defaults to one that refuses nothing and keeps all files.
-
-    Yields:
-        The temporary directory, beside the target; or the target itself, if it is
-        the temporary directory of an enclosing block.
-
-    Raises:
-        ValueError: If `target` is in a remote storage.
-        NotADirectoryError: If `target` is a file, or a directory is written where
-            the target has a file.
-        IsADirectoryError: If a file is written where the target has a directory.
-        OSError: If the target cannot be replaced: it is a mount point, or read-only.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from keras_albert.utils.atomic_directory import atomic_directory
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     with atomic_directory(f"{parent}/new") as directory:
-        ...         _ = (directory / "a.txt").write_text("whole")
-        ...     print(Path(parent, "new", "a.txt").read_text())
-        whole
     """
     path = local_path(target).resolve()
     if path in _OPEN.get():
@@ -86,14 +58,7 @@ def atomic_directory(
 
 
 def former_directory(path: Path) -> Path:
-    """Return the name of a directory while it is being replaced.
-
-    Args:
-        path: Path. The directory; it may be missing after a process died.
-
-    Returns:
-        The name, which exists only where directories cannot be swapped.
-    """
+    """Return the name of a directory while it is being replaced."""
     path = path.resolve()
     return path.parent / f".{path.name}.former.keras-albert"
 
@@ -214,22 +179,6 @@ def swap_directories(first: Path, second: Path) -> bool:
 
     At any time, each path is one complete directory or the other. Local file systems
     of Linux and macOS support this; network and FUSE file systems often do not.
-
-    Returns:
-        Whether they were swapped. If not, nothing has changed.
-
-    Raises:
-        OSError: If swapping fails, for instance because one is a mount point.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     old, new = Path(parent, "old"), Path(parent, "new")
-        ...     old.mkdir(), new.mkdir(), (new / "a.txt").touch()
-        ...     swapped = swap_directories(old, new)
-        ...     print((old / "a.txt").exists() == swapped)
-        (None, None, None)
-        True
     """
     if os.name != "posix":
         return False

@@ -15,22 +15,6 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
 
     If the block raises, or the process dies, the target is unchanged. Several
     processes may write one target; the last one wins.
-
-    Args:
-        target: string or path. The file; its folder is created.
-
-    Yields:
-        A path beside the target, to write to.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from keras_albert.utils.atomic_file import atomic_file
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     with atomic_file(f"{parent}/a.txt") as partial:
-        ...         _ = partial.write_text("whole")
-        ...     print(Path(parent, "a.txt").read_text())
-        whole
     """
     path = local_path(target).absolute()
     with folders_above(path), temporary_file(path) as temporary:
@@ -41,12 +25,7 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_new_file(path: Path, overwrite: bool = False) -> None:
-    """Check that a file can be written, before there is work to lose.
-
-    Raises:
-        FileExistsError: If the file exists and may not be replaced.
-        IsADirectoryError: If `path` is a directory.
-    """
+    """Check that a file can be written, before there is work to lose."""
     if path.is_dir():
         msg = (
             f"{path} is a directory, but a file must be written there. Choose another "
@@ -67,21 +46,7 @@ def umask() -> int:
 
 @contextmanager
 def folders_above(path: Path) -> Iterator[None]:
-    """Create the folders above a path, and remove them if the block raises.
-
-    Raises:
-        NotADirectoryError: If one of them is a file.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     try:
-        ...         with folders_above(Path(parent, "a", "b", "file")):
-        ...             raise OSError
-        ...     except OSError:
-        ...         print(list(Path(parent).iterdir()))
-        []
-    """
+    """Create the folders above a path, and remove them if the block raises."""
     missing = [folder for folder in path.parents if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

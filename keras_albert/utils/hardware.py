@@ -10,13 +10,7 @@ import keras
 
 
 def describe_hardware() -> str:
-    """Return the accelerators that the backend uses, or the CPU.
-
-    Example:
-        >>> from keras_albert.utils.hardware import describe_hardware
-        >>> describe_hardware()  # doctest: +SKIP
-        '2 cores of AMD EPYC'
-    """
+    """Return the accelerators that the backend uses, or the CPU."""
     names = _accelerators()
     if names:
         return f"{len(names)} x {names[0]}"

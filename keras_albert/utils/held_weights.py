@@ -17,15 +17,7 @@ IN_USE = (
 
 
 def explain_held(error: Exception, variables: Iterable[Any]) -> None:
-    """Raise a `RuntimeError` if a call has failed because Keras holds the weights.
-
-    Args:
-        error: The exception of the call.
-        variables: The variables that it has read.
-
-    Raises:
-        RuntimeError: If Keras has taken their values, or JAX has deleted them.
-    """
+    """Raise a `RuntimeError` if a call has failed because Keras holds the weights."""
     # Other errors, also while Keras traces a step.
     is_other = not any(word in str(error) for word in ("NoneType", "deleted"))
     if keras.config.backend() != "jax" or is_other:

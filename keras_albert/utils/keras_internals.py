@@ -45,12 +45,6 @@ def share_attributes(model: Any, own: Mapping[str, Any], view: Any = None) -> An
     """Return a model with the attributes of another one: its layers, its optimizer, ...
 
     Keras would copy a model by saving it. Keras 3.15 to 3.16.
-
-    Args:
-        model: A model.
-        own: The attributes of the new model that differ, besides compiled functions.
-        view: The result of an earlier call, to take over what has changed since then.
-            Defaults to `None`, a new one.
     """
     own = {**RUN_STATE, **own}
     if view is None:

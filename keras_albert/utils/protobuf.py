@@ -43,25 +43,7 @@ def message_classes(
     messages: Mapping[str, Mapping[str, Field]],
     enums: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """Create message classes.
-
-    Args:
-        package: string. The package of all names.
-        messages: Mapping of names to fields. A dotted name is that of a nested message,
-            which comes after its parent.
-        enums: Mapping of names, all nested in a message, to the names of the values,
-            which are numbered from 1. Defaults to `None`.
-
-    Returns:
-        The classes, by the names of `messages`.
-
-    Example:
-        >>> from keras_albert.utils.protobuf import Field, message_classes
-        >>> table = {"Point": {"x": Field(1, "int32"), "y": Field(2, "int32")}}
-        >>> point = message_classes("geometry", table)["Point"](x=3, y=4)
-        >>> point.SerializeToString().hex()
-        '08031004'
-    """
+    """Create message classes."""
     enums = enums or {}
     # The pool is separate, so that messages which a library describes as well do not
     # conflict; the name of the file is arbitrary.

@@ -27,23 +27,7 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
     of h5py, safetensors, zip files, protocol buffers or TensorFlow. Not converted are
     errors that already name the file, a missing package, a lack of memory, and
     anything that is not an `Exception`, such as Ctrl-C.
-
-    Args:
-        path: string or path. The file, or its directory if the file is not known.
-        remedy: string or `None`. A sentence. Defaults to `None`: copy or download the
-            file again.
-
-    Raises:
-        ValueError: If the block raises.
-
-    Example:
-        >>> from keras_albert.utils.reading import reading
-        >>> with reading("config.json"):
-        ...     {}["hidden_size"]
-        Traceback (most recent call last):
-        ...
-        ValueError: config.json is damaged, or a different kind of file (KeyError: 'hidden_size'). Copy or download it again.
-    """  # noqa: E501  (the message is one line)
+    """
     try:
         yield
     except (ImportError, MemoryError, Warning):
@@ -60,42 +44,19 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
 
 
 def read_json(path: str | os.PathLike[str], kind: type = dict) -> Any:
-    """Read a JSON file, of a bounded size.
-
-    Args:
-        path: string or path. The file.
-        kind: `dict` or `list`. The expected type. Defaults to `dict`.
-
-    Raises:
-        ValueError: If the file is damaged or larger, contains another type, or has a
-            duplicate key.
-        OSError: If the file does not exist or cannot be read.
-    """
+    """Read a JSON file, of a bounded size."""
     with reading(path):
         return parse_json(read_bytes(path, _MOST_BYTES), kind)
 
 
 def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the object of a JSON file that may be absent.
-
-    Returns:
-        The object; an empty one if the file does not exist.
-
-    Raises:
-        ValueError: See `read_json`.
-    """
+    """Read the object of a JSON file that may be absent."""
     found: dict[str, Any] = read_json(path) if Path(path).exists() else {}
     return found
 
 
 def parse_json(content: bytes, kind: type = dict) -> Any:
-    """Parse JSON that is part of a larger file; see `read_json`.
-
-    Raises:
-        ValueError: If it is damaged or has a duplicate key.
-        TypeError: If it is of another type.
-        RecursionError: If it is nested too deeply.
-    """
+    """Parse JSON that is part of a larger file; see `read_json`."""
     found = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
     if not isinstance(found, kind):
         msg = f"it contains {type(found).__name__}, but must contain {_KINDS[kind]}"
@@ -104,12 +65,7 @@ def parse_json(content: bytes, kind: type = dict) -> Any:
 
 
 def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """Read a file, of a bounded size.
-
-    Raises:
-        ValueError: If it is larger, or is neither a file nor a link to one.
-        OSError: If the file does not exist or cannot be read.
-    """
+    """Read a file, of a bounded size."""
     # Reading a pipe may block forever, and reading a device may never end.
     if local_path(path).exists() and not Path(path).is_file():
         msg = (

@@ -11,12 +11,6 @@ class Registry(Generic[Entry]):
 
     Folders import downwards only: a folder that offers something to one below it adds
     it there, and is imported when it is first looked up.
-
-    Example:
-        >>> readers = Registry()
-        >>> readers.add("json", print)
-        >>> list(readers.entries())
-        ['json']
     """
 
     def __init__(self) -> None:

@@ -28,20 +28,6 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
     If the process is killed, the directory stays, and the next process that writes to
     the same parent removes it: a lock, which ends with its process, tells abandoned
     directories from those in use.
-
-    Args:
-        beside: Path. A path in the same parent directory.
-
-    Yields:
-        The directory. It may be moved away.
-
-    Example:
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     with temporary_directory(Path(parent, "model")) as directory:
-        ...         print(len(os.listdir(parent)), directory.is_dir())
-        ...     print(os.listdir(parent))
-        1 True
-        []
     """
     with _temporary(beside, tempfile.mkdtemp) as path:
         yield path
@@ -49,11 +35,7 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_file(beside: Path) -> Iterator[Path]:
-    """Create a hidden, empty file, and remove it when the block ends.
-
-    Yields:
-        The file. It may be moved away.
-    """
+    """Create a hidden, empty file, and remove it when the block ends."""
 
     def make(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  (tempfile's)
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=dir)
@@ -109,18 +91,7 @@ def _clear_abandoned(parent: Path) -> None:
 
 
 def lock(path: Path) -> int | None:
-    """Lock a file or a directory until this process ends, or closes the handle.
-
-    Args:
-        path: Path. Not a link.
-
-    Returns:
-        The handle; `None` on Windows, which has no such locks.
-
-    Raises:
-        BlockingIOError: If another process has the lock.
-        OSError: If the file system has no locks.
-    """
+    """Lock a file or a directory until this process ends, or closes the handle."""
     if fcntl is None:
         return None
     # This module makes neither links nor pipes: follow no link, wait for no pipe.
@@ -138,9 +109,6 @@ def locked(path: Path) -> Iterator[None]:
     """Lock a file or a directory against other processes during a block; see `lock`.
 
     It has no effect on Windows, and on file systems without locks.
-
-    Raises:
-        ValueError: If another process has the lock.
     """
     handle = None
     try:

@@ -23,26 +23,6 @@ class FileRows:
         columns: The names of the columns, in the file's order.
         line: The line, from 1, on which the row begins that was read last.
         position: The number of bytes that have been read.
-
-    Args:
-        path: Path. `.tsv` without quoting or `.csv` with it, both with a header;
-            `.jsonl`, `.ndjson` or `.json` with one object per line; `.txt` with one
-            `text` per line.
-        kinds: The suffixes that are accepted. Defaults to all.
-
-    Raises:
-        ValueError: If the file has another suffix or is not UTF-8, or, while it is
-            read, if a line does not match the header. The names in a header or an
-            object must be unique.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "a.tsv")
-        ...     _ = path.write_text("text\tlabel\ngood\t1\n")
-        ...     rows = FileRows(path)
-        ...     print(rows.columns, list(rows))
-        ('text', 'label') [{'text': 'good', 'label': '1'}]
     """
 
     def __init__(self, path: Path, kinds: tuple[str, ...] = TABLES + TEXTS) -> None:

@@ -48,13 +48,7 @@ def is_header(word: str, tag: str) -> bool:
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a file, by name.
-
-    Args:
-        path: Path. The file.
-        columns: dict of lists of equal length, in the order of the file.
-        lines: Sequence of int. The line of each row, from 1.
-    """
+    """The columns of a file, by name."""
 
     path: Path
     columns: dict[str, list[Any]]
@@ -68,19 +62,7 @@ class Table:
         return f"{self.path}, line {self.lines[row]}"
 
     def find(self, role: str, asked: str | None = None) -> str | None:
-        """Find the column of a role.
-
-        Args:
-            role: string. `"text"`, `"label"`, ...
-            asked: string or `None`. The name that the user gave. Defaults to `None`.
-
-        Returns:
-            The name of the column; `None` if there is none.
-
-        Raises:
-            ValueError: If the given column does not exist, or two columns have the
-                same name except for case and spaces.
-        """
+        """Find the column of a role."""
         if asked is not None:
             if asked in self.columns:
                 return asked
@@ -102,11 +84,7 @@ class Table:
         return None
 
     def require(self, role: str, asked: str | None = None) -> str:
-        """Find the column of a role, which must exist; see `find`.
-
-        Raises:
-            ValueError: If there is none.
-        """
+        """Find the column of a role, which must exist; see `find`."""
         name = self.find(role, asked)
         if name is None:
             msg = (
@@ -117,43 +95,23 @@ class Table:
         return name
 
     def texts(self, name: str) -> list[str]:
-        """Return a column of texts.
-
-        Raises:
-            ValueError: If a value is not a text; the message names the line.
-        """
+        """Return a column of texts."""
         return self._convert(name, _text, "a text")
 
     def numbers(self, name: str) -> list[float]:
-        """Return a column of numbers.
-
-        Raises:
-            ValueError: If a value is not a number; the message names the line.
-        """
+        """Return a column of numbers."""
         return self._convert(name, _number, "a number")
 
     def labels(self, name: str) -> list[str]:
-        """Return a column of labels, stripped of surrounding spaces.
-
-        Raises:
-            ValueError: If a row has no label; the message names the line.
-        """
+        """Return a column of labels, stripped of surrounding spaces."""
         return self._convert(name, _label, "a label")
 
     def lists(self, name: str) -> list[list[str]]:
-        """Return a column of lists of words or choices.
-
-        Raises:
-            ValueError: If a value is not such a list; the message names the line.
-        """
+        """Return a column of lists of words or choices."""
         return self._convert(name, _texts, "a list of texts")
 
     def label_lists(self, name: str) -> list[list[str]]:
-        """Return a column of lists of tags, stripped of surrounding spaces.
-
-        Raises:
-            ValueError: If a value is not such a list; the message names the line.
-        """
+        """Return a column of lists of tags, stripped of surrounding spaces."""
         return self._convert(name, _labels, "a list of labels")
 
     def _convert(
@@ -220,16 +178,7 @@ def _remedy(role: str) -> str:
 
 
 def read_table(path: Path, limit: int | None = None) -> Table:
-    """Read a TSV, CSV or JSON lines file, according to its suffix.
-
-    Args:
-        path: Path. As in `FileRows`.
-        limit: int or `None`. The maximum number of rows. Defaults to `None`.
-
-    Raises:
-        ValueError: If the file is empty, has another suffix or is not UTF-8, or a
-            line does not match the header.
-    """
+    """Read a TSV, CSV or JSON lines file, according to its suffix."""
     rows = FileRows(path, TABLES)
     read = [(rows.line, row) for row in islice(rows, limit)]
     if not read:
@@ -240,15 +189,7 @@ def read_table(path: Path, limit: int | None = None) -> Table:
 
 
 def choice_columns_of(names: Iterable[str]) -> list[str]:
-    """Find the columns of the choices, and sort them.
-
-    Returns:
-        Those named choice0, option_1, A, ..., in the order of the numbers or letters.
-
-    Example:
-        >>> choice_columns_of(["question", "B", "A", "AB"])
-        ['A', 'B']
-    """
+    """Find the columns of the choices, and sort them."""
     found = [(_CHOICE.fullmatch(name.strip()), name) for name in names]
     columns = [(match[1] or match[2], name) for match, name in found if match]
     # By length first, so that numbers are sorted by value.
@@ -258,16 +199,7 @@ def choice_columns_of(names: Iterable[str]) -> list[str]:
 
 
 def read_choices(row: Sequence[Any], where: str) -> list[Any]:
-    """Read the choices of a row; rows may have different numbers of choices.
-
-    Args:
-        row: A cell for each column of choices; those at the end may be empty.
-        where: string. The file and the row, for the message.
-
-    Raises:
-        ValueError: If an empty cell precedes a non-empty one: it would change the
-            numbers of the choices.
-    """
+    """Read the choices of a row; rows may have different numbers of choices."""
     count = max((number for number, text in enumerate(row, 1) if text), default=0)
     if not all(row[:count]):
         msg = (
@@ -279,11 +211,7 @@ def read_choices(row: Sequence[Any], where: str) -> list[Any]:
 
 
 def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
-    """Describe a table and the columns of its roles.
-
-    Raises:
-        ValueError: If two roles have the same column.
-    """
+    """Describe a table and the columns of its roles."""
     names = [name for _, name in roles if name is not None]
     for name in names:
         if names.count(name) > 1:

@@ -24,11 +24,7 @@ _MAX_LENGTH = 128
 
 
 def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
-    """Build the task on a preset, or on a small model with random weights.
-
-    Raises:
-        ValueError: If an argument does not fit the preset or the task.
-    """
+    """Build the task on a preset, or on a small model with random weights."""
     try:
         return _build_task(kind, train, arguments)
     except ValueError as error:

@@ -38,12 +38,7 @@ _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ValueError: If a file, a column or an argument is invalid, or another run
-            writes to the same output.
-    """
+    """Run the command."""
     check_processes("training")
     console = plain_console()
     folder = RunFolder(arguments.output)
@@ -82,13 +77,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
 
 
 def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
-    """Describe a run, so that a repeated command can be recognized.
-
-    Returns:
-        JSON values: the options, digests of the files, the vocabulary and the
-        configuration of the model without its weights, and the backend, as results
-        are not bit-exact across backends.
-    """
+    """Describe a run, so that a repeated command can be recognized."""
     options = {
         name: value
         for name, value in vars(arguments).items()

@@ -29,16 +29,7 @@ ON_CARD = tuple(each.name for each in fields(Declared))
 
 @dataclass(frozen=True)
 class Report:
-    """The quality of a model on the dev file.
-
-    Args:
-        scores: dict of string to float. The metrics of the task.
-        classes: dict of string to dict. The metrics of each class, if there are
-            classes. Defaults to none.
-        confusion: int array `(classes, classes)`, true class by predicted class, or
-            `None`.
-        names: The names of its rows. Defaults to none.
-    """
+    """The quality of a model on the dev file."""
 
     scores: dict[str, float]
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -68,11 +59,7 @@ def write_report(
 
 
 def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[Path]:
-    """Draw the learning curve, and the confusion matrix if there is one.
-
-    Returns:
-        The files that were drawn; none if matplotlib is not installed.
-    """
+    """Draw the learning curve, and the confusion matrix if there is one."""
     if importlib.util.find_spec("matplotlib") is None:
         return []
     drawn = [output / "learning_curve.png"]
@@ -113,11 +100,7 @@ def model_card(
     task: Any,
     plots: Sequence[Path] = (),
 ) -> str:
-    """Return the model card of a fine-tuned model; see `Kind` and `Report`.
-
-    Returns:
-        Markdown, with the metadata that model hubs read.
-    """
+    """Return the model card of a fine-tuned model; see `Kind` and `Report`."""
     scores = "\n".join(
         f"| {key} | {value:.4f} |" for key, value in report.scores.items()
     )

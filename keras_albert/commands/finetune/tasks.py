@@ -36,18 +36,7 @@ _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 
 @dataclass(frozen=True)
 class Data:
-    """The contents of a file, as inputs of a task.
-
-    Args:
-        x: The examples, as `fit` takes them.
-        y: Their targets, or `None`.
-        texts: Callable that returns all texts, to train a vocabulary on.
-        description: string. The file and the columns that were read.
-        head: dict. Arguments of the task's constructor that follow from the targets.
-        highest: float. The number to divide targets by; see `on_one_scale`. Defaults to
-            `1.0`.
-        where: Callable from a label to the place of the first one in the file.
-    """
+    """The contents of a file, as inputs of a task."""
 
     x: Any
     y: Any
@@ -63,16 +52,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of task.
-
-    Args:
-        task: The class of the task.
-        read: Callable of a path and the command's arguments.
-        report: Callable of the trained task and the dev data.
-        monitor: The metric that determines the best epoch, and `"max"` or `"min"`.
-        use: string. A line of Python that uses `model`, for the model card.
-        pipeline_tag: string. The name of the task on hubs.
-    """
+    """A kind of task."""
 
     task: Any
     read: Callable[[Path, argparse.Namespace], Data]
@@ -108,12 +88,7 @@ def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Da
 
 
 def check_files(train: Data, dev: Data) -> None:
-    """Check that the files fit each other.
-
-    Raises:
-        ValueError: If both hold the same examples, the first one has a single class, or
-            the second one a class that the first one lacks.
-    """
+    """Check that the files fit each other."""
     if (train.x, train.y) == (dev.x, dev.y):
         msg = (
             "`train` and `dev` hold the same examples, so that the scores would say "

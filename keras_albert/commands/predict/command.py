@@ -23,11 +23,7 @@ _BATCHES_AT_ONCE = 16
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the command.
-
-    Raises:
-        ValueError: If the model, the file or a row cannot be read.
-    """
+    """Run the command."""
     rows = FileRows(arguments.file)
     if arguments.output is None:
         lines = AnswerLines(arguments.to or FORMATS[0])

@@ -15,15 +15,6 @@ class InputColumns:
 
     Attributes:
         names: The columns that each input of the model is read from.
-
-    Args:
-        rows: The file.
-        choices: The sets of inputs that the model accepts, best first: each a tuple of
-            `"text"`, `"text_pair"`, `"context"`, `"question"` and `"choices"`.
-        asked: dict. The columns that the user named, by input.
-
-    Raises:
-        ValueError: If the file has the columns of none of the sets.
     """
 
     def __init__(
@@ -64,14 +55,7 @@ class InputColumns:
         return lambda row, where: read_choices([row[c] for c in columns], where)
 
     def read(self, rows: Sequence[tuple[int, Row]]) -> dict[str, list[Any]]:
-        """Read the inputs of the model from rows.
-
-        Args:
-            rows: Rows of the file, with their lines.
-
-        Raises:
-            ValueError: If a value is not a text; the message names the line.
-        """
+        """Read the inputs of the model from rows."""
         taken: dict[str, list[Any]] = {name: [] for name in self._readers}
         for line, row in rows:
             for name, read in self._readers.items():

@@ -21,10 +21,6 @@ class OnnxProcess:
         columns: The names of the model's inputs with a row for each text.
         numbers: The names of its other inputs, scalars.
         metadata: The metadata of the file, strings by name.
-
-    Raises:
-        ImportError: If onnxruntime is not installed.
-        ValueError: If ONNX Runtime cannot read the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,17 +43,7 @@ class OnnxProcess:
         self.metadata: dict[str, str] = described["metadata"]
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Run a batch.
-
-        Args:
-            inputs: Lists of texts or token ids, and numbers, by name.
-
-        Returns:
-            Arrays by name.
-
-        Raises:
-            ValueError: If ONNX Runtime rejects it, with the runtime's message.
-        """
+        """Run a batch."""
         if self._process.stdin is None:
             raise AssertionError("opened with a pipe")
         # If the process has ended, the next read reports it.

@@ -52,26 +52,7 @@ def open_predictor(
     num_layers: int | None = None,
     **exits: Any,
 ) -> Predictor:
-    """Open a model of any kind.
-
-    Args:
-        model: string. An `.onnx` or `.tflite` file, a directory of a SavedModel or of
-            its versions, or anything that `from_preset` takes.
-        batch_size: int. The maximum number of rows in a batch.
-        task: string. The class to load a preset as. Defaults to `None`, the task that
-            it has a head for.
-        preset: string. The preset with the preprocessor of a model that takes token
-            ids. Defaults to `None`.
-        signature: string. The signature of a SavedModel. Defaults to `None`, the one
-            that reads most of the file's columns.
-        num_layers: int. How many layers of a preset to run. Defaults to `None`, all.
-        **exits: Arguments of `AlbertClassifier.classify` for a model with exits.
-
-    Raises:
-        ImportError: If the package that runs the model is not installed.
-        ValueError: If the model cannot be read, it takes token ids and `preset` is
-            `None`, or its depth is fixed or it has no exits.
-    """
+    """Open a model of any kind."""
     path = Path(model)
     kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
     is_saved_model = path.is_dir() and (_version_of(path) / "saved_model.pb").is_file()

@@ -24,26 +24,6 @@ class AnswerFile:
 
     Attributes:
         done: int. The number of predictions that an interrupted run has left.
-
-    Args:
-        path: Path. The file to write.
-        format: string. `"jsonl"` or `"tsv"`.
-        settings: dict. JSON values that identify the run.
-
-    Raises:
-        FileExistsError: If the file exists.
-        ValueError: If an interrupted run had other settings, or another process writes
-            to the file.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "answers.jsonl")
-        ...     with AnswerFile(path, "jsonl", {}) as answers:
-        ...         answers.write([{"label": "good", "score": 0.5}])
-        ...         answers.finish()
-        ...     print(path.read_text().strip())
-        {"label": "good", "score": 0.5}
     """
 
     def __init__(self, path: Path, format: str, settings: Settings) -> None:  # noqa: A002  (Keras' own name)
@@ -119,18 +99,7 @@ class AnswerFile:
 
 
 def open_settings(file: Path, settings: Settings) -> bool:
-    """Begin a run, or find the interrupted one.
-
-    Args:
-        file: Path. The file of the settings, which exists during the run.
-        settings: dict. JSON values.
-
-    Returns:
-        Whether there is an interrupted run.
-
-    Raises:
-        ValueError: If the interrupted run has other settings.
-    """
+    """Begin a run, or find the interrupted one."""
     if not file.is_file():
         with atomic_file(file) as partial:
             partial.write_text(json.dumps(settings, indent=2), encoding="utf-8")

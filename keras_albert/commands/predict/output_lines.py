@@ -14,15 +14,7 @@ _DIGITS = 6
 
 
 class AnswerLines:
-    r"""Encodes predictions as lines of bytes.
-
-    Args:
-        format: string. `"jsonl"` or `"tsv"`.
-
-    Example:
-        >>> AnswerLines("tsv").encode([{"label": "good", "score": 0.123456789}])
-        b'label\tscore\ngood\t0.123457\n'
-    """
+    r"""Encodes predictions as lines of bytes."""
 
     def __init__(self, format: str) -> None:  # noqa: A002  (Keras' own name)
         self.header_lines = int(format == "tsv")
@@ -52,18 +44,7 @@ class AnswerLines:
 
 
 def to_json(value: Any) -> Any:
-    """Convert the outputs of a model to JSON values.
-
-    Args:
-        value: Arrays, numbers, texts, bytes, and lists and dicts of them.
-
-    Returns:
-        The same as built-in Python types; floats are rounded to six decimal places.
-
-    Example:
-        >>> to_json({"scores": np.array([0.1, 0.25], np.float32), "label": b"good"})
-        {'scores': [0.1, 0.25], 'label': 'good'}
-    """
+    """Convert the outputs of a model to JSON values."""
     if isinstance(value, dict):
         return {str(name): to_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -13,16 +13,7 @@ Columns = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model that predicts for rows of texts.
-
-    Args:
-        inputs: The sets of columns that it can read, best first: tuples of `"text"`,
-            `"text_pair"`, `"context"`, `"question"` and `"choices"`.
-        predict: Callable from a list for each name in one of `inputs` to a prediction
-            for each row.
-        close: Callable that releases resources. Defaults to a function that does
-            nothing.
-    """
+    """A model that predicts for rows of texts."""
 
     inputs: Sequence[tuple[str, ...]]
     predict: Callable[[Columns], list[Answer]]
@@ -35,14 +26,7 @@ def text_predictor(
     batch_size: int,
     close: Callable[[], None] = lambda: None,
 ) -> Predictor:
-    """Return the predictor of an export that takes texts.
-
-    Args:
-        inputs: As in `Predictor`.
-        run: Callable from the texts of a batch to outputs, arrays by name.
-        batch_size: int. The maximum number of rows in a batch.
-        close: As in `Predictor`.
-    """
+    """Return the predictor of an export that takes texts."""
 
     def run_batch(columns: Columns) -> list[Answer]:
         if "choices" in columns:
@@ -57,21 +41,7 @@ def text_predictor(
 def by_length(
     columns: Columns, batch_size: int, run: Callable[[Columns], list[Answer]]
 ) -> list[Answer]:
-    """Run batches of texts of similar length, which need little padding.
-
-    Args:
-        columns: Lists of equal length.
-        batch_size: int. The maximum number of rows in a batch.
-        run: Callable that predicts for a batch.
-
-    Returns:
-        The predictions in the order of the rows.
-
-    Example:
-        >>> columns = {"text": ["long text", "a", "bc"]}
-        >>> by_length(columns, 2, lambda batch: [{"of": t} for t in batch["text"]])
-        [{'of': 'long text'}, {'of': 'a'}, {'of': 'bc'}]
-    """
+    """Run batches of texts of similar length, which need little padding."""
     rows = list(zip(*columns.values(), strict=True))
     order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
     answers: list[Answer] = [{} for _ in rows]
@@ -90,17 +60,7 @@ def _length(text: Any) -> int:
 
 
 def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
-    """Split the outputs of a batch into rows.
-
-    Args:
-        outputs: Arrays by name, each with the batch as its first axis. If there is a
-            `count`, arrays with more axes are padded, and are cut to it.
-
-    Example:
-        >>> outputs = {"label": np.array([["a", ""], ["b", "c"]]), "count": [1, 2]}
-        >>> [row["label"].tolist() for row in rows_of_outputs(outputs)]
-        [['a'], ['b', 'c']]
-    """
+    """Split the outputs of a batch into rows."""
     counts = outputs.get("count")
     size = len(next(iter(outputs.values())))
     rows: list[Answer] = []
@@ -115,11 +75,6 @@ def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
 
 
 def fill_up(choices: list[list[str]]) -> list[list[str]]:
-    """Pad the choices of each row with "" to equal numbers.
-
-    Example:
-        >>> fill_up([["yes"], ["a", "b"]])
-        [['yes', ''], ['a', 'b']]
-    """
+    """Pad the choices of each row with "" to equal numbers."""
     most = max(map(len, choices), default=0)
     return [row + [""] * (most - len(row)) for row in choices]

@@ -16,16 +16,7 @@ _PAIRS = (("text", "text_pair"), ("text",))
 
 
 def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
-    """Return the predictor of a task, which calls its method with readable answers.
-
-    Args:
-        task: A task with a preprocessor.
-        batch_size: int. The maximum number of rows in a batch.
-        **exits: Arguments of `classify` for a classifier.
-
-    Raises:
-        ValueError: If the task is not supported, or has no preprocessor or no exits.
-    """
+    """Return the predictor of a task, which calls its method with readable answers."""
     if task.preprocessor is None:
         msg = (
             "The model has no preprocessor, and texts are to be read. Save it with one."

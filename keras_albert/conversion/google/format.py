@@ -78,13 +78,6 @@ class GoogleFormat(TabledFormat):
 
     Read and written with TensorFlow, which is imported on demand. The format does not
     store the names of classes.
-
-    Args:
-        key: string. The name on the command line.
-        name: string. The name in messages.
-        table: The names of the weights.
-        config: string. The name of the config, as a pattern.
-        checkpoint: string. The name of the checkpoint that is written.
     """
 
     vocabulary_files = (_VOCABULARY_FILE, f"{_ASSETS}/{_VOCABULARY_FILE}")

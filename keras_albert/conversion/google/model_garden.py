@@ -65,19 +65,7 @@ def google_name(variable: str) -> str | None:
 
 
 def google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
-    """Return google-research's names of the weights in a checkpoint of objects.
-
-    Args:
-        graph: bytes. The entry `OBJECT_GRAPH`.
-        shapes: dict. The shapes by the keys of the checkpoint.
-
-    Returns:
-        Names by keys, without the state of training and of other heads than that of
-        a masked LM. Keys of unknown variables are their own names.
-
-    Raises:
-        ValueError: If two variables have the same name, as of two encoders.
-    """
+    """Return google-research's names of the weights in a checkpoint of objects."""
     from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
         trackable_object_graph_pb2,
     )

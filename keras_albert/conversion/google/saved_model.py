@@ -27,18 +27,7 @@ _BERT_PARTS = ("attention/self/query/kernel", "intermediate/dense/bias")
 
 
 def saved_model_config(directory: Path) -> dict[str, Any] | None:
-    """Return the config of a SavedModel's encoder.
-
-    Args:
-        directory: Path. The SavedModel.
-
-    Returns:
-        The config, with the keys of google-research/albert, and `model_type`, "albert"
-        or "bert"; `None` if there is no such encoder.
-
-    Raises:
-        ValueError: If a file is damaged, or the number of ALBERT's layers is unknown.
-    """
+    """Return the config of a SavedModel's encoder."""
     path, prefix = directory / FILE, find_checkpoint(directory)
     if prefix is None or not path.is_file():
         return None

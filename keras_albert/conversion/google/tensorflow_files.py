@@ -36,16 +36,7 @@ class StoredTensor(NamedTuple):
 
 
 def find_checkpoint(directory: Path) -> Path | None:
-    """Find the checkpoint of a directory.
-
-    Args:
-        directory: Path. The output of a training run, or a model of TF-Hub.
-
-    Returns:
-        The prefix of the checkpoint's files: `model.ckpt-best`, else the one with
-        the highest number, else the only other one, else the variables of a model of
-        TF-Hub; `None` if there is none.
-    """
+    """Find the checkpoint of a directory."""
     if (directory / "model.ckpt-best.index").is_file():
         return directory / "model.ckpt-best"
     found = [
@@ -63,20 +54,7 @@ def find_checkpoint(directory: Path) -> Path | None:
 
 
 def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
-    """Find the tensors of a checkpoint.
-
-    Args:
-        prefix: Path. The common prefix of its files.
-
-    Returns:
-        The tensors by their names; by those of google-research also for a checkpoint
-        of TensorFlow Model Garden.
-
-    Raises:
-        ImportError: If TensorFlow is not installed.
-        ValueError: If the index is missing or damaged, or claims more than the files
-            contain.
-    """
+    """Find the tensors of a checkpoint."""
     with _reading(prefix) as reader:
         shapes = {
             key: tuple(shape)
@@ -98,16 +76,7 @@ def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
 
 
 def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array]:
-    """Read the tensors of a checkpoint.
-
-    Args:
-        prefix: Path. The common prefix of its files.
-        wanted: Callable of a tensor's name; returns whether to read it.
-
-    Raises:
-        ImportError: If TensorFlow is not installed.
-        ValueError: See `find_tensors`.
-    """
+    """Read the tensors of a checkpoint."""
     found = find_tensors(prefix)
     with _reading(prefix) as reader:
         return {
@@ -126,11 +95,7 @@ def read_scalar(prefix: Path, key: str) -> Any:
 
 
 def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
-    """Write a checkpoint that `tf.train.load_checkpoint` reads.
-
-    Raises:
-        ImportError: If TensorFlow is not installed.
-    """
+    """Write a checkpoint that `tf.train.load_checkpoint` reads."""
     tf = _tensorflow()
     names = sorted(tensors)
     tf.raw_ops.SaveV2(

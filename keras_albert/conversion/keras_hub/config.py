@@ -55,14 +55,7 @@ _DEFAULT_LENGTH = 512
 
 
 def class_name(path: Path) -> str | None:
-    """Return the current name of the KerasHub class that a file names.
-
-    Args:
-        path: Path. The file, which may be absent.
-
-    Returns:
-        The name; `None` if the file does not exist, or the class is not KerasHub's.
-    """
+    """Return the current name of the KerasHub class that a file names."""
     name = str(read_optional_json(path).get("registered_name"))
     for library in _LIBRARIES:
         if name.startswith(library):
@@ -72,11 +65,7 @@ def class_name(path: Path) -> str | None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read the arguments in a file.
-
-    Raises:
-        ValueError: If it has none.
-    """
+    """Read the arguments in a file."""
     config = read_json(path).get("config")
     if not isinstance(config, dict):
         raise ValueError(f"{path} contains no `config`. Copy or download it again.")
@@ -84,14 +73,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def backbone_config(directory: Path) -> dict[str, Any]:
-    """Read the arguments of a preset's backbone.
-
-    Returns:
-        Those of `ARGUMENTS` that the file contains.
-
-    Raises:
-        ValueError: If one is of the wrong kind, or contradicts `task.json`.
-    """
+    """Read the arguments of a preset's backbone."""
     path = directory / CONFIG_FILE
     config = read_config(path)
     if class_name(path) == "BertBackbone":
@@ -113,14 +95,7 @@ def backbone_config(directory: Path) -> dict[str, Any]:
 
 
 def classifier_arguments(directory: Path) -> dict[str, Any]:
-    """Read the arguments of a preset's classifier.
-
-    Returns:
-        Those of `CLASSIFIER_ARGUMENTS` that the file contains.
-
-    Raises:
-        ValueError: If one is of the wrong kind.
-    """
+    """Read the arguments of a preset's classifier."""
     path = directory / TASK_FILE
     config = read_config(path)
     _check_count(config.get("num_classes"), "num_classes", path)
@@ -134,20 +109,7 @@ def classifier_arguments(directory: Path) -> dict[str, Any]:
 
 
 def preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any]:
-    """Read the settings of a preset's preprocessor.
-
-    Args:
-        directory: Path. The preset.
-        preprocessor: The class of this package.
-
-    Returns:
-        Its arguments; none if the preset's preprocessor is of another kind. KerasHub's
-        default length becomes the default here unless the backbone has more positions:
-        it truncates the same texts and pads less.
-
-    Raises:
-        ValueError: If a setting is of the wrong kind, or contradicts `task.json`.
-    """
+    """Read the settings of a preset's preprocessor."""
     path = directory / _PREPROCESSOR_FILE
     ours = _PREPROCESSORS.get(class_name(path) or "", "")
     if ours not in {cls.__name__ for cls in preprocessor.__mro__}:
@@ -180,16 +142,7 @@ def preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any]
 
 
 def preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]:
-    """Translate the settings of a preprocessor to KerasHub's.
-
-    Args:
-        preprocessor: That of a classifier or a masked LM; or `None`.
-        max_length: int. The longest sequence of the model.
-
-    Returns:
-        The arguments of KerasHub's preprocessor. Settings that depend on the width of a
-        batch here have their values for the widest one.
-    """
+    """Translate the settings of a preprocessor to KerasHub's."""
     if preprocessor is None:
         return {"sequence_length": max_length}
     length = min(preprocessor.max_length, max_length)

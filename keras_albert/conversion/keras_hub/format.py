@@ -52,13 +52,7 @@ _HEAD_LAYER_NORM_EPSILON = 1e-5
 
 
 class KerasHubFormat(TabledFormat):
-    """Presets written by KerasHub's `save_to_preset`.
-
-    Args:
-        key: string. The name on the command line.
-        table: The names of the weights.
-        backbone: string. KerasHub's class of the backbone.
-    """
+    """Presets written by KerasHub's `save_to_preset`."""
 
     name = "KerasHub"
     vocabulary_files = ("assets/tokenizer/vocabulary.spm", "vocabulary.spm")

@@ -63,32 +63,7 @@ def backbone_arguments(
     keys: Mapping[str, str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Translate a config to the arguments of `AlbertBackbone`.
-
-    Args:
-        config: dict. The contents of transformers' `config.json`.
-        source: string. Its name in messages.
-        activations: dict. The names here of its activations. Defaults to those of
-            transformers.
-        keys: dict. The keys of another architecture, by ALBERT's. Defaults to `None`.
-        defaults: dict. The values of missing keys, by ALBERT's keys, where they are
-            not ALBERT's. Defaults to `None`.
-
-    Returns:
-        Keyword arguments. `use_embedding_projection` is always `True`, since
-        transformers always projects.
-
-    Raises:
-        ValueError: If a value is of the wrong kind, or names something that is not
-            supported here.
-
-    Example:
-        >>> from keras_albert.conversion.tables.config import backbone_arguments
-        >>> config = {"hidden_act": "gelu_new", "hidden_size": 768}
-        >>> arguments = backbone_arguments(config, "config.json")
-        >>> arguments["activation"], arguments["hidden_dim"]
-        ('gelu_approximate', 768)
-    """
+    """Translate a config to the arguments of `AlbertBackbone`."""
     arguments: dict[str, Any] = {}
     own, missing = keys or {}, defaults or {}
     for argument, name, default in _COUNTS:
@@ -116,11 +91,7 @@ def backbone_arguments(
 
 
 def read_rate(config: dict[str, Any], key: str, default: float, source: str) -> float:
-    """Read a number from 0 to below 1, for instance the rate of a dropout.
-
-    Raises:
-        ValueError: If it is not such a number.
-    """
+    """Read a number from 0 to below 1, for instance the rate of a dropout."""
     value = config.get(key, default)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value < 1:
@@ -133,17 +104,7 @@ def backbone_config(
     activations: Mapping[str, str] = ACTIVATIONS,
     keys: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Translate a backbone's arguments to a config.
-
-    Args:
-        backbone: `AlbertBackbone`.
-        activations: dict. The names here of the config's activations. Defaults to
-            those of transformers.
-        keys: dict. As in `backbone_arguments`. Defaults to `None`.
-
-    Raises:
-        ValueError: If the config has no name for the activation.
-    """
+    """Translate a backbone's arguments to a config."""
     own = get_activation(backbone.activation)
     # Compared as functions, since an activation may be given as one.
     names = {
@@ -172,15 +133,6 @@ def check_groups(
 
     Other libraries divide in floating point, which for some numbers is one too low;
     here the group is `layer * num_groups // num_layers`.
-
-    Args:
-        num_layers: int.
-        num_groups: int.
-        group_of: Callable of a layer's number. The formula of the library.
-        library: string. Its name.
-
-    Raises:
-        ValueError: If a layer is in another group there.
     """
     for layer in range(num_layers):
         group = layer * num_groups // num_layers
@@ -197,24 +149,7 @@ def check_groups(
 def read_labels(
     config: dict[str, Any], source: str
 ) -> tuple[int, tuple[str, ...] | None]:
-    """Read the classes of a config.
-
-    Args:
-        config: dict. The contents of transformers' `config.json`.
-        source: string. Its name in messages.
-
-    Returns:
-        Their number, and their names; `None` instead of transformers' default names
-        (`LABEL_0`, ...).
-
-    Raises:
-        ValueError: If `id2label` is not a list of classes.
-
-    Example:
-        >>> from keras_albert.conversion.tables.config import read_labels
-        >>> read_labels({"id2label": {"0": "bad", "1": "good"}}, "config.json")
-        (2, ('bad', 'good'))
-    """
+    """Read the classes of a config."""
     named = config.get("id2label")
     if named is None:
         count = config.get("num_labels") or 2

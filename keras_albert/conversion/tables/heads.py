@@ -12,17 +12,7 @@ from keras_albert.layers.activations import get_activation
 
 @dataclass(frozen=True)
 class Head:
-    """The weights of a class besides those of its backbone.
-
-    Args:
-        task: string. The name of the class in this package.
-        foreign: string. The format's name for this kind of model.
-        parts: Tuples of `Row`. A checkpoint contains each part completely or not at
-            all; a checkpoint for pretraining has one part more than a masked LM.
-        has_pooler: bool. Whether the foreign model has a pooler. Defaults to `True`.
-        pooler_rows: Tuple of `Row` or `None`. Those of the pooler, if they are not
-            the format's. Defaults to `None`.
-    """
+    """The weights of a class besides those of its backbone."""
 
     task: str
     foreign: str
@@ -58,12 +48,7 @@ def head_variables(model: keras.Model) -> list[str]:
 
 
 def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
-    """Find the rows of a model's head.
-
-    Returns:
-        The head of its class, or of the nearest base class, with exactly the model's
-        weights; `None` if the format has none.
-    """
+    """Find the rows of a model's head."""
     own = set(head_variables(model))
     names = [cls.__name__ for cls in type(model).__mro__]
     fitting = [
@@ -75,16 +60,7 @@ def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
 
 
 def check_head_activation(model: Any, library: str, activation: str | None) -> None:
-    """Check that a masked LM's head has another library's activation.
-
-    Args:
-        model: A backbone or a task.
-        library: string. Its name.
-        activation: string or `None`. `None` is the backbone's.
-
-    Raises:
-        ValueError: If the head has another one.
-    """
+    """Check that a masked LM's head has another library's activation."""
     layer = getattr(model, "masked_lm_head", None)
     expected = activation or backbone_of(model).activation
     if layer is not None and get_activation(layer.activation) != get_activation(
@@ -99,11 +75,7 @@ def check_head_activation(model: Any, library: str, activation: str | None) -> N
 
 
 def check_head_epsilon(model: Any, library: str) -> None:
-    """Check that a masked LM's head has the LayerNorm epsilon of its backbone.
-
-    Raises:
-        ValueError: If the head has another epsilon.
-    """
+    """Check that a masked LM's head has the LayerNorm epsilon of its backbone."""
     layer = getattr(model, "masked_lm_head", None)
     own = backbone_of(model).layer_norm_epsilon
     if layer is not None and layer.layer_norm_epsilon != own:

@@ -61,26 +61,11 @@ class TabledFormat(CheckpointFormat):
         """Return the wanted tensors, by the names of the rows."""
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's head may be of a given kind.
-
-        Args:
-            directory: Path. The checkpoint.
-            head: A head with the model's weights.
-
-        Returns:
-            `False` if it is of another kind, although its names are the same.
-        """
+        """Return whether a checkpoint's head may be of a given kind."""
         return True
 
     def read_vocabulary(self, directory: Path) -> bytes:
-        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it.
-
-        Returns:
-            The bytes of a SentencePiece model or of a WordPiece vocabulary.
-
-        Raises:
-            ValueError: If there is no such file, or it is damaged.
-        """
+        """Return the vocabulary of a checkpoint, as `AlbertTokenizer` takes it."""
         path = self.find_vocabulary(directory)
         if path is None and holds_word_piece(directory):
             return read_word_piece(directory)
@@ -102,17 +87,7 @@ class TabledFormat(CheckpointFormat):
     def load_weights(
         self, model: keras.Model, directory: Path, keep_head: bool = False
     ) -> None:
-        """Load a model's weights; see `CheckpointFormat.load_weights`.
-
-        Args:
-            model: A backbone or a task.
-            directory: Path. The checkpoint.
-            keep_head: bool. Leave a task's head unchanged. Defaults to `False`.
-
-        Raises:
-            ValueError: If a tensor is missing, unexpected, of another shape or not
-                finite. Nothing is loaded then.
-        """
+        """Load a model's weights; see `CheckpointFormat.load_weights`."""
         backbone = backbone_of(model)
         head = None if keep_head else find_head(self.table.HEADS, model)
         found = head is not None and self.has_head(directory, head)
@@ -159,12 +134,7 @@ class TabledFormat(CheckpointFormat):
         return rows
 
     def head_for(self, model: keras.Model) -> Head:
-        """Return the head that a model is written with.
-
-        Raises:
-            ValueError: If the format has none, another input of the pooler, or
-                another activation.
-        """
+        """Return the head that a model is written with."""
         pooler_input = backbone_of(model).pooler_input
         uses_pooler = getattr(model, "uses_pooler", True)
         if uses_pooler and pooler_input != "cls":
@@ -201,12 +171,7 @@ class TabledFormat(CheckpointFormat):
         return head
 
     def dump(self, model: keras.Model) -> dict[str, Array]:
-        """Return copies of a model's weights, by the format's names.
-
-        Raises:
-            ValueError: If the format has no such head, the weights are quantized or
-                have LoRA weights beside them, or one is not finite.
-        """
+        """Return copies of a model's weights, by the format's names."""
         head, backbone = self.head_for(model), backbone_of(model)
         rows, pooler = self._rows(backbone), self._pooler_rows(head)
         rows += head.rows
@@ -240,11 +205,7 @@ class TabledFormat(CheckpointFormat):
                 raise ValueError(msg)
 
     def rows(self, model: keras.Model) -> list[Row]:
-        """Return the weight table of a model.
-
-        Returns:
-            The rows. Weights that the format lacks have none.
-        """
+        """Return the weight table of a model."""
         head = find_head(self.table.HEADS, model)
         rows = self._rows(backbone_of(model))
         if head is None or head.has_pooler:

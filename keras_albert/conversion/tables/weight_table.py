@@ -14,12 +14,7 @@ Tensors: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Layout:
-    """The conversion of an array between two layouts.
-
-    Args:
-        to_ours: Callable of the foreign array; returns it in the layout used here.
-        to_foreign: Callable, the exact inverse.
-    """
+    """The conversion of an array between two layouts."""
 
     to_ours: Callable[[Array], Array]
     to_foreign: Callable[[Array], Array]
@@ -49,13 +44,7 @@ def split_first(parts: int) -> Layout:
 
 @dataclass(frozen=True)
 class Row:
-    """One weight, with both of its names.
-
-    Args:
-        variable: string. The path of the variable, as in `variables_by_path`.
-        name: string. The name in the foreign checkpoint.
-        layout: `Layout`. Defaults to `IDENTITY`.
-    """
+    """One weight, with both of its names."""
 
     variable: str
     name: str
@@ -68,15 +57,7 @@ def paired_rows(ours: str, theirs: str, weights: Iterable[str]) -> tuple[Row, ..
 
 
 def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
-    """Return a model's weights by their paths within it.
-
-    Args:
-        model: `keras.Model`. A built model. The weights of a nested model, such as the
-            backbone of a task, keep their paths in that model.
-
-    Returns:
-        Paths such as `"embedding/layer_norm/gamma"`, and the variables.
-    """
+    """Return a model's weights by their paths within it."""
     inner = [layer for layer in model.layers if isinstance(layer, keras.Model)]
     found = {path: w for part in inner for path, w in variables_by_path(part).items()}
     inside = {id(weight) for weight in found.values()}
@@ -103,35 +84,7 @@ def load_weights(
     kept: Collection[str] = (),
     source: str = "the checkpoint",
 ) -> None:
-    """Copy a foreign checkpoint's tensors into a model, all of them or none.
-
-    Args:
-        model: `keras.Model`. The model to load into.
-        tensors: dict of NumPy arrays, by foreign name.
-        rows: The table. It must name each of the model's weights and each of the
-            tensors once.
-        kept: Paths of weights that no row names, and that stay unchanged. Defaults to
-            none.
-        source: string. The checkpoint's name in messages.
-
-    Raises:
-        ValueError: If a tensor is missing, unexpected, of another shape, not finite
-            or not numeric, or if the table does not fit the model. Nothing is
-            assigned then.
-
-    Example:
-        >>> import keras, numpy as np
-        >>> from keras_albert.conversion.tables.weight_table import (
-        ...     Row, TRANSPOSED, dump_weights, load_weights)
-        >>> model = keras.Sequential([
-        ...     keras.Input((2,)), keras.layers.Dense(3, name="dense")])
-        >>> rows = [Row("dense/kernel", "linear.weight", TRANSPOSED),
-        ...         Row("dense/bias", "linear.bias")]
-        >>> load_weights(model, {"linear.weight": np.ones((3, 2), "float32"),
-        ...                      "linear.bias": np.zeros(3, "float32")}, rows)
-        >>> dump_weights(model, rows)["linear.weight"].shape
-        (3, 2)
-    """
+    """Copy a foreign checkpoint's tensors into a model, all of them or none."""
     table = _checked_table(model, rows, kept)
     problems = [f"missing: {row.name}" for row, _ in table if row.name not in tensors]
     known = {row.name for row, _ in table}
@@ -165,20 +118,7 @@ def load_weights(
 def dump_weights(
     model: keras.Model, rows: Iterable[Row], kept: Collection[str] = ()
 ) -> dict[str, Array]:
-    """Return copies of a model's weights, by foreign names and in foreign layouts.
-
-    Args:
-        model: `keras.Model`. The model to copy from.
-        rows: The table. It must name each of the model's weights once.
-        kept: Paths of weights that no row names, and that are not copied. Defaults
-            to none.
-
-    Returns:
-        Contiguous NumPy arrays by foreign name, in the table's order.
-
-    Raises:
-        ValueError: If the table does not fit the model, or a weight is not finite.
-    """
+    """Return copies of a model's weights, by foreign names and in foreign layouts."""
     tensors: dict[str, Array] = {}
     problems = []
     for row, variable in _checked_table(model, rows, kept):

@@ -76,12 +76,7 @@ _LAYER_NORM_EPSILON = 1e-12
 
 
 class TransformersFormat(TabledFormat):
-    """`config.json` and `model.safetensors`, as `save_pretrained` writes them.
-
-    Args:
-        key: string. The name on the command line.
-        table: The module with the names of an architecture.
-    """
+    """`config.json` and `model.safetensors`, as `save_pretrained` writes them."""
 
     name = "Hugging Face transformers"
     vocabulary_files = (_VOCABULARY_FILE, _TOKENIZER_FILE)
@@ -332,11 +327,7 @@ class TransformersFormat(TabledFormat):
             write_tokenizer_files(directory, vocabulary, length)
 
     def config(self, model: keras.Model) -> dict[str, Any]:
-        """Translate a model's arguments to transformers' config.
-
-        Raises:
-            ValueError: If transformers cannot compute the same as the model.
-        """
+        """Translate a model's arguments to transformers' config."""
         backbone, head = backbone_of(model), self.head_for(model)
         if not self.fits(backbone):
             msg = (

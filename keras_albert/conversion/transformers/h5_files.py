@@ -29,14 +29,7 @@ _UNUSED, _USED = "predictions.bias", "predictions.decoder.bias"
 
 
 def h5_tensors(directory: Path) -> dict[str, StoredTensor]:
-    """Return the tensors of a checkpoint's `tf_model.h5`.
-
-    Args:
-        directory: Path. It contains the file.
-
-    Raises:
-        ValueError: If the file is damaged, or claims more than it contains.
-    """
+    """Return the tensors of a checkpoint's `tf_model.h5`."""
     path = directory / FILE
     arrays = named_arrays(path)
     tensors: dict[str, StoredTensor] = {}

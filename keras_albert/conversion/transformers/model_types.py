@@ -62,9 +62,6 @@ def find_model_type(directory: Path) -> str | None:
 
     A config without one, and a config of BERT with ALBERT's keys, do not say what the
     weights are; then their names do.
-
-    Returns:
-        transformers' word; `None` if the directory has no model of transformers.
     """
     config = read_optional_json(directory / CONFIG_FILE)
     if "registered_name" in config:
@@ -91,11 +88,7 @@ def _type_of(names: Iterable[str]) -> str | None:
 
 
 def refuse_other_models(directory: Path) -> None:
-    """Raise if a directory has a model of transformers that cannot be read.
-
-    Raises:
-        ValueError: If it has, with the reason.
-    """
+    """Raise if a directory has a model of transformers that cannot be read."""
     model_type = find_model_type(directory)
     if model_type is None or model_type in READ:
         return

@@ -42,9 +42,6 @@ def normalizer_steps(charsmap: bytes) -> list[Step]:
     They differ from the table where the Unicode version of a client is another, and in
     characters that the table keeps and NFKC does not, such as the fullwidth tilde in a
     table without text rules.
-
-    Args:
-        charsmap: bytes. A model's `precompiled_charsmap`.
     """
     if not charsmap:
         return []
@@ -83,11 +80,7 @@ def _exceptions(
 
 
 def charsmap_of_steps(steps: list[Step]) -> bytes:
-    """Return the table that does what steps do, for a SentencePiece model.
-
-    Raises:
-        ValueError: If a table cannot do a step.
-    """
+    """Return the table that does what steps do, for a SentencePiece model."""
     steps = [step for step in steps if not _is_of_spaces(step)]
     if not steps:
         return b""

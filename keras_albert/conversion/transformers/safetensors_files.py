@@ -20,13 +20,6 @@ def safetensors_of(directory: Path) -> dict[str, StoredTensor]:
     """Return a checkpoint's tensors.
 
     Nothing is unpickled: safetensors contain numbers and no code.
-
-    Args:
-        directory: Path. It contains `model.safetensors`, or the index of its shards.
-
-    Raises:
-        ValueError: If there are no such files, one is damaged, or the index names
-            files outside the directory.
     """
     single, index = directory / SINGLE_FILE, directory / INDEX_FILE
     if not single.is_file() and not index.is_file():

@@ -71,12 +71,7 @@ class ProgramTensor(NamedTuple):
         return prod(self.shape)
 
     def check(self) -> None:
-        """Check that the tensor lies within its storage and is not larger than it.
-
-        Raises:
-            TypeError: If it is described by anything but integers.
-            ValueError: If it claims more elements than the storage has.
-        """
+        """Check that the tensor lies within its storage and is not larger than it."""
         numbers = (self.offset, *self.shape, *self.strides)
         if any(type(number) is not int for number in numbers):
             raise TypeError("a tensor is not described by integers")
@@ -104,17 +99,6 @@ def run_tensor_program(
 
     Nothing is imported or called: its names are looked up among a dozen names of
     tensors and their containers.
-
-    Args:
-        file: The file, at the start of the program; afterwards it is at the end.
-        storages: dict. Receives the storages that the program names. Defaults to
-            `None`.
-
-    Returns:
-        The described value: numbers, texts, lists, dicts and `ProgramTensor`.
-
-    Raises:
-        ValueError: If it contains anything else, or is damaged.
     """
     storages = {} if storages is None else storages
     stack: list[Any] = []

@@ -52,18 +52,7 @@ _START, _NOT_START = "\ufdd0", "\ufdd1"
 
 
 def vocabulary_from_tokenizer_json(path: Path) -> bytes:
-    """Convert a `tokenizer.json` to a SentencePiece model.
-
-    Args:
-        path: Path. The file; its model must be a Unigram.
-
-    Returns:
-        The bytes of a SentencePiece model with the same pieces, scores and rules.
-
-    Raises:
-        ValueError: If the file is damaged, its model is of another kind, or
-            SentencePiece has no equivalent of its normalizer.
-    """
+    """Convert a `tokenizer.json` to a SentencePiece model."""
     remedy = (
         "Copy `spiece.model` beside it from the checkpoint's origin, or pass a "
         "`tokenizer` or `preprocessor` of your own."
@@ -92,19 +81,7 @@ def vocabulary_from_tokenizer_json(path: Path) -> bytes:
 
 
 def add_stated_rules(proto: bytes, directory: Path) -> bytes:
-    """Add the text rules of `tokenizer_config.json` to a `spiece.model` beside it.
-
-    Args:
-        proto: bytes. The SentencePiece model.
-        directory: Path. The directory of both.
-
-    Returns:
-        The model with the rules; the same bytes if the file says nothing of them, or
-        they are those that a model of its kind has anyway.
-
-    Raises:
-        ValueError: If the file is damaged, or the model has other rules already.
-    """
+    """Add the text rules of `tokenizer_config.json` to a `spiece.model` beside it."""
     path = directory / _CONFIG_FILE
     stated = _stated_rules(path)
     rules = TextRules(**stated)

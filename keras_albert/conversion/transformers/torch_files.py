@@ -51,15 +51,7 @@ def holds_torch_files(directory: Path) -> bool:
 
 
 def torch_tensors(directory: Path) -> dict[str, StoredTensor]:
-    """Return a checkpoint's tensors.
-
-    Args:
-        directory: Path. It contains `pytorch_model.bin`, or the index of its shards.
-
-    Raises:
-        ValueError: If a file is damaged, contains anything but tensors, or claims more
-            than it contains.
-    """
+    """Return a checkpoint's tensors."""
     return stored_tensors(directory / SINGLE_FILE, directory / INDEX_FILE, _read_file)
 
 

@@ -20,13 +20,7 @@ _REMEDY = "Copy it again, or prepare the texts again; complete shards are kept."
 
 
 class Example(NamedTuple):
-    """Two consecutive segments of a document, in order and unmasked.
-
-    Args:
-        token_ids: int32 array `(tokens,)`. The first segment, then the second.
-        boundary: int. The number of tokens in the first segment.
-        document: int. A 64-bit number that identifies the document.
-    """
+    """Two consecutive segments of a document, in order and unmasked."""
 
     token_ids: IntArray
     boundary: int
@@ -87,16 +81,7 @@ class ExampleWriter:
 
 
 class ExampleFile:
-    """A memory-mapped file of examples, with access to any row.
-
-    Args:
-        path: string. An Arrow IPC file that `ExampleWriter` wrote.
-        facts: Mapping. Those of the writer. Defaults to none, as of files that earlier
-            versions wrote.
-
-    Raises:
-        ValueError: If it is another file, or one that was cut short.
-    """
+    """A memory-mapped file of examples, with access to any row."""
 
     def __init__(self, path: str, facts: Mapping[str, int] | None = None) -> None:
         pa = arrow()
@@ -130,11 +115,7 @@ class ExampleFile:
                 raise ValueError(msg)
 
     def check_size(self) -> None:
-        """Check that the file was not cut short, as reading it would kill the process.
-
-        Raises:
-            ValueError: If it was. A file that was removed or replaced stays readable.
-        """
+        """Check that the file was not cut short: reading it would kill the process."""
         with suppress(FileNotFoundError):
             if (size := os.stat(self.path).st_size) < self._size:
                 msg = (
@@ -234,15 +215,7 @@ def arrow() -> Any:
 
 
 def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, TokenRows]:
-    """Read examples from several files.
-
-    Args:
-        files: The files; their examples are numbered consecutively.
-        rows: int64 array `(batch,)`.
-
-    Returns:
-        The first segments, and the second ones.
-    """
+    """Read examples from several files."""
     before = np.cumsum([0, *(len(file) for file in files)])
     owners = np.searchsorted(before, rows, side="right") - 1
     within = (rows - before[owners]).tolist()

@@ -27,12 +27,6 @@ class HeldOut:
 
     Weights are scaled so that averages over batches of any size are averages over the
     masked tokens, or over the pairs.
-
-    Args:
-        arrays: `(x, y, sample_weight)`, for `evaluate`.
-        baselines: dict of float. The scores without reading the texts, by metric.
-        characters_per_token: float. The mean length of the masked tokens, including a
-            leading space.
     """
 
     arrays: Batch
@@ -47,15 +41,7 @@ class HeldOut:
         batch_size: int,
         sequence_length: int | None,
     ) -> Self:
-        """Read the first examples.
-
-        Args:
-            data: `PretrainingData` of the held-out split.
-            max_examples: int. The maximum number of examples.
-            batch_size: int. Examples in a batch; rows of weight 0 fill the last one,
-                so that all have the same shape.
-            sequence_length: int or `None`. Tokens in a row; `None` means as prepared.
-        """
+        """Read the first examples."""
         count = min(max_examples, len(data))
         # Read in parts of fixed size, so that masks do not depend on the batch size.
         batches = data.batches(_READ, sequence_length, shuffle=False)
@@ -76,14 +62,7 @@ class HeldOut:
         return cls((x, y, weights), named, float(widths[labels[counted > 0]].mean()))
 
     def bits_per_character(self, masked_lm_loss: float) -> float:
-        """Convert a loss per masked token, which depends on the vocabulary's size.
-
-        Args:
-            masked_lm_loss: float. The mean cross-entropy of the masked tokens, in nats.
-
-        Returns:
-            Bits per character of the masked tokens, comparable across vocabularies.
-        """
+        """Convert a loss per masked token, which depends on the vocabulary's size."""
         return masked_lm_loss / math.log(2) / self.characters_per_token
 
     @property

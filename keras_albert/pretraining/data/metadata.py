@@ -16,31 +16,13 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 def shard_name(split: Split, fingerprint: str) -> str:
-    """Return the file name of a shard.
-
-    Example:
-        >>> shard_name("train", "5d41402abc4b2a76")
-        'train-5d41402abc4b2a76.arrow'
-    """
+    """Return the file name of a shard."""
     return f"{split}-{fingerprint}.arrow"
 
 
 @dataclass(frozen=True)
 class PreparedMetadata:
-    """The metadata of prepared examples.
-
-    Args:
-        sequence_length: int. The maximum length of rows, including special tokens.
-        vocabulary_size: int. The number of pieces in the vocabulary.
-        shards: dict. The files of each split, in order.
-        files: dict. The bytes, rows and checksum of each file, by its name; none of
-            data that earlier versions prepared.
-        settings: dict. Other settings that determine the examples: the seed, the rates.
-        counters: dict of int. Numbers of documents, sentences, tokens and examples,
-            and of what was dropped, by reason.
-        broken_files: list of string. The compressed files that are damaged, and were
-            read up to the damage.
-    """
+    """The metadata of prepared examples."""
 
     sequence_length: int
     vocabulary_size: int
@@ -56,11 +38,7 @@ class PreparedMetadata:
 
     @classmethod
     def read(cls, directory: Path) -> "PreparedMetadata":
-        """Read the metadata of a directory.
-
-        Raises:
-            ValueError: If it is missing or damaged, or has another format version.
-        """
+        """Read the metadata of a directory."""
         path = directory / METADATA_FILE
         if not path.is_file():
             msg = (

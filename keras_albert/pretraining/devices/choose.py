@@ -20,29 +20,6 @@ def choose_devices(distribution: str) -> Any:
 
     Call it before anything runs on the backend: it connects the processes, if there
     are several.
-
-    Args:
-        distribution: string. `"none"` is one device. `"data_parallel"` is all devices,
-            each with a part of the batch: `tf.distribute.MirroredStrategy`, with
-            several processes (`TF_CONFIG`) `MultiWorkerMirroredStrategy`;
-            `keras.distribution.DataParallel` on JAX, with several processes if
-            `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `..._NUM_PROCESSES` and
-            `..._PROCESS_ID` are set; the processes that `torchrun` started on PyTorch.
-            `"model_parallel:4"` splits each copy of the model over 4 devices, on JAX.
-            `"tpu"` is a TPU slice: `TPUStrategy` with the resolver on TensorFlow, data
-            parallel over all hosts on JAX.
-
-    Returns:
-        An object with the members of `OneDevice`.
-
-    Raises:
-        ValueError: If there is no such layout on this backend, or it is of one process
-            and several were started.
-
-    Example:
-        >>> from keras_albert.pretraining.devices.choose import choose_devices
-        >>> choose_devices("none").num_shards
-        1
     """
     backend = keras.config.backend()
     name, _, parts = distribution.partition(":")

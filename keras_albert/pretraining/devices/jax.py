@@ -19,18 +19,7 @@ _INCOMING = "(attention_output|feedforward_output)"
 
 
 class KerasDevices(OneDevice):
-    """A mesh of all devices of all processes, with copies and parts of the model.
-
-    Args:
-        parts: int. Devices that share a copy of the blocks: 1 is data parallel. Each
-            has a part of the attention heads and of the feed-forward network. Defaults
-            to `1`.
-        finds_processes: bool. Whether to search for other processes even if the
-            environment names none, as on a TPU pod. Defaults to `False`.
-
-    Raises:
-        ValueError: If `parts` does not divide the number of devices.
-    """
+    """A mesh of all devices of all processes, with copies and parts of the model."""
 
     def __init__(self, parts: int = 1, finds_processes: bool = False) -> None:
         names = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
@@ -70,11 +59,7 @@ class KerasDevices(OneDevice):
         return scope
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Create the metrics, and check that heads can be split.
-
-        Raises:
-            ValueError: If the number of heads is not a multiple of the parts.
-        """
+        """Create the metrics, and check that heads can be split."""
         if model.backbone.num_heads % self.parts:
             msg = (
                 f"{model.backbone.num_heads} attention heads cannot be divided among "

@@ -18,10 +18,6 @@ class TensorflowReplicas(OneDevice):
     `ReplicaSteps`. This also applies to TensorFlow's default strategy of one device,
     because Keras' own step computes the norm of embedding gradients as if each
     occurrence of a token had a separate row.
-
-    Args:
-        strategy: `tf.distribute.MirroredStrategy`, `MultiWorkerMirroredStrategy`,
-            `TPUStrategy`, or `tf.distribute.get_strategy()`.
     """
 
     def __init__(self, strategy: Any) -> None:

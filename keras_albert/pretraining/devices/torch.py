@@ -16,9 +16,6 @@ class TorchProcesses(OneDevice):
     `torch.nn.parallel.DistributedDataParallel`, which averages the gradients during
     the backward pass; Keras' step does the rest. Metrics are summed over the processes
     after each batch.
-
-    Raises:
-        ValueError: If `torchrun` did not start the process.
     """
 
     def __init__(self) -> None:

@@ -29,18 +29,7 @@ def build_pretrainer(
     sequence_length: int,
     **backbone: Any,
 ) -> Any:
-    """Build the task of a run, with random weights.
-
-    Args:
-        config: `PretrainingConfig`.
-        tokenizer: An `AlbertTokenizer`.
-        sequence_length: int. Tokens in a row, and the number of position embeddings
-            unless the settings override it.
-        **backbone: Arguments of `AlbertBackbone` that override the settings.
-
-    Returns:
-        An `AlbertPretrainer`, or an `AlbertMaskedLM` if there is no second task.
-    """
+    """Build the task of a run, with random weights."""
     arguments: dict[str, Any] = {
         "vocabulary_size": tokenizer.vocabulary_size(),
         "max_sequence_length": sequence_length,
@@ -81,11 +70,7 @@ def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
 
 
 def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
-    """Build the optimizer of a run.
-
-    Returns:
-        An AdamW, a Muon or a `Lamb`; in `mixed_float16` within a loss scale.
-    """
+    """Build the optimizer of a run."""
     several = config.accumulation_steps > 1
     schedule = WarmUpAndDecay(
         config.peak_learning_rate,

@@ -12,22 +12,7 @@ _DRAW = 2
 
 
 def draw_depth(config: PretrainingConfig, step: int) -> int:
-    """Draw the number of layers of a training step.
-
-    Args:
-        config: `PretrainingConfig` of a stage, with `min_layers`.
-        step: int. The number of the step, counted over the whole run.
-
-    Returns:
-        A number from `min_layers` to `num_layers`, which depends on the seed and the
-        step alone.
-
-    Example:
-        >>> from keras_albert.pretraining import PretrainingConfig
-        >>> config = PretrainingConfig(data="prepared", output="run", min_layers=6)
-        >>> [draw_depth(config, step) for step in range(8)]
-        [7, 9, 7, 9, 7, 8, 11, 11]
-    """
+    """Draw the number of layers of a training step."""
     generator = np.random.default_rng([config.seed, step, _DRAW])
     most = config.backbone_arguments["num_layers"]
     least = most if config.min_layers is None else config.min_layers
@@ -40,11 +25,6 @@ def train_at_depths(
     """Let each call of a task's training step run another number of layers.
 
     Each depth has its compiled function, which is compiled when it is first drawn.
-
-    Args:
-        task: A compiled `AlbertTask`, whose state is that of the training.
-        depths: range. The numbers of layers.
-        depth_of_batch: Callable that returns the number of layers of the next batch.
     """
     functions = {}
     for depth in depths:

@@ -29,13 +29,7 @@ SECTION_CHARACTERS = 2**20
 
 
 class Section(NamedTuple):
-    """A document, or a part of a very long one.
-
-    Args:
-        key: bytes. 16 bytes, computed from the beginning of the document.
-        number: int. 0 for the document's first section, and so on.
-        lines: list of string. Its paragraphs or sentences.
-    """
+    """A document, or a part of a very long one."""
 
     key: bytes
     number: int
@@ -52,16 +46,6 @@ def read_documents(
 
     Each document belongs to exactly one part, however the file is split. Broken lines
     are skipped and counted.
-
-    Args:
-        part: `InputPart`.
-        text_field: string. The field of the text in JSON lines.
-        counters: The counters to update.
-        progress: Callable of the number of bytes of the part that have been read.
-            Defaults to a function that does nothing.
-
-    Yields:
-        The sections, in order.
     """
     with _open(part) as (file, stream):
         lines = _Lines(stream, part, counters)

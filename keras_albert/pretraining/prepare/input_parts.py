@@ -15,16 +15,7 @@ _EXTRA = "keras-albert[pretraining]"
 
 @dataclass(frozen=True)
 class InputPart:
-    """A range of a file; a compressed file is a single part.
-
-    Args:
-        path: string. The file, in any filesystem that Beam supports.
-        size: int. The size of the file in bytes.
-        changed: float. The time of its last change, in seconds.
-        begin: int. The first byte of the part.
-        end: int or `None`. The byte after the part; `None` for a compressed file,
-            whose end is unknown.
-    """
+    """A range of a file; a compressed file is a single part."""
 
     path: str
     size: int
@@ -52,19 +43,7 @@ class InputPart:
 
 
 def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
-    """Find the files, and split them.
-
-    Args:
-        inputs: Paths or globs, in any filesystem that Beam supports.
-        part_size: int. The size of a part in bytes.
-
-    Returns:
-        The parts, sorted by path and position. A file that two globs match is included
-        once.
-
-    Raises:
-        ValueError: If a path or a glob matches nothing.
-    """
+    """Find the files, and split them."""
     filesystems = beam_filesystems()
     found: dict[str, Any] = {}
     for pattern, match in zip(inputs, filesystems.match(list(inputs)), strict=True):

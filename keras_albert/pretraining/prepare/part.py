@@ -30,16 +30,7 @@ PARTS_FOLDER = "parts"
 
 @dataclass(frozen=True)
 class PreparationSettings:
-    """The settings that determine the examples, besides the texts.
-
-    Args:
-        output: string. A directory, in any filesystem that Beam supports.
-        vocabulary: bytes. The vocabulary, with its text rules.
-        pairs: `PairSettings`.
-        held_out: float. The fraction of the documents that is never trained on.
-        text_field: string. The field of the text in JSON lines.
-        progress: string. The file of `progress_of_part`. Defaults to `""`, none.
-    """
+    """The settings that determine the examples, besides the texts."""
 
     output: str
     vocabulary: bytes
@@ -79,11 +70,7 @@ class PartPreparation:
         self._pairs = SentencePairs(self._tokenizer, settings.pairs)
 
     def __call__(self, number: int, part: InputPart) -> Counter[str]:
-        """Write the shards of a part, unless it is finished.
-
-        Returns:
-            The counters, also of a finished part.
-        """
+        """Write the shards of a part, unless it is finished."""
         fingerprint = self.settings.fingerprint(part)
         finished = self.settings.counters_of(part)
         progress = progress_of_part(self.settings.progress, number)
@@ -151,15 +138,7 @@ def read_report(path: str) -> dict[str, Any]:
 
 @contextmanager
 def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
-    """Open files that appear under their names when the block succeeds.
-
-    Args:
-        output: string. The output directory.
-        paths: The names; existing files are replaced.
-
-    Yields:
-        Binary streams.
-    """
+    """Open files that appear under their names when the block succeeds."""
     filesystems = beam_filesystems()
     folder = path_in(output, TEMPORARY_FOLDER)
     # A runner may process the same part twice at the same time.
@@ -183,12 +162,7 @@ def appearing_files(output: str, paths: list[str]) -> Iterator[list[Any]]:
 
 
 def make_directory(path: str) -> None:
-    """Make a directory, unless it exists or the filesystem has none.
-
-    Raises:
-        NotADirectoryError: If there is a file with this name.
-        OSError: If it cannot be made.
-    """
+    """Make a directory, unless it exists or the filesystem has none."""
     filesystems = beam_filesystems()
     if os.path.isfile(path):
         msg = (

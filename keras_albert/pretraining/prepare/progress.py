@@ -19,16 +19,7 @@ _SECONDS = 0.2
 def reported_progress(
     parts: Sequence[InputPart], progress: Progress | None
 ) -> Iterator[str]:
-    """Report the progress of the processes of this machine during a block.
-
-    Args:
-        parts: The parts of the input.
-        progress: Callable that is called from a thread, several times a second; `None`
-            reports nothing.
-
-    Yields:
-        The file that `progress_of_part` takes; `""` if nothing is reported.
-    """
+    """Report the progress of the processes of this machine during a block."""
     if progress is None:
         yield ""
         return
@@ -53,15 +44,7 @@ def reported_progress(
 
 
 def progress_of_part(file: str, number: int) -> Callable[[int], None]:
-    """Return a function that stores how much of a part has been read.
-
-    Args:
-        file: string. What `reported_progress` yields.
-        number: int. The number of the part.
-
-    Returns:
-        Callable of the number of bytes. It does nothing on a machine without the file.
-    """
+    """Return a function that stores how much of a part has been read."""
     if not file or not Path(file).is_file():
         return lambda _: None
     positions = np.memmap(file, np.int64, "r+")

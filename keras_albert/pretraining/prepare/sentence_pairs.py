@@ -19,14 +19,7 @@ _NUM_SPECIALS = 3
 
 @dataclass(frozen=True)
 class PairSettings:
-    """The settings that determine the pairs of a document, besides its text.
-
-    Args:
-        sequence_length: int. The maximum length of rows, including special tokens.
-        short_seq_prob: float. The probability that a pair is made shorter.
-        seed: int.
-        language: string. The language of the texts, as a code of `sentencex`.
-    """
+    """The settings that determine the pairs of a document, besides its text."""
 
     sequence_length: int
     short_seq_prob: float
@@ -137,13 +130,6 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
 
     Wikimedia's `sentencex` supports many languages, including those without spaces, and
     was by far the fastest of five libraries; see `benchmarks/sentence_splitters.py`.
-
-    Args:
-        language: string. A language code, such as "en"; for unknown ones, `sentencex`
-            uses the rules of a related language, or of English.
-
-    Raises:
-        ImportError: If sentencex is not installed.
     """
     extra = "keras-albert[pretraining]"
     sentencex = import_package("Preparing texts", extra, "sentencex")

@@ -96,14 +96,7 @@ def train_vocabulary_on(
 
 
 def stored_vocabulary(output: str | os.PathLike[str]) -> bytes | None:
-    """Read the vocabulary in a directory of prepared examples.
-
-    Args:
-        output: string or path. The directory, in any filesystem that Beam supports.
-
-    Returns:
-        The vocabulary as bytes, or `None` if there is none.
-    """
+    """Read the vocabulary in a directory of prepared examples."""
     filesystems = beam_filesystems()
     path = path_in(beam_path(output), VOCABULARY_FILE)
     if not filesystems.exists(path):

@@ -54,18 +54,7 @@ def finish_run(
     data: PretrainingData,
     held_out: HeldOut,
 ) -> None:
-    """Save the best weights and the reports, in one process and on one device.
-
-    Args:
-        task: The trained model.
-        weights: list of arrays. Its best weights, which may be distributed over
-            processes in the model itself.
-        scores: dict of float. Their scores on held-out documents.
-        config: `PretrainingConfig`.
-        recorder: `TrainingRecorder` of the run.
-        data: `PretrainingData` that was trained on.
-        held_out: `HeldOut`.
-    """
+    """Save the best weights and the reports, in one process and on one device."""
     report = {
         "scores": scores,
         "baselines": held_out.baselines,

@@ -26,19 +26,7 @@ def model_card(
     language: str | None = None,
     has_plot: bool = True,
 ) -> str:
-    """Return the model card of a pretrained model.
-
-    Args:
-        report: dict. The report of `finish_run`.
-        rows: The rows of the curve.
-        task: The model.
-        language: string or `None`. The code of the texts' language. Defaults to `None`,
-            unknown.
-        has_plot: bool. Whether the curve is beside the card. Defaults to `True`.
-
-    Returns:
-        Markdown, with the metadata that model hubs read.
-    """
+    """Return the model card of a pretrained model."""
     settings, backbone = report["settings"], task.backbone
     # A model that started from a preset has the size of the preset.
     private = (*_PRIVATE, "size") if settings["preset"] else _PRIVATE
@@ -95,11 +83,7 @@ of the tokens, each replaced by `[MASK]`, whatever was masked in training.
 
 
 def training_cost(rows: list[Row]) -> dict[str, Any]:
-    """Return what a run took, without evaluation.
-
-    Args:
-        rows: The rows of the curve, with their `tokens` and `seconds`.
-    """
+    """Return what a run took, without evaluation."""
     return {
         "tokens read": round(sum(row["tokens"] for row in rows)),
         "hours": f"{sum(row['seconds'] for row in rows) / 3600:.2f}",

@@ -11,13 +11,7 @@ from keras_albert.pretraining.settings.config import PretrainingConfig
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a run.
-
-    Args:
-        config: `PretrainingConfig` of this stage alone.
-        begin: int. The number of the first batch, counted over the whole run.
-        data: `PretrainingData` to train on.
-    """
+    """A stage of a run."""
 
     config: PretrainingConfig
     begin: int
@@ -58,11 +52,7 @@ class Stage:
 
 
 def read_stages(config: PretrainingConfig) -> list[Stage]:
-    """Open the data of a run.
-
-    Returns:
-        The stages; a single one if the settings have none.
-    """
+    """Open the data of a run."""
     stages: list[Stage] = []
     for each in config.stage_settings:
         begin = stages[-1].end if stages else 0

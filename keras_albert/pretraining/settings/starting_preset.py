@@ -17,11 +17,7 @@ _OF_THE_RUN = {
 
 @functools.cache
 def backbone_of_preset(preset: str) -> dict[str, Any]:
-    """Read the architecture of a preset.
-
-    Raises:
-        ValueError: If there is no such preset, or it is damaged.
-    """
+    """Read the architecture of a preset."""
     config = AlbertBackbone.from_preset(preset, load_weights=False).get_config()
     return {name: config[name] for name in config if name not in _OF_THE_RUN}
 
@@ -34,10 +30,6 @@ def load_starting_weights(task: Any, preset: str) -> None:
     embeddings are repeated: what they encode about neighbouring positions applies there
     too ([Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 5). Weights
     that the preset's head lacks are random.
-
-    Raises:
-        ValueError: If its vocabulary is not the data's, or its weights have other
-            shapes.
     """
     start = type(task).from_preset(preset)
     if start.preprocessor.tokenizer.proto != task.preprocessor.tokenizer.proto:

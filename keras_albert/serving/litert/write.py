@@ -26,14 +26,7 @@ Tensors = dict[str, Any]
 def write_litert(
     preset: str, target: str, sequence_length: int | None, quantize: str | None
 ) -> None:
-    """Write the LiteRT model of a preset.
-
-    Args:
-        preset: string. A directory that `save_to_preset` wrote.
-        target: string. The file to write.
-        sequence_length: int or `None`. Tokens in a row; `None` for any number.
-        quantize: `"dynamic_int8"`, `"fp16"` or `None`.
-    """
+    """Write the LiteRT model of a preset."""
     task = load_saved_task(preset)
     # Layers as a loop: the converter writes unrolled layers out in full, and a
     # runtime packs the weights again for each of them.

@@ -36,11 +36,6 @@ class OnnxBuilder:
             lists of numbers instead of tensors.
         texts: The operations of onnxruntime-extensions, likewise.
         tables: The operations of ONNX for tables, likewise.
-
-    Args:
-        quantize: bool. Whether to store matrices in int8, with a scale per output.
-        around: `OnnxBuilder` of the outer graph, which runs this one in a loop and
-            stores its weights. Defaults to `None`.
     """
 
     def __init__(
@@ -153,33 +148,14 @@ class OnnxBuilder:
         return self._multiply(x, self.op.Transpose(table, perm=[1, 0]), *scale)
 
     def dense(self, layer: Any, x: Any, keep_float: bool = False) -> Any:
-        """Run a `keras.layers.Dense`.
-
-        Args:
-            layer: The layer.
-            x: Its input.
-            keep_float: bool. Whether to keep float weights in an int8 model, as for
-                output layers, which are small. Defaults to `False`.
-
-        Returns:
-            Its output.
-        """
+        """Run a `keras.layers.Dense`."""
         x = self._linear(layer, x, keep_float)
         if layer.use_bias:
             x = self.op.Add(x, self.weight(layer.bias))
         return self.activate(layer.activation, x)
 
     def dense_halves(self, layer: Any, first: Any, second: Any) -> tuple[Any, Any]:
-        """Run a dense layer on each half of its input separately.
-
-        Args:
-            layer: A `keras.layers.Dense`; its activation is not applied.
-            first: The first half of the input's last axis.
-            second: The second half; its result includes the bias.
-
-        Returns:
-            Two values, whose sum is the layer's output before the activation.
-        """
+        """Run a dense layer on each half of its input separately."""
         matrix, *scale = self._matrix(layer, "kernel", axis=0)
         halves = self.op.Split(matrix, axis=0, num_outputs=2, _outputs=2)
         parts = zip((first, second), halves, strict=True)
@@ -214,11 +190,7 @@ class OnnxBuilder:
         return self.op.LayerNormalization(x, gamma, beta, epsilon=layer.epsilon)
 
     def activate(self, function: Callable[..., Any], x: Any) -> Any:
-        """Run a Keras activation function.
-
-        Raises:
-            ValueError: If ONNX does not have it.
-        """
+        """Run a Keras activation function."""
         op = self.op
         known: dict[Callable[..., Any], Callable[[], Any]] = {
             keras.activations.linear: lambda: x,

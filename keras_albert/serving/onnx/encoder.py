@@ -14,16 +14,7 @@ _HIDDEN = -1e9
 
 
 def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
-    """Run the backbone without its pooler.
-
-    Args:
-        builder: The graph.
-        backbone: An `AlbertBackbone`.
-        ids: `token_ids`, `segment_ids` and `padding_mask`, integers `(rows, length)`.
-
-    Returns:
-        The `sequence_output`, `(rows, length, hidden_dim)`.
-    """
+    """Run the backbone without its pooler."""
     x, bias = begin(builder, backbone, ids)
     for layer in range(backbone.num_layers):
         x = run_layer(builder, backbone, x, bias, layer)
@@ -31,11 +22,7 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
 
 
 def begin(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the input of the first layer, and the attention bias of all; see `encode`.
-
-    Returns:
-        `(rows, length, hidden_dim)`, and `(rows, 1, 1, length)`.
-    """
+    """Return the first layer's input, and the attention bias of all; see `encode`."""
     x = _embed(builder, backbone.embedding, ids)
     is_real = builder.cast(ids["padding_mask"], "bool")
     bias = builder.op.Where(is_real, 0.0, _HIDDEN)
@@ -105,15 +92,7 @@ def pool(builder: OnnxBuilder, backbone: Any, sequence: Any, padding_mask: Any) 
 def masked_mean(
     builder: OnnxBuilder, sequence: Any, padding_mask: Any, token_weights: Any = None
 ) -> Any:
-    """Return the mean of each sequence, as `MaskedPooling` computes it.
-
-    Args:
-        builder: The graph.
-        sequence: The vectors, `(rows, length, width)`.
-        padding_mask: Integers `(rows, length)`, zero at padding.
-        token_weights: The weight of each token, `(rows, length)`. Defaults to `None`,
-            equal weights.
-    """
+    """Return the mean of each sequence, as `MaskedPooling` computes it."""
     op = builder.op
     is_real = op.Unsqueeze(builder.cast(padding_mask, "bool"), [-1])
     weights = builder.cast(is_real, "float32")

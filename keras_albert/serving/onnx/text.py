@@ -15,17 +15,7 @@ from keras_albert.text.tokenizer.vocabulary_file import (
 
 @dataclass(frozen=True)
 class Pieces:
-    """The ids of texts, concatenated with those of other texts.
-
-    Args:
-        ids: int64 `(all ids,)`.
-        begins: int64 `(texts,)`. Where the ids of each text begin in `ids`.
-        lengths: int64 `(texts,)`. The number of ids of each text.
-        places: int64 `(all ids,)`, or `None`. The byte at which each piece begins in
-            its text.
-        ends: int64 `(all ids,)`, or `None`. The byte after the last of each piece;
-            `None` if it is that before the next piece.
-    """
+    """The ids of texts, concatenated with those of other texts."""
 
     ids: Any
     begins: Any
@@ -44,14 +34,7 @@ class OnnxText:
         self.special = preprocessor.special_ids
 
     def tokenize(self, *columns: Any) -> list[Pieces]:
-        """Tokenize columns of texts at once.
-
-        Args:
-            *columns: string `(texts,)` each, of any sizes.
-
-        Returns:
-            `Pieces` of each column.
-        """
+        """Tokenize columns of texts at once."""
         texts = self.builder.join(columns, 0) if len(columns) > 1 else columns[0]
         vocabulary = self.preprocessor.tokenizer.vocabulary
         is_words = isinstance(vocabulary, WordPieceVocabulary)
@@ -125,15 +108,7 @@ class OnnxText:
         return self.op.Range(0, self.op.Size(values), 1)
 
     def numbers(self, begins: Any, length: Any) -> Any:
-        """Return the group number of each item of concatenated groups.
-
-        Args:
-            begins: int64 `(groups,)`. Where each group begins; groups may be empty.
-            length: int64 `(1,)`. The number of items.
-
-        Returns:
-            int64 `(length,)`, starting at 0.
-        """
+        """Return the group number of each item of concatenated groups."""
         op = self.op
         ones = op.Add(op.Mul(begins, 0), 1)
         # One more place, for empty groups at the end.
@@ -146,17 +121,7 @@ class OnnxText:
         return self.numbers(pieces.begins, self.builder.size(pieces.ids, 0))
 
     def dense(self, values: Any, rows: Any, counts: Any, nothing: Any) -> Any:
-        """Arrange values in rows, padded to the longest.
-
-        Args:
-            values: `(values,)`, row by row.
-            rows: int64 `(values,)`. The row of each value, ascending.
-            counts: int64 `(rows,)`. The number of values of each row.
-            nothing: The padding value.
-
-        Returns:
-            `(rows, most)`.
-        """
+        """Arrange values in rows, padded to the longest."""
         op = self.op
         most = op.ReduceMax(op.Concat(counts, [0], axis=0), keepdims=1)
         shape = self.builder.integers(self.builder.size(counts, 0), most)
@@ -185,11 +150,7 @@ class OnnxText:
         ]
 
     def pack(self, pieces: list[Pieces]) -> dict[str, Any]:
-        """Pack one or two texts that fit into rows, padded to the longest.
-
-        Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int64 `(rows, length)`.
-        """
+        """Pack one or two texts that fit into rows, padded to the longest."""
         op = self.op
         bounds = []
         begin: Any = op.Add(op.Mul(op.Unsqueeze(pieces[0].lengths, [1]), 0), 1)

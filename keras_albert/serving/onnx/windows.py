@@ -15,13 +15,6 @@ class OnnxWindows:
     Attributes:
         documents: The document of each window, int64 `(windows,)`.
         pieces: `Pieces` of the windows.
-
-    Args:
-        texts: The graph's tokenization.
-        pieces: `Pieces` of the documents.
-        size: int64 `(documents,)`. Tokens in a window.
-        stride: int64 `(documents,)`. Distance in tokens between the starts of
-            consecutive windows.
     """
 
     def __init__(self, texts: OnnxText, pieces: Pieces, size: Any, stride: Any) -> None:
@@ -55,16 +48,7 @@ class OnnxWindows:
         self._owned_to = op.Where(is_last, op.Add(begins, kept), border(following))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
-        """Return the token at each position of the windows' rows.
-
-        Args:
-            offsets: int64 `(windows,)` or a number. Where in its row a window begins.
-            length: int64 `()`. The length of the rows.
-
-        Returns:
-            The token, int64 `(windows, length)`, and whether the window predicts it;
-            0 where it does not.
-        """
+        """Return the token at each position of the windows' rows."""
         op = self.op
         start, low, high = (
             op.Unsqueeze(value, [1])
@@ -80,15 +64,7 @@ class OnnxWindows:
 
 
 def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
-    """Run the model of a task on many rows, in batches.
-
-    Args:
-        graph: An `OnnxTask`.
-        ids: `token_ids`, `segment_ids` and `padding_mask`, int64 `(rows, length)`.
-
-    Returns:
-        The results of its `run`, for all rows.
-    """
+    """Run the model of a task on many rows, in batches."""
     op, builder = graph.op, graph.builder
     rows = builder.size(ids["token_ids"], 0)
     turns = op.Max(_divide_up(op, rows, WINDOWS_AT_ONCE), 1)

@@ -22,10 +22,6 @@ class OnnxWordPiece:
 
     As in TensorFlow, the text rules are a table of characters (see `character_table`).
     The operation `WordpieceTokenizer` of onnxruntime-extensions splits the words.
-
-    Args:
-        texts: `OnnxText` of the graph.
-        vocabulary: A `WordPieceVocabulary`.
     """
 
     def __init__(self, texts: Any, vocabulary: Any) -> None:

@@ -51,12 +51,7 @@ class OnnxCharacters:
         return self.texts.builder.cast(found, "int32")
 
     def spans(self, pieces: "Pieces") -> tuple[Any, Any]:
-        """Return the characters of all pieces, without surrounding blanks.
-
-        Returns:
-            The first character of each and the one after its last, int64
-            `(all ids,)`, counted over all texts. The span of a blank piece is empty.
-        """
+        """Return the characters of all pieces, without surrounding blanks."""
         op, builder = self.op, self.texts.builder
         rows = self.texts.owners(pieces)
         start = self.at_bytes(rows, pieces.places)
@@ -80,17 +75,7 @@ class OnnxCharacters:
 
 
 def split(texts: "OnnxText", column: Any, pattern: str) -> tuple[Any, ...]:
-    """Split texts into the matches of a pattern and the parts between them.
-
-    Args:
-        texts: The graph's tokenization.
-        column: string `(texts,)`.
-        pattern: string. A pattern for RE2.
-
-    Returns:
-        The parts, `(parts,)`; the first byte of each in its text, and the one after
-        its last; the text of each; and where the parts of each text begin, `(texts,)`.
-    """
+    """Split texts into the matches of a pattern and the parts between them."""
     op, builder = texts.op, texts.builder
     group = op.Constant(value_strings=[f"({pattern})"])
     found = builder.texts.StringRegexSplitWithOffsets(column, group, group, _outputs=4)
@@ -102,11 +87,7 @@ def split(texts: "OnnxText", column: Any, pattern: str) -> tuple[Any, ...]:
 
 
 def split_words(texts: "OnnxText", column: Any) -> tuple[Any, ...]:
-    """Split texts into words, as the function of this name in `keras_albert.text`.
-
-    Returns:
-        The words, their first bytes, the bytes after their last, and the text of each.
-    """
+    """Split texts into words, as the function of this name in `keras_albert.text`."""
     parts, *places, _ = split(texts, column, _word_pattern())
     is_space = texts.op.RegexFullMatch(parts, pattern=f"[{SPACES}]+")
     is_word = texts.op.Not(is_space)

@@ -34,17 +34,7 @@ def write_saved_model(
     top_k: int | None = None,
     manifest: dict[str, Any] | None = None,
 ) -> None:
-    """Write the SavedModel of a preset.
-
-    Args:
-        preset: string. A directory that `save_to_preset` wrote.
-        target: string. The directory to write.
-        max_length: int or `None`. Maximum number of tokens in a row. Defaults to
-            `None`, the preprocessor's value.
-        top_k: int or `None`. See `TaskGraph`. Defaults to `None`.
-        manifest: dict or `None`. Description of the model from the exporting process.
-            Defaults to `None`, nothing.
-    """
+    """Write the SavedModel of a preset."""
     task = load_saved_task(preset)
     if max_length is not None:
         task.preprocessor.sequence_length = None

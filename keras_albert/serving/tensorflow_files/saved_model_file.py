@@ -37,14 +37,7 @@ class Signature(NamedTuple):
 
 
 class SavedModelFile:
-    """The graph of a SavedModel.
-
-    Args:
-        directory: Path. The directory of one version.
-
-    Raises:
-        ValueError: If it contains no SavedModel, or a damaged one.
-    """
+    """The graph of a SavedModel."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / "saved_model.pb"

@@ -14,14 +14,7 @@ DTYPE_NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
 def write_tensor(array: Any) -> Any:
-    """Convert an array to a message.
-
-    Args:
-        array: float32, int32, or bytes as objects.
-
-    Returns:
-        A `TensorProto`.
-    """
+    """Convert an array to a message."""
     array = np.asarray(array)
     dtype = "string" if array.dtype == object else array.dtype.name
     message = TensorProto(dtype=DTYPE_NUMBERS[dtype])
@@ -36,17 +29,7 @@ def write_tensor(array: Any) -> Any:
 
 
 def read_tensor(message: Any) -> npt.NDArray[Any]:
-    """Convert a message to an array.
-
-    Args:
-        message: A `TensorProto` from `write_tensor` or TensorFlow.
-
-    Returns:
-        float32, int32, or bytes as objects.
-
-    Raises:
-        ValueError: If it has a different dtype, or its content does not fit its shape.
-    """
+    """Convert a message to an array."""
     shape = [dim.size for dim in message.tensor_shape.dim]
     dtype = DTYPES.get(message.dtype)
     if dtype is None:

@@ -35,9 +35,6 @@ def read_warm_up(path: Path) -> list[WarmUpRequest]:
 
     Source: [TFRecord](https://www.tensorflow.org/tutorials/load_data/tfrecord): the
     length of a record, its checksum, the record, its checksum.
-
-    Raises:
-        ValueError: If the file is damaged. Only TensorFlow checks the checksums.
     """
     contents, at = path.read_bytes(), 0
     requests: list[WarmUpRequest] = []

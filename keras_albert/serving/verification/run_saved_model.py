@@ -36,18 +36,7 @@ def run_saved_model(
     requests: Sequence[Request],
     python: str | os.PathLike[str] | None = None,
 ) -> Served:
-    """Load a SavedModel into TensorFlow's session as a server does, and run requests.
-
-    Args:
-        directory: Path. The directory of one version.
-        requests: Signatures, each with arrays by the names of its inputs.
-        python: string or path. An interpreter that has TensorFlow and tensorflow-text.
-            Defaults to `None`, the current interpreter.
-
-    Raises:
-        ImportError: If the interpreter lacks these packages.
-        ValueError: If TensorFlow cannot load the model, or the process died.
-    """
+    """Load a SavedModel into a TensorFlow session as a server does; run requests."""
     job = {"directory": str(directory), "requests": list(map(write_request, requests))}
     finished = run_child(
         [os.fspath(python or sys.executable), "-I"],
@@ -94,10 +83,6 @@ def write_request(request: Request) -> dict[str, Any]:
 
 
 def read_answer(request: Request, tensors: list[str]) -> dict[str, npt.NDArray[Any]]:
-    """Read the result of `session_program.run`.
-
-    Returns:
-        Arrays by the names of the signature's outputs.
-    """
+    """Read the result of `session_program.run`."""
     messages = (TensorProto.FromString(base64.b64decode(x)) for x in tensors)
     return dict(zip(request[0].outputs, map(read_tensor, messages), strict=True))

@@ -17,14 +17,7 @@ from typing import Any
 
 
 def load(directory: str) -> Any:
-    """Load a SavedModel as a server does, and check the records of its requests.
-
-    Returns:
-        A TensorFlow session.
-
-    Raises:
-        RuntimeError: If TensorFlow cannot load it; the message contains the reason.
-    """
+    """Load a SavedModel as a server does, and check the records of its requests."""
     import tensorflow as tf  # noqa: PLC0415  (an extra)
 
     try:
@@ -43,19 +36,7 @@ def load(directory: str) -> Any:
 
 
 def run(session: Any, inputs: dict[str, str], outputs: list[str]) -> list[str]:
-    """Run a model.
-
-    Args:
-        session: A session from `load`.
-        inputs: Tensors by the names of tensors in the graph.
-        outputs: Names of tensors in the graph.
-
-    Returns:
-        A tensor for each of `outputs`.
-
-    Raises:
-        RuntimeError: If the model refuses the inputs.
-    """
+    """Run a model."""
     import tensorflow as tf  # noqa: PLC0415  (an extra)
 
     try:

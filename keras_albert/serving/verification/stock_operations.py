@@ -60,22 +60,7 @@ NOT_SERVED = ("EagerPyFunc", "PyFunc", "Xla")
 def unknown_operations(
     operations: Collection[str], core: Collection[str]
 ) -> tuple[str, ...]:
-    """Find the operations that a stock server lacks.
-
-    Args:
-        operations: Names of operations in a graph.
-        core: Names of operations in TensorFlow's library.
-
-    Returns:
-        The missing ones, sorted.
-
-    Example:
-        >>> from keras_albert.serving.verification.stock_operations import (
-        ...     unknown_operations,
-        ... )
-        >>> unknown_operations(["MatMul", "MyOp", "XlaDot"], ["MatMul", "XlaDot"])
-        ('MyOp', 'XlaDot')
-    """
+    """Find the operations that a stock server lacks."""
     return tuple(
         name
         for name in sorted(operations)

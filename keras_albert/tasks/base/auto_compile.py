@@ -207,11 +207,7 @@ class AutomaticCompile(ReplicaTask):
             super().compile(optimizer, **arguments)  # type: ignore[misc]
 
     def _continue_optimizer(self, num_steps: int | None, callbacks: Any) -> bool:
-        """Let the optimizer `"auto"` of an earlier `fit` make more steps.
-
-        Returns:
-            Whether it can: `False` if it is new, or its rate cannot become constant.
-        """
+        """Let the optimizer `"auto"` of an earlier `fit` make more steps."""
         if self._automatic is None:
             return True
         # Keras wraps it for float16.

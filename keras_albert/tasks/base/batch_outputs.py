@@ -37,11 +37,7 @@ class BatchOutputs:
         self._lock = threading.Lock()
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
-        """Compute the outputs.
-
-        Returns:
-            Tensors of the backend, in the structure of the model's outputs.
-        """
+        """Compute the outputs."""
         specs = self._task.input
         inputs = {
             name: np.asarray(array, specs[name].dtype) if name in specs else array

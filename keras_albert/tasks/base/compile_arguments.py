@@ -51,12 +51,7 @@ _BY_NUMBER = {keras.metrics.SparseCategoricalCrossentropy}
 
 
 def loss_name(loss: Any) -> str:
-    """Return the name of a loss without underscores, the same for all its forms.
-
-    Example:
-        >>> loss_name("kl_divergence"), loss_name(keras.losses.KLDivergence())
-        ('kldivergence', 'kldivergence')
-    """
+    """Return the name of a loss without underscores, the same for all its forms."""
     if isinstance(loss, str):
         try:
             loss = keras.losses.get(loss)
@@ -68,20 +63,7 @@ def loss_name(loss: Any) -> str:
 
 
 def match_loss(loss: Any, are_logits: bool | None) -> Any:
-    """Return a loss that reads outputs as the head returns them.
-
-    Args:
-        loss: The argument of `compile`: a loss, its name, or a dict or list of them.
-        are_logits: Whether the head returns logits; `None` if it returns neither logits
-            nor probabilities.
-
-    Returns:
-        The loss, for a name or a function an object with the head's `from_logits`;
-        "auto" for "crossentropy", which Keras would choose by shape.
-
-    Raises:
-        ValueError: If an object contradicts the head.
-    """
+    """Return a loss that reads outputs as the head returns them."""
     if isinstance(loss, Mapping):
         return {name: match_loss(part, are_logits) for name, part in loss.items()}
     if isinstance(loss, list | tuple):
@@ -117,18 +99,7 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
 def match_metrics(
     metrics: Any, num_classes: int, takes_numbers: bool, activation: str | None
 ) -> Any:
-    """Let metrics by class read the outputs and targets of a classifier.
-
-    Args:
-        metrics: The argument of `compile`: a metric, its name, or a list or dict.
-        num_classes: int. The number of outputs of an example.
-        takes_numbers: bool. Whether a target is the number of a class.
-        activation: string or `None`. What makes probabilities of outputs; `None` if
-            they are probabilities, or if there are none.
-
-    Returns:
-        The same structure, with `ClassMetric` for metrics that need it.
-    """
+    """Let metrics by class read the outputs and targets of a classifier."""
     arguments = (num_classes, takes_numbers, activation)
     if isinstance(metrics, Mapping):
         return {k: match_metrics(part, *arguments) for k, part in metrics.items()}
@@ -154,23 +125,7 @@ def match_metrics(
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ClassMetric(keras.metrics.Metric):
-    """A metric of Keras that reads a classifier's outputs and targets.
-
-    Args:
-        metric: A metric that takes a probability of each class.
-        num_classes: int. The number of classes.
-        one_hot: bool. Whether targets are numbers of classes, to be converted to zeros
-            and a one.
-        activation: string or `None`. What makes probabilities of outputs. A metric
-            with `from_logits=True` reads them unchanged.
-
-    Example:
-        >>> import numpy as np
-        >>> f1 = ClassMetric(keras.metrics.F1Score("macro"), 2, True, "softmax")
-        >>> f1.update_state(np.array([0, 1]), np.array([[2.0, 1.0], [-3.0, 1.0]]))
-        >>> round(float(f1.result()), 3)
-        1.0
-    """
+    """A metric of Keras that reads a classifier's outputs and targets."""
 
     def __init__(
         self,

@@ -40,12 +40,7 @@ class DepthViews:
             return self._views[num_layers]
 
     def check(self, num_layers: Any) -> None:
-        """Check a number of layers, and warn if there are more than trained.
-
-        Raises:
-            ValueError: If it is no whole number, below 1, below the number of groups,
-                or more than there are adapters for.
-        """
+        """Check a number of layers, and warn if there are more than trained."""
         backbone = self._task.backbone
         backbone.encoder.check_depth(num_layers)
         warn_of_depth(num_layers, backbone.num_layers)

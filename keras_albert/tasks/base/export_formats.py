@@ -27,12 +27,7 @@ _SUFFIXES = {".onnx": "onnx", ".tflite": "litert"}
 
 
 def format_of_path(path: Path) -> str:
-    """Return the format that the suffix of a path stands for.
-
-    Example:
-        >>> format_of_path(Path("model.onnx")), format_of_path(Path("served/model"))
-        ('onnx', 'tf_saved_model')
-    """
+    """Return the format that the suffix of a path stands for."""
     return _SUFFIXES.get(path.suffix.lower(), _DEFAULT)
 
 
@@ -54,18 +49,7 @@ def check_export_options(
     options: Iterable[str],
     spell: Callable[[str], str] = repr,
 ) -> None:
-    """Check that a format has options, and that a path is not named after another one.
-
-    Args:
-        name: string. The format.
-        path: Path. What is to be written.
-        options: The names of the options.
-        spell: Callable that returns how a user writes a name. Defaults to `repr`.
-
-    Raises:
-        ValueError: If it lacks one; the message names the formats that have it. If the
-            suffix of the path is that of another format.
-    """
+    """Check that a format has options, and that a path does not name another one."""
     known = _options(name)
     named = format_of_path(path)
     if named not in (name, _DEFAULT):

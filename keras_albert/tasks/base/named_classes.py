@@ -98,12 +98,7 @@ class NamedClasses:
 
 
 def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
-    """Return the number of classes from the arguments of a constructor.
-
-    Raises:
-        MissingArgumentError: If both are `None`.
-        ValueError: If they disagree, two names are equal, or one is not a string.
-    """
+    """Return the number of classes from the arguments of a constructor."""
     if num_classes is None and labels is None:
         raise MissingArgumentError(
             "The number of classes is not known. Pass num_classes=2, say, or "

@@ -59,11 +59,7 @@ def merge_adapters(model: _Model) -> _Model:
 
 
 def own_backbone(model: Any) -> AlbertBackbone:
-    """Return the backbone of a task, or a backbone itself.
-
-    Raises:
-        TypeError: If it is neither.
-    """
+    """Return the backbone of a task, or a backbone itself."""
     backbone = getattr(model, "backbone", model)
     if not isinstance(backbone, AlbertBackbone):
         msg = (
@@ -75,11 +71,7 @@ def own_backbone(model: Any) -> AlbertBackbone:
 
 
 def check_is_float(backbone: AlbertBackbone) -> None:
-    """Raise if a backbone has other weights than its matrices and vectors of floats.
-
-    Raises:
-        ValueError: If it is quantized, or has LoRA weights.
-    """
+    """Raise if a backbone has other weights than its matrices and vectors of floats."""
     for layer in all_layers(backbone):
         if layer.quantization_mode:
             msg = (
@@ -105,10 +97,6 @@ def at_depth(backbone: AlbertBackbone, num_layers: int) -> AlbertBackbone:
     """Return a copy of a backbone that has no more than it needs for some layers.
 
     As in a file, matrices contain LoRA's update.
-
-    Args:
-        backbone: `AlbertBackbone`.
-        num_layers: int. Which it can run.
     """
     config = backbone.get_config() | {"num_layers": num_layers}
     copy = AlbertBackbone.from_config(config)
@@ -141,20 +129,7 @@ def with_backbone(
     tokenizer: Any = None,
     map_tokens: Callable[[FloatArray], FloatArray] | None = None,
 ) -> _Model:
-    """Return a model like another one, on another backbone.
-
-    Args:
-        model: A backbone, or a task.
-        backbone: The other backbone.
-        tokenizer: `AlbertTokenizer`. The tokenizer of the new preprocessor. Defaults to
-            `None`, the preprocessor of `model`.
-        map_tokens: Callable. Maps weights of one number for each token to those of the
-            new tokenizer. Defaults to `None`, none.
-
-    Returns:
-        `backbone`, or a task with the preprocessor, the labels and the head of `model`.
-        A warning names weights of the head that do not fit the backbone, and are new.
-    """
+    """Return a model like another one, on another backbone."""
     if isinstance(model, AlbertBackbone):
         return cast("_Model", backbone)
     task: Any = model

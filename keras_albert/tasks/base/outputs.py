@@ -19,28 +19,13 @@ from keras_albert.tasks.inputs.model_input import has_ragged_outputs, read_model
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return probabilities over the last axis, as an array of the same shape.
-
-    Example:
-        >>> softmax(np.zeros((1, 2))).tolist()
-        [[0.5, 0.5]]
-    """
+    """Return probabilities over the last axis, as an array of the same shape."""
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
 def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
-    """Overwrite outputs that belong to no token and depend on the width of the batch.
-
-    Args:
-        task: An `AlbertTask`.
-        inputs: The model's inputs, a dict of arrays.
-        outputs: Arrays `(rows, ...)`, in the structure of the model's outputs.
-
-    Returns:
-        The outputs, with `task.output_padding` where the input `task.output_places` is
-        0.
-    """
+    """Overwrite outputs of padding, which depend on the width of the batch."""
     if task.output_places is None:
         return outputs
     is_place = np.asarray(inputs[task.output_places]) > 0
@@ -61,23 +46,7 @@ def predict_all(
     run_batch: Callable[[dict[str, Any]], Any] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Compute the outputs for all inputs, in their order.
-
-    Args:
-        task: An `AlbertTask`.
-        x: See `AlbertTask.fit`.
-        batch_size: int. Defaults to `None`, which means 32.
-        run_batch: Callable from the inputs of a batch, a dict of arrays, to arrays with
-            a value for each row. Defaults to `None`: `outputs_of`.
-        **kwargs: Other arguments of `keras.Model.predict`.
-
-    Returns:
-        See `AlbertTask.predict`.
-
-    Raises:
-        TypeError: See `AlbertTask.fit`.
-        ValueError: See `AlbertTask.predict`.
-    """
+    """Compute the outputs for all inputs, in their order."""
     steps = kwargs.get("steps")
     data, batches = read_model_input(
         *(task, x),
@@ -123,15 +92,7 @@ def check_nan(outputs: Any) -> Any:
 
 
 def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
-    """Compute the outputs for one batch of ids.
-
-    Args:
-        task: An `AlbertTask`.
-        inputs: dict of arrays, which have been checked.
-
-    Returns:
-        Arrays `(rows, ...)` in the structure of the model's outputs.
-    """
+    """Compute the outputs for one batch of ids."""
     outputs = keras.tree.map_structure(_to_numpy, task.batch_outputs(inputs))
     return check_nan(blank_outputs(task, inputs, outputs))
 
@@ -148,19 +109,6 @@ def predict_batches(
 
     `keras.Model.predict` builds a data set and an iterator for each call, concatenates
     outputs of equal shapes only, and takes the weights out of the model on JAX.
-
-    Args:
-        task: An `AlbertTask`.
-        batches: `LengthBatches`, or a data set of the model's inputs or of tuples that
-            begin with them.
-        run_batch: See `predict_all`. Defaults to `None`, `outputs_of`.
-        verbose: As in `keras.Model.predict`. Defaults to `"auto"`.
-        steps: int or `None`. The maximum number of batches. Defaults to `None`, all.
-        callbacks: As in `keras.Model.predict`. Defaults to `None`.
-
-    Returns:
-        Arrays `(rows, ...)` in the structure of the model's outputs and the order of
-        the batches, padded with `task.output_padding`.
     """
     is_list = isinstance(callbacks, keras.callbacks.CallbackList)
     if not is_list and (verbose != 0 or callbacks):

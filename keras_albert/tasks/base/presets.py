@@ -83,12 +83,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
 
     @classmethod
     def _take_backbone_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Remove and return the arguments of the backbone alone, such as `remat`.
-
-        Raises:
-            TypeError: If an argument is unknown; the message suggests the most similar
-                one of the task and the backbone.
-        """
+        """Remove and return the arguments of the backbone alone, such as `remat`."""
         of_backbone, of_task = (
             set(inspect.signature(each).parameters) for each in (AlbertBackbone, cls)
         )
@@ -223,11 +218,7 @@ def _saved_class(directory: Path) -> type:
 
 
 def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
-    """Check that the backbone can read the output of a preprocessor, if there is one.
-
-    Raises:
-        ValueError: If its rows are too long, or its vocabulary too large.
-    """
+    """Check that the backbone can read the output of a preprocessor, if any."""
     if preprocessor is None:
         return
     if preprocessor.max_length > backbone.max_sequence_length:
@@ -252,12 +243,7 @@ def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
 def check_vocabulary_size(
     backbone: AlbertBackbone, tokenizer: Any, source: str
 ) -> None:
-    """Check that a vocabulary belongs to the embeddings of a checkpoint.
-
-    Raises:
-        ValueError: If it has more tokens than there are embeddings, or fewer by more
-            than padding explains.
-    """
+    """Check that a vocabulary belongs to the embeddings of a checkpoint."""
     size, embedded = tokenizer.vocabulary_size(), backbone.vocabulary_size
     if not embedded - _PADDING < size <= embedded:
         msg = (

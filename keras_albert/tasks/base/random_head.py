@@ -26,13 +26,7 @@ class RandomHead:
         self._checked: set[str] = set()
 
     def warn(self, task: Any, method: str, layer: str | None = None) -> None:
-        """Warn, once, in a method that returns what a random head made up.
-
-        Args:
-            task: The task.
-            method: string. The method, called by the user, that calls this one.
-            layer: string. The layer of the head that it uses. Defaults to `None`, all.
-        """
+        """Warn, once, in a method that returns what a random head made up."""
         if method in self._checked:
             return
         self._checked.add(method)

@@ -15,14 +15,6 @@ class TokenAccuracy(keras.metrics.Mean):
     Equal to `keras.metrics.SparseCategoricalAccuracy`, which searches for the position
     of the highest score instead of its value. On PyTorch's CPUs that takes ten times as
     long, a tenth of a training step of a small model. Equal scores count as correct.
-
-    Example:
-        >>> import numpy as np
-        >>> from keras_albert.tasks.base.token_accuracy import TokenAccuracy
-        >>> accuracy = TokenAccuracy()
-        >>> accuracy.update_state(np.array([1, 0]), np.array([[0.1, 0.9], [0.2, 0.8]]))
-        >>> float(accuracy.result())
-        0.5
     """
 
     def __init__(self, name: str = "accuracy", **kwargs: Any) -> None:
@@ -31,13 +23,7 @@ class TokenAccuracy(keras.metrics.Mean):
     def update_state(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> Tensor:
-        """Add a batch.
-
-        Args:
-            y_true: Integers `(rows, ...)`.
-            y_pred: Scores `(rows, ..., classes)`.
-            sample_weight: Numbers `(rows, ...)`, or `(rows,)`. Defaults to `None`.
-        """
+        """Add a batch."""
         right = _is_right(ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred))
         if sample_weight is not None:
             weight = ops.cast(sample_weight, "float32")

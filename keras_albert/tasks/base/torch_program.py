@@ -86,16 +86,7 @@ class TracedPrograms:
         self.programs: dict[Hashable, Any] = {}
 
     def find(self, kind: Hashable, tokens: int, make: Callable[[], Any]) -> Any:
-        """Return the program for a batch, which is counted if it is small.
-
-        Args:
-            kind: Batches of one kind have one program.
-            tokens: int. The size of the batch.
-            make: Traces the program; called once.
-
-        Returns:
-            What `make` returned, or `None` for a batch that runs eagerly.
-        """
+        """Return the program for a batch, which is counted if it is small."""
         if self._traces and tokens <= SMALL_BATCH and kind not in self.programs:
             with self._lock:
                 self._counts[kind] += 1
@@ -113,16 +104,6 @@ def trace(
 
     The weights that it reads are constants of the program, which shares their memory
     with the model.
-
-    Args:
-        function: Takes and returns tensors.
-        inputs: A dtype and the axes of each tensor: a size or, if it varies, a name,
-            which axes of one size share.
-        longest: The largest sizes, by name.
-
-    Returns:
-        The function without the overhead of Keras; `None` if it cannot be traced, as it
-        depends on values or on one size.
     """
     import torch  # noqa: PLC0415  (it is the backend)
 

@@ -20,15 +20,7 @@ def count_answers(classifier: Any, top_k: int | None) -> int:
 def describe_outputs(
     classifier: Any, outputs: FloatArray, top_k: int, depths: Int64Array | None = None
 ) -> list[Any]:
-    """Return the answers of `AlbertClassifier.classify`, one for each text.
-
-    Args:
-        classifier: An `AlbertClassifier`.
-        outputs: float32 array `(texts, num_classes)`, the result of `predict`.
-        top_k: int. How many classes to name.
-        depths: Integer array `(texts,)` or `None`. How many layers each text ran
-            through, as part of the answer. Defaults to `None`.
-    """
+    """Return the answers of `AlbertClassifier.classify`, one for each text."""
     if classifier.is_regression:
         top_k = 1
         ranked = [[{"score": float(score)}] for score in outputs[:, 0]]
@@ -45,20 +37,7 @@ def describe_outputs(
 def rank_classes(
     scores: FloatArray, names: Sequence[str], top_k: int
 ) -> list[list[dict[str, Any]]]:
-    """Name the most likely classes of each text.
-
-    Args:
-        scores: Array `(texts, classes)` of probabilities.
-        names: The names of the classes.
-        top_k: int. How many classes to name.
-
-    Returns:
-        For each text a list of dicts of `label` and `score`.
-
-    Example:
-        >>> rank_classes(np.array([[0.25, 0.75]]), ("no", "yes"), top_k=1)
-        [[{'label': 'yes', 'score': 0.75}]]
-    """
+    """Name the most likely classes of each text."""
     best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
     return [
         [{"label": names[i], "score": float(row[i])} for i in order]

@@ -63,12 +63,7 @@ class EarlyExit:
     def run(
         self, inputs: dict[str, npt.NDArray[Any]], rule: ExitRule
     ) -> tuple[FloatArray, Int64Array]:
-        """Predict for a batch.
-
-        Returns:
-            The outputs of each text at the exit where it left, and the number of layers
-            that it ran through.
-        """
+        """Predict for a batch."""
         ids = {name: ops.convert_to_tensor(x, "int32") for name, x in inputs.items()}
         tokens = inputs["token_ids"]
         programs = self.traced.find("exits", tokens.size, self._make_programs)

@@ -12,16 +12,7 @@ from keras_albert.utils.arguments import check_positive
 
 @dataclass(frozen=True)
 class ExitRule:
-    """A rule by which texts leave a classifier; exactly one of the first two is set.
-
-    Args:
-        patience: int or `None`. A text leaves once so many exits in a row agreed with
-            the exit before them.
-        threshold: float or `None`. A text leaves once the probability of its answer is
-            at least this.
-        tolerance: float or `None`. The largest difference of scores that agree, for a
-            regression. Defaults to `None`.
-    """
+    """A rule by which texts leave a classifier; exactly one of the first two is set."""
 
     patience: int | None
     threshold: float | None
@@ -30,16 +21,7 @@ class ExitRule:
     def agree(
         self, classifier: Any, outputs: FloatArray, previous: FloatArray
     ) -> npt.NDArray[np.bool_]:
-        """Return for each row whether two exits have the same answer.
-
-        Args:
-            classifier: An `AlbertClassifier`.
-            outputs: float32 array `(rows, classes)`, of one exit.
-            previous: The same of the exit before.
-
-        Returns:
-            bool array `(rows,)`.
-        """
+        """Return for each row whether two exits have the same answer."""
         if self.tolerance is not None:
             return np.asarray(np.abs(outputs - previous)[:, 0] <= self.tolerance)
         if classifier.is_multi_label:
@@ -52,13 +34,6 @@ class ExitRule:
         """Return for each row whether an exit is confident in its answer.
 
         With several labels, the least certain one decides.
-
-        Args:
-            classifier: An `AlbertClassifier`.
-            outputs: float32 array `(rows, classes)`, of one exit.
-
-        Returns:
-            bool array `(rows,)`.
         """
         probabilities = classifier.probabilities(outputs)
         if classifier.is_multi_label:
@@ -75,15 +50,7 @@ def read_exit_rule(
     tolerance: Any = None,
     num_layers: Any = None,
 ) -> ExitRule | None:
-    """Check the arguments that let texts leave early; see `ExitRule`.
-
-    Returns:
-        The rule, or `None` for a fixed depth.
-
-    Raises:
-        ValueError: If the model has no exits, or not that many, or arguments are
-            invalid or exclude each other.
-    """
+    """Check the arguments that let texts leave early; see `ExitRule`."""
     given = {"patience": patience, "threshold": threshold, "num_layers": num_layers}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:

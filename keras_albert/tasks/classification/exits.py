@@ -24,12 +24,7 @@ from keras_albert.utils.arguments import MAX_LAYERS, check_at_most, is_whole_num
 def build_head(
     exits: int, num_classes: int, activation: Activation | None
 ) -> keras.layers.Layer:
-    """Return the last layer of a classifier, with a head for each exit if there are.
-
-    Returns:
-        A layer that computes in float32 under any policy, for the precision of softmax
-        and loss.
-    """
+    """Return the last layer of a classifier, with a head for each exit if there are."""
     if exits:
         return ExitHeads(exits, num_classes, activation, dtype="float32", name="exits")
     return keras.layers.Dense(
@@ -42,12 +37,7 @@ def build_head(
 
 
 def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
-    """Run a classifier with exits.
-
-    Returns:
-        Float tensor `(batch, num_classes)`, of the last layer; in training `(batch,
-        num_layers, num_classes)`.
-    """
+    """Run a classifier with exits."""
     head, backbone = classifier.output_dense, classifier.backbone
     if training:
         pooled = backbone.pooled_by_layer(inputs, training=True)
@@ -59,12 +49,7 @@ def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
 def predict_early(
     classifier: Any, rule: ExitRule, x: Any, batch_size: int | None, **kwargs: Any
 ) -> tuple[FloatArray, Int64Array]:
-    """Predict with exits; see `AlbertTask.predict`.
-
-    Returns:
-        float32 outputs `(examples, num_classes)`, and the number of layers that each
-        text ran through.
-    """
+    """Predict with exits; see `AlbertTask.predict`."""
     early = current_early_exit(classifier)
     found = predict_all(
         classifier, x, batch_size, lambda ids: early.run(ids, rule), **kwargs
@@ -83,22 +68,7 @@ def evaluate_early(
     text: Any = None,
     label: Any = None,
 ) -> Any:
-    """Evaluate with exits.
-
-    Args:
-        classifier: An `AlbertClassifier` with exits.
-        rule: The `ExitRule`.
-        data: Tuple of `x`, `y`, `sample_weight` and `batch_size`, see
-            `AlbertClassifier.evaluate`.
-        return_dict: bool. Whether to return a dict. Defaults to `False`.
-        steps: int or `None`. Batches to read. Defaults to `None`, all.
-        verbose: Not used.
-        text: See `AlbertTask.fit`. Defaults to `None`.
-        label: See `AlbertTask.fit`. Defaults to `None`.
-
-    Returns:
-        The metrics, the loss and `depth`, the mean number of layers.
-    """
+    """Evaluate with exits."""
     del verbose
     classifier.check_compiled("evaluate")
     x, y, weights, size = data
@@ -158,20 +128,7 @@ def current_early_exit(classifier: Any) -> EarlyExit:
 
 
 def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
-    """Check the argument `exits` of a task.
-
-    Returns:
-        The number of heads, `0` if there are no exits.
-
-    Raises:
-        ValueError: If there are fewer heads than layers, more than 1,000, or several
-            groups of layers.
-
-    Example:
-        >>> backbone = AlbertBackbone(30, 6, 2, 4, 8, 16)
-        >>> count_exits(True, backbone), count_exits(12, backbone)
-        (6, 12)
-    """
+    """Check the argument `exits` of a task."""
     if not exits:
         return 0
     if backbone.num_groups > 1:
@@ -200,16 +157,6 @@ def join_exits(
 
     The mean loss of the rows is `sum(j * loss(j)) / sum(j)` over the exits `j`.
     Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152), section 3.3.
-
-    Args:
-        loss: The loss, which is a mean over rows unless its `reduction` is `"sum"`.
-        y: Tensor `(batch, ...)`.
-        y_pred: Tensor `(batch, exits, classes)`; the outputs of one head, `(batch,
-            classes)`, are returned as they are.
-        sample_weight: Tensor `(batch,)` or `None`.
-
-    Returns:
-        Targets, outputs and weights of `batch * exits` rows.
     """
     if len(y_pred.shape) != 3:
         return y, y_pred, sample_weight

@@ -14,28 +14,7 @@ from keras_albert.types import FloatArray
 def encode_label_sets(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
-    """Encode the labels of examples as zeros and ones.
-
-    Args:
-        y: For each example the list of its labels, possibly empty; or an array
-            `(examples, num_classes)` of zeros and ones; or a table with a column of
-            them for each label.
-        num_classes: int. The number of labels.
-        labels: The names of the labels, or `None`.
-
-    Returns:
-        float32 array `(examples, num_classes)`.
-
-    Raises:
-        ValueError: If a name is unknown, or a row is neither; the message names the
-            row.
-
-    Example:
-        >>> encode_label_sets([["rude"], [], ["spam", "rude"]], 2, ("rude", "spam"))
-        array([[1., 0.],
-               [0., 0.],
-               [1., 1.]], dtype=float32)
-    """
+    """Encode the labels of examples as zeros and ones."""
     if hasattr(y, "detach"):
         y = y.detach().cpu()
     rows = list(indicators(y, labels) if indicator_names(y) else plain_column(y))
@@ -76,11 +55,7 @@ def indicator_names(y: Any) -> tuple[str, ...]:
 
 
 def indicators(y: Any, labels: Sequence[str] | None) -> npt.NDArray[Any]:
-    """Return the columns of a table, `indicator_names`, in the order of the labels.
-
-    Raises:
-        ValueError: If a label has no column, or a column is no label.
-    """
+    """Return the columns of a table, `indicator_names`, in the order of the labels."""
     names = indicator_names(y)
     if set(labels or names) != set(names):
         msg = (

@@ -26,44 +26,14 @@ _TOLERANCE = 1e-2
 
 
 def takes_probabilities(loss: Any) -> bool:
-    """Return whether a loss takes a probability of each class.
-
-    Args:
-        loss: A Keras loss, or its name.
-
-    Example:
-        >>> import keras
-        >>> takes_probabilities("kl_divergence")
-        True
-        >>> takes_probabilities(keras.losses.SparseCategoricalCrossentropy())
-        False
-    """
+    """Return whether a loss takes a probability of each class."""
     return loss_name(loss) in _LOSSES
 
 
 def encode_probabilities(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
-    """Return probabilities, or class names or numbers as ones and zeros.
-
-    Args:
-        y: `(examples, num_classes)`, such as the predictions of a teacher, a table with
-            a column for each class, or what `encode_classes` takes.
-        num_classes: int. The number of classes.
-        labels: The names of the classes, or `None`.
-
-    Returns:
-        float32 array `(examples, num_classes)`.
-
-    Raises:
-        ValueError: If a row is no distribution or no class; the message names it.
-
-    Example:
-        >>> encode_probabilities(["no", "yes"], 2, labels=("no", "yes")).tolist()
-        [[1.0, 0.0], [0.0, 1.0]]
-        >>> encode_probabilities([[0.25, 0.75]], 2, labels=None).tolist()
-        [[0.25, 0.75]]
-    """
+    """Return probabilities, or class names or numbers as ones and zeros."""
     if hasattr(y, "detach"):
         y = y.detach().cpu()
     if indicator_names(y):

@@ -18,17 +18,7 @@ from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode
 
 
 class TargetKind(NamedTuple):
-    """How targets are read, and how predictions are compared to them.
-
-    Args:
-        loss: Callable of whether outputs are logits. Returns the default loss.
-        metric: Callable. Returns the default metric.
-        encode: Callable of targets, the number of classes and their names. Returns an
-            array.
-        names: Callable of targets. Returns the names of classes in them.
-        is_class: bool. Whether a target is the number of one class, not a number for
-            each class. Defaults to `False`.
-    """
+    """How targets are read, and how predictions are compared to them."""
 
     loss: Callable[[bool], keras.losses.Loss]
     metric: Callable[[], keras.metrics.Metric]

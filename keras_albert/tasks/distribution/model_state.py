@@ -16,11 +16,6 @@ def build_metrics(model: Any, batch: Any) -> None:
 
     Keras creates them in `fit`, with the first batch: too late to place or to restore
     them. It may also take that batch from an iterator without training on it.
-
-    Args:
-        model: A compiled model.
-        batch: `(x, y)` or `(x, y, sample_weight)`; only the shapes and dtypes of the
-            arrays are used.
     """
 
     def describe(array: Any) -> keras.KerasTensor:
@@ -63,11 +58,7 @@ def build_metrics_before_xla(model: Any, batch: Any) -> None:
 def call_with_values(
     function: Callable[..., Any], variables: Sequence[Any], *arguments: Any
 ) -> Any:
-    """Call a function of JAX with the values of variables.
-
-    Raises:
-        RuntimeError: If training has taken the values out of the variables.
-    """
+    """Call a function of JAX with the values of variables."""
     values: list[Any] = []
     try:
         values += [variable.value for variable in variables]

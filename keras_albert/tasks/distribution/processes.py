@@ -14,12 +14,7 @@ _REMEDY = (
 
 
 def num_processes() -> int:
-    """Return how many processes were started together, by the backend or a launcher.
-
-    Example:
-        >>> num_processes()
-        1
-    """
+    """Return how many processes were started together, by the backend or a launcher."""
     backend = keras.config.backend()
     if backend == "torch":
         import torch  # noqa: PLC0415  (it is the backend)
@@ -43,16 +38,7 @@ def num_processes() -> int:
 
 
 def check_processes(purpose: Purpose, strategy: Any = None) -> None:
-    """Check that a task can be trained or used in this process.
-
-    Args:
-        purpose: `"training"`, `"evaluation"` or `"prediction"`.
-        strategy: The `tf.distribute` strategy of the task. Defaults to `None`.
-
-    Raises:
-        ValueError: If it is one of several processes, each of which would train a model
-            of its own; or, on JAX, if devices of other processes are used.
-    """
+    """Check that a task can be trained or used in this process."""
     count = num_processes()
     if count == 1:
         return
@@ -73,12 +59,7 @@ def check_processes(purpose: Purpose, strategy: Any = None) -> None:
 
 
 def refuse_sharded(cls: type) -> None:
-    """Raise if `torch.distributed.fsdp.fully_shard` has made a class of a task.
-
-    Raises:
-        ValueError: If so: Keras' layers would keep the parameters that it replaces, and
-            none of the new ones would get a gradient.
-    """
+    """Raise if `torch.distributed.fsdp.fully_shard` has made a class of a task."""
     if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
         msg = (
             "`fully_shard` replaces parameters, and the layers of Keras would train "

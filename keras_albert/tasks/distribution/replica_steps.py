@@ -48,15 +48,7 @@ class ReplicaSteps:
         self.compiles = (model.jit_compile is True and not is_tpu) or None
 
     def train_function(self) -> Callable[[Any], Any]:
-        """Return the function that `fit` calls for a batch.
-
-        Returns:
-            Callable from an iterator to the metrics.
-
-        Raises:
-            ValueError: If the optimizer scales losses, or was created outside of the
-                strategy's scope.
-        """
+        """Return the function that `fit` calls for a batch."""
         model = self.model
         self._check_optimizer()
         update = SummedUpdate(model, self.strategy)

@@ -18,10 +18,6 @@ class SummedUpdate:
     computed first; each of n replicas then passes an n-th of it, clipped to an n-th of
     the limit, and Keras' sum of these is the clipped sum. Gradients of several batches
     are accumulated on each replica, in variables that are zero after an update.
-
-    Args:
-        model: A compiled model with a built optimizer.
-        strategy: A `tf.distribute.Strategy`.
     """
 
     def __init__(self, model: Any, strategy: Any) -> None:
@@ -51,13 +47,7 @@ class SummedUpdate:
         return self._seen % self.num_batches == 0
 
     def __call__(self, gradients: list[Any], applies: bool) -> None:
-        """Process the gradients of a batch, in a replica and within `scope`.
-
-        Args:
-            gradients: Tensors, one for each trainable variable; `None` for one that the
-                loss does not depend on.
-            applies: bool. Whether to update the weights now.
-        """
+        """Process the gradients of a batch, in a replica and within `scope`."""
         optimizer = self.model.optimizer
         known = [n for n, gradient in enumerate(gradients) if gradient is not None]
         variables = [self.model.trainable_variables[n] for n in known]

@@ -18,22 +18,6 @@ def encode_class_weights(
     Keras itself handles classes differently on each backend: for a class without a
     weight it uses 1, or TensorFlow fails; it ignores an unknown class, and a NaN makes
     the weights of the model NaN.
-
-    Args:
-        class_weight: A dict of class names or numbers and their weights.
-        num_classes: int. The number of classes.
-        labels: The names of the classes, or `None`.
-
-    Returns:
-        A dict of all class numbers; the weight of a class that is not given is 1.
-
-    Raises:
-        TypeError: If `class_weight` is not a dict, or a weight is not a number.
-        ValueError: If a class is unknown, or a weight is negative or not finite.
-
-    Example:
-        >>> encode_class_weights({"rare": 3}, 2, ("frequent", "rare"))
-        {0: 1.0, 1: 3.0}
     """
     if not isinstance(class_weight, Mapping):
         msg = (

@@ -17,12 +17,6 @@ def dataset_size(dataset: Any) -> float | None:
     """Return the number of batches of a data set without reading any.
 
     The number is `math.inf` for an infinite data set, and `None` if it is unknown.
-
-    Example:
-        >>> import tensorflow as tf
-        >>> numbers = tf.data.Dataset.range(3)
-        >>> dataset_size(numbers), dataset_size(numbers.repeat())
-        (3, inf)
     """
     if is_tf_dataset(dataset):
         size = int(dataset.cardinality())
@@ -45,17 +39,7 @@ def num_steps(dataset: Any) -> int | None:
 
 
 def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> None:
-    """Check that a data set is not known to be empty or infinite.
-
-    Args:
-        dataset: A data set, as `fit` takes it.
-        argument: string. The name of its argument.
-        steps: int or `None`. The number of batches to read; `None` for all.
-        option: string. The name of the argument for `steps`.
-
-    Raises:
-        ValueError: If it is empty, or infinite and `steps` is `None`.
-    """
+    """Check that a data set is not known to be empty or infinite."""
     size = dataset_size(dataset)
     if size == 0:
         raise _empty(argument)
@@ -71,20 +55,6 @@ def read_each_epoch(dataset: Any, argument: str, steps: int | None, option: str)
     """Return a data set that can be read in each of several epochs.
 
     Of a stream of unknown length Keras would read the first batches again, and end.
-
-    Args:
-        dataset: A data set, as `fit` takes it.
-        argument: string. The name of its argument.
-        steps: int or `None`. The number of batches to read; `None` for all.
-        option: string. The name of the argument for `steps`.
-
-    Returns:
-        The data set; an iterable of unknown length with the number of its batches,
-        which are counted.
-
-    Raises:
-        ValueError: If it is an iterator, which ends after the first epoch, and `steps`
-            is `None`.
     """
     is_known = dataset_size(dataset) is not None or is_tf_dataset(dataset)
     if is_known or steps is not None:
@@ -100,18 +70,7 @@ def read_each_epoch(dataset: Any, argument: str, steps: int | None, option: str)
 
 
 def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
-    """Check that there is a first batch.
-
-    Args:
-        batches: Iterable of batches.
-        argument: string. The name of its argument.
-
-    Returns:
-        All batches, to be iterated once.
-
-    Raises:
-        ValueError: If there is no batch.
-    """
+    """Check that there is a first batch."""
     remaining = iter(batches)
     for first in remaining:
         return chain([first], remaining)
@@ -123,16 +82,6 @@ def run_on(call: Callable[[], _Result], datasets: dict[str, Any]) -> _Result:
 
     Reading a batch beforehand would fill shuffle buffers twice, and lose a batch of a
     generator that can be iterated only once.
-
-    Args:
-        call: Callable without arguments, which calls a method of `keras.Model`.
-        datasets: dict. What was passed, by the names of the arguments.
-
-    Returns:
-        The result of `call`.
-
-    Raises:
-        ValueError: If one of the data sets is empty.
     """
     unsized = {
         argument: dataset

@@ -36,19 +36,7 @@ def map_dataset(
     shuffle: bool = False,
     fixed_targets: bool = False,
 ) -> Any:
-    """Preprocess the batches of a data set one by one.
-
-    Args:
-        dataset: A `keras.utils.PyDataset`, or another iterable of batches, not empty.
-            If it has a length, it may be iterated again in each epoch.
-        preprocess: Callable of one element.
-        shuffle: bool. Whether to change the order of the batches in each epoch, if they
-            can be indexed. Defaults to `False`.
-        fixed_targets: bool. See `backend_dataset`. Defaults to `False`.
-
-    Returns:
-        A data set that Keras takes on the current backend.
-    """
+    """Preprocess the batches of a data set one by one."""
     if isinstance(dataset, keras.utils.PyDataset) or (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     ):
@@ -65,16 +53,7 @@ def map_dataset(
 
 
 def backend_dataset(batches: keras.utils.PyDataset, fixed_targets: bool = False) -> Any:
-    """Return indexed batches of different widths in the form that Keras takes.
-
-    Args:
-        batches: A `keras.utils.PyDataset` of tuples.
-        fixed_targets: bool. Whether the targets of an example have one shape in all
-            batches, which metrics may need to know. Defaults to `False`.
-
-    Returns:
-        `batches` on JAX and PyTorch; on TensorFlow a `tf.data.Dataset`.
-    """
+    """Return indexed batches of different widths in the form that Keras takes."""
     size = batches.num_batches
     if keras.config.backend() != "tensorflow" or size == 0:
         return batches

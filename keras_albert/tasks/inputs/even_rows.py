@@ -18,10 +18,6 @@ def num_parts() -> int:
     """Return the number of parts of a batch under `keras.distribution`.
 
     It must divide the rows of a batch of this process; 1 without a distribution.
-
-    Example:
-        >>> num_parts()
-        1
     """
     if keras.config.backend() != "jax":
         return 1
@@ -37,21 +33,7 @@ def num_parts() -> int:
 
 
 def fill_up(batch: Batch, parts: int) -> Batch:
-    """Repeat the last row until devices can share a batch.
-
-    Args:
-        batch: `(x,)`, `(x, y)` or `(x, y, sample_weight)`; `x` is a dict.
-        parts: int. The number that must divide the rows.
-
-    Returns:
-        The batch with one more input, by which `real_rows` removes the repeated rows.
-
-    Example:
-        >>> x = {"token_ids": np.array([[2, 3], [2, 4], [2, 5]])}
-        >>> filled = fill_up((x,), 2)
-        >>> filled[0]["token_ids"].tolist(), real_rows(filled)[0]["token_ids"].tolist()
-        ([[2, 3], [2, 4], [2, 5], [2, 5]], [[2, 3], [2, 4], [2, 5]])
-    """
+    """Repeat the last row until devices can share a batch."""
     rows = len(keras.tree.flatten(batch)[0])
     missing = -rows % parts
     numbers = np.minimum(np.arange(rows + missing), rows - 1)
@@ -96,13 +78,6 @@ def build_before(task: Any, dataset: Any) -> Any:
 
     Keras would build the model with them: that of `fill_up`, and where texts share
     rows. On TensorFlow, Keras creates metrics in the first step.
-
-    Args:
-        task: A compiled `AlbertTask`.
-        dataset: The result of `even_dataset`.
-
-    Returns:
-        The same batches.
     """
     shares_rows = getattr(task.preprocessor, "share_rows", False)
     is_plain = num_parts() == 1 and not shares_rows
@@ -130,11 +105,7 @@ def even_batch(task: Any, batch: Batch) -> Batch:
 
 
 class IdRows:
-    """Rows of ids with their targets and weights, as `Examples`.
-
-    Args:
-        batch: `(x,)`, `(x, y)` or `(x, y, sample_weight)`, of arrays.
-    """
+    """Rows of ids with their targets and weights, as `Examples`."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch

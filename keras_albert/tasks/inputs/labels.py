@@ -14,25 +14,7 @@ from keras_albert.text.inputs.read_texts import plain_column
 def encode_classes(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    """Return class names or numbers as class numbers.
-
-    Args:
-        y: `(examples,)` or `(examples, 1)`: names in `labels`, or integers, which are
-            names if all names are integers that differ from the numbers of classes.
-        num_classes: int. The number of classes.
-        labels: The names of the classes, or `None`.
-
-    Returns:
-        int32 array `(examples,)`.
-
-    Raises:
-        ValueError: If a label is missing, unknown or out of range; the message names
-            its row.
-
-    Example:
-        >>> encode_classes(["no", "yes"], 2, labels=("no", "yes")).tolist()
-        [0, 1]
-    """
+    """Return class names or numbers as class numbers."""
     values = _flat(y)
     if values.dtype.kind in "USO":
         rows = values.tolist()
@@ -64,10 +46,6 @@ def are_integer_names(labels: Sequence[str] | None) -> bool:
     """Return whether integers in targets are names of classes, not their numbers.
 
     They are if all names are integers and one differs from its number.
-
-    Example:
-        >>> are_integer_names(("1", "2")), are_integer_names(("0", "1"))
-        (True, False)
     """
     names = list(labels or ())
     are_integers = all(name.removeprefix("-").isdecimal() for name in names)
@@ -75,22 +53,7 @@ def are_integer_names(labels: Sequence[str] | None) -> bool:
 
 
 def encode_scores(y: Any) -> npt.NDArray[np.float32]:
-    """Return the targets of a regression as float32.
-
-    Args:
-        y: Numbers `(examples,)` or `(examples, 1)`.
-
-    Returns:
-        float32 array `(examples, 1)`.
-
-    Raises:
-        ValueError: If a target is missing, infinite or not a number; the message names
-            its row.
-
-    Example:
-        >>> encode_scores([0.5, 2]).tolist()
-        [[0.5], [2.0]]
-    """
+    """Return the targets of a regression as float32."""
     values = _flat(y)
     if values.dtype.kind not in "iubf":
         for row, value in enumerate(values.tolist()):

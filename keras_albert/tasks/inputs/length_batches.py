@@ -14,15 +14,7 @@ from keras_albert.types import Batch, Int64Array
 
 
 class LengthBatches(keras.utils.PyDataset):
-    """Batches of similar length, which are packed when they are indexed.
-
-    Args:
-        examples: `Examples`.
-        padded_length: Callable from the longest length of a batch to its width.
-        batch_size: int. Defaults to `32`.
-        shuffle: bool. Whether to plan other batches for each epoch, in random order;
-            `keras.utils.set_random_seed` makes them reproducible. Defaults to `False`.
-    """
+    """Batches of similar length, which are packed when they are indexed."""
 
     def __init__(
         self,
@@ -48,14 +40,7 @@ class LengthBatches(keras.utils.PyDataset):
         return None if self.seed is None else np.random.default_rng([self.seed, epoch])
 
     def of_epoch(self, epoch: int) -> Self:
-        """Return the batches of one epoch, which depend on the seed and the epoch.
-
-        Args:
-            epoch: int. Counts from 0.
-
-        Returns:
-            Batches that are the same each time they are indexed.
-        """
+        """Return the batches of one epoch, which depend on the seed and the epoch."""
         batches = copy.copy(self)
         batches.epoch = epoch
         batches.plan = batches._make_plan()
@@ -82,14 +67,7 @@ class LengthBatches(keras.utils.PyDataset):
             self.plan = self._make_plan()
 
     def restore_order(self, outputs: Any) -> Any:
-        """Return predictions in the order of the examples.
-
-        Args:
-            outputs: Array `(rows, ...)` in the order of the plan, or a tree of them.
-
-        Returns:
-            The same structure.
-        """
+        """Return predictions in the order of the examples."""
         order = np.concatenate(self.plan)
 
         def restore(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

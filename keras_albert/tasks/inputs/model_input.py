@@ -68,35 +68,7 @@ def read_model_input(
     columns: Columns = Columns(),  # noqa: B008  (it is immutable)
     epochs: int = 1,
 ) -> tuple[Any, LengthBatches | None]:
-    """Read texts, arrays of ids or a data set, as a data set of batches.
-
-    Args:
-        task: An `AlbertTask`.
-        x: Texts, a dict of ids, or a data set.
-        y: Targets, unless `x` is a data set.
-        sample_weight: One weight per example. Defaults to `None`.
-        batch_size: int. Defaults to `None`, which means 32.
-        shuffle: bool. Whether to change the order in each epoch. Defaults to `False`.
-        purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
-            Defaults to `"evaluation"`.
-        argument: string. The name of the argument `x` was passed as. Defaults to `"x"`.
-        steps: int or `None`. Number of batches to read from a data set. Defaults to
-            `None`, all.
-        may_share_rows: bool. Whether texts share rows if the preprocessor is built
-            so. Defaults to `True`.
-        columns: `Columns` of batches that are dicts. Defaults to those of the task.
-        epochs: int. How often a data set is read. Defaults to `1`.
-
-    Returns:
-        What Keras takes as `x`, for predictions with rows that devices may be unable to
-        share; and the `LengthBatches` behind it, `None` if `x` was a data set.
-
-    Raises:
-        TypeError: If `x` is none of these.
-        ValueError: If there are no examples, an example is invalid, or a data set is
-            infinite, or an iterator for several epochs, and `steps` is `None`; if texts
-            share rows and devices share batches; see also `check_processes`.
-    """
+    """Read texts, arrays of ids or a data set, as a data set of batches."""
     check_processes(purpose, task.strategy)
     option = _check_numbers(batch_size, steps, purpose, argument)
     if purpose == "prediction" and not hasattr(x, "pack"):
@@ -159,16 +131,7 @@ def has_ragged_outputs(model: keras.Model) -> bool:
 
 
 def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
-    """Split `validation_data`.
-
-    Args:
-        task: An `AlbertTask`.
-        data: A data set, `(x, y)` or `(x, y, sample_weight)`; texts or pairs alone for
-            a task that makes its targets from them.
-
-    Returns:
-        `x`, `y` and `sample_weight`, each `None` if it is missing.
-    """
+    """Split `validation_data`."""
     is_tuple = isinstance(data, tuple) and len(data) > 1
     is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
     if is_dataset(data) or is_table(data) or (task.is_self_supervised and not is_split):
@@ -214,22 +177,7 @@ def is_single(task: Any, x: Any) -> bool:
 def preprocess_batch(
     task: Any, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, ...]:
-    """Preprocess one batch of texts, or check one of ids.
-
-    Args:
-        task: An `AlbertTask`.
-        purpose: `"training"`, `"evaluation"` or `"prediction"`, which has no targets.
-        x: Texts, or a dict of ids.
-        y: Targets. Defaults to `None`.
-        sample_weight: One weight per example. Defaults to `None`.
-
-    Returns:
-        `(x,)`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
-
-    Raises:
-        TypeError: If `x` is none of these.
-        ValueError: If it is not a batch, or a row is invalid.
-    """
+    """Preprocess one batch of texts, or check one of ids."""
     if is_single(task, x):
         raise ValueError(_SINGLE.format(repr(str(x)[:80])))
     examples, _ = _encode(task, purpose, x, y, sample_weight)

@@ -19,21 +19,7 @@ def holds_ids(task: Any, x: Any) -> bool:
 def read_ids(
     backbone: Any, inputs: Any, axes: tuple[str, ...] = ("examples", "tokens")
 ) -> dict[str, npt.NDArray[Any]]:
-    """Read ids, and find those without an embedding before a backend looks them up.
-
-    Args:
-        backbone: An `AlbertBackbone`.
-        inputs: A dict of `token_ids`, `segment_ids` and `padding_mask`: lists, arrays
-            or tensors.
-        axes: The names of the axes of each. Defaults to `("examples", "tokens")`.
-
-    Returns:
-        The three, as integer arrays.
-
-    Raises:
-        TypeError: If `inputs` is not such a dict.
-        ValueError: If they are not integers of one shape, too long, or out of range.
-    """
+    """Read ids, and find those without an embedding before a backend looks them up."""
     if not isinstance(inputs, Mapping) or not set(ID_NAMES) <= set(inputs):
         keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
         msg = (
@@ -83,19 +69,7 @@ def read_ids(
 def read_positions(
     ids: dict[str, npt.NDArray[Any]], inputs: Any
 ) -> dict[str, npt.NDArray[Any]]:
-    """Read `mask_positions` beside ids, and find those outside their rows.
-
-    Args:
-        ids: The result of `read_ids`.
-        inputs: The dict it was read from.
-
-    Returns:
-        `ids` and `mask_positions`, integers `(examples, slots)`.
-
-    Raises:
-        TypeError: If there are none.
-        ValueError: If they are not such integers, or outside of a row.
-    """
+    """Read `mask_positions` beside ids, and find those outside their rows."""
     if "mask_positions" not in inputs:
         msg = (
             "A masked language model also takes `mask_positions`, integers (examples, "
@@ -124,12 +98,7 @@ def read_positions(
 
 
 def first_outside(numbers: npt.NDArray[Any], limit: int, least: int = 0) -> int | None:
-    """Return the first row with a number outside `least` to `limit - 1`, or `None`.
-
-    Example:
-        >>> first_outside(np.array([[0, 1], [2, 5]]), limit=5)
-        1
-    """
+    """Return the first row with a number outside `least` to `limit - 1`, or `None`."""
     wrong = (numbers < least) | (numbers >= limit)
     rows = np.asarray(wrong.any(axis=tuple(range(1, numbers.ndim))))
     return int(rows.argmax()) if rows.any() else None

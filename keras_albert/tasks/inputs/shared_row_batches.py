@@ -19,14 +19,7 @@ from keras_albert.types import Batch, Int64Array
 
 
 def row_shape(task: Any) -> RowShape | None:
-    """Return a new shape for the rows of a task, `None` if texts do not share rows.
-
-    Args:
-        task: An `AlbertTask`.
-
-    Raises:
-        ValueError: If texts share rows and devices share batches.
-    """
+    """Return a new shape for the rows of a task, `None` if texts do not share rows."""
     if not getattr(task.preprocessor, "share_rows", False):
         return None
     if num_parts() > 1 or task.strategy is not None:
@@ -43,13 +36,6 @@ class SharedRowBatches(LengthBatches):
 
     All batches have nearly the same number of tokens. The last one, if it is smaller,
     has another shape.
-
-    Args:
-        examples: See `LengthBatches`.
-        padded_length: See `LengthBatches`.
-        batch_size: See `LengthBatches`. Defaults to `32`.
-        shuffle: See `LengthBatches`. Defaults to `False`.
-        shape: A new `RowShape`.
     """
 
     def __init__(
@@ -110,15 +96,7 @@ class SharedRowBatches(LengthBatches):
 
 
 def share_rows(batch: Batch, shape: RowShape) -> Batch:
-    """Let the texts of a batch share rows.
-
-    Args:
-        batch: `(x,)`, `(x, y)` or `(x, y, sample_weight)`, of NumPy arrays.
-        shape: `RowShape`. It grows if the texts do not fit.
-
-    Returns:
-        The batch with the inputs of `SharedRows`.
-    """
+    """Let the texts of a batch share rows."""
     mask = batch[0]["padding_mask"]
     lengths = (mask > 0).sum(axis=-1).reshape(1, -1)
     row, start = shape.place(lengths)

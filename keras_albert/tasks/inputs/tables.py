@@ -10,17 +10,7 @@ from keras_albert.text.inputs.read_texts import plain_column
 
 
 class Columns(NamedTuple):
-    """Which columns to read.
-
-    Args:
-        text: string, or for several texts an example a sequence of strings. Defaults to
-            `None`, as `task.default_columns`.
-        label: string, or a sequence of strings for a column of zeros and ones for each
-            label. Defaults to `None`, as `task.default_columns`.
-        weight: string or `None`. The column of sample weights. Defaults to `None`.
-        class_names: Names of the classes, if labels are numbers that stand for them.
-            Defaults to `()`.
-    """
+    """Which columns to read."""
 
     text: Any = None
     label: Any = None
@@ -56,23 +46,7 @@ def has_columns(data: Any) -> bool:
 def read_table(
     task: Any, x: Any, y: Any, sample_weight: Any, columns: Columns, batch_size: Any
 ) -> tuple[Any, Any, Any, Columns]:
-    """Read the columns of `x` if it is a table.
-
-    Args:
-        task: An `AlbertTask`.
-        x: The argument of `fit`.
-        y: The argument of `fit`.
-        sample_weight: The argument of `fit`, or the name of a column.
-        columns: `Columns`.
-        batch_size: int or `None`. The size of the batches of a stream of rows.
-
-    Returns:
-        `x`, `y` and `sample_weight` without names, and `columns` for each batch of a
-        data set.
-
-    Raises:
-        ValueError: If `x` lacks a column, or has no columns.
-    """
+    """Read the columns of `x` if it is a table."""
     if isinstance(sample_weight, str):
         columns, sample_weight = columns._replace(weight=sample_weight), None
     is_named = any(name is not None for name in columns[:3])
@@ -117,20 +91,7 @@ def read_table(
 def pick_columns(
     task: Any, table: Any, columns: Columns, wants_targets: bool
 ) -> tuple[Any, Any, Any]:
-    """Read a table, or one batch that is a dict.
-
-    Args:
-        task: An `AlbertTask`.
-        table: What has columns by name.
-        columns: `Columns`.
-        wants_targets: bool. Whether to read the targets.
-
-    Returns:
-        `x`, `y` and `sample_weight`, each `None` if there is none.
-
-    Raises:
-        ValueError: If there is no such column.
-    """
+    """Read a table, or one batch that is a dict."""
     names = column_names(table) or []
     default_text, default_label = task.default_columns
     text = default_text if columns.text is None else columns.text

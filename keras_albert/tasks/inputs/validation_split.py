@@ -16,29 +16,7 @@ Examples = tuple[Any, Any, Any]
 def split_validation(
     x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
 ) -> tuple[Examples, Examples]:
-    """Split examples in memory; the last ones are the validation set, as in Keras.
-
-    Args:
-        x: Raw input, or a dict of arrays of ids.
-        y: Targets, `EncodedTargets` or `None`.
-        sample_weight: Weights, or `None`.
-        fraction: float. The size of the validation set, between 0 and 1.
-        columns_of: Callable from `x` to its columns and whether it is a batch. Defaults
-            to `text_columns`.
-
-    Returns:
-        `(x, y, sample_weight)` to train on, and the same for validation. `x` is
-        `TextColumns`, or a dict of ids.
-
-    Raises:
-        ValueError: If `x` is a data set, one side would be empty, or the numbers of
-            targets or weights differ from that of the examples.
-
-    Example:
-        >>> held_out = split_validation(["a", "b", "c"], [0, 1, 0], None, 0.4)[1]
-        >>> held_out[0].columns, held_out[1]
-        ((['b', 'c'],), [1, 0])
-    """
+    """Split examples in memory; the last ones are the validation set, as in Keras."""
     if not 0 < fraction < 1 or is_dataset(x):
         msg = (
             "`validation_split` is a fraction between 0 and 1 of data in memory. "

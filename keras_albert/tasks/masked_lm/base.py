@@ -130,13 +130,7 @@ def masked_lm_head(
     layer_norm_epsilon: float | None = None,
     activation: Activation | None = None,
 ) -> MaskedLMHead:
-    """Return a head with random weights that fits a backbone.
-
-    Args:
-        backbone: An `AlbertBackbone`, whose token embeddings the head uses.
-        layer_norm_epsilon: float or `None`. Defaults to `None`, the backbone's.
-        activation: string, callable or `None`. Defaults to `None`, the backbone's.
-    """
+    """Return a head with random weights that fits a backbone."""
     return MaskedLMHead(
         backbone.token_embedding,
         activation=backbone.activation if activation is None else activation,

@@ -19,21 +19,7 @@ def fill_masks(
     candidates: IntArray,
     batch_size: int | None = None,
 ) -> list[Any]:
-    """Find the most likely tokens for each mask of each text.
-
-    Args:
-        task: A `MaskedLMTask` with a preprocessor.
-        examples: The encoded texts.
-        top_k: int. The number of tokens to return.
-        candidates: int32 array. The ids to choose from.
-        batch_size: int. Defaults to `None`, which means 32.
-
-    Returns:
-        One list per text; see `MaskedLMTask.fill_mask`.
-
-    Raises:
-        ValueError: If a text has no mask, or one is cut off.
-    """
+    """Find the most likely tokens for each mask of each text."""
     _check_masks(task, examples)
     tokenizer = task.preprocessor.tokenizer
     padded_length = task.preprocessor.padded_length
@@ -93,18 +79,7 @@ def _join(tokenizer: Any, ids: list[int], skip_special: bool = False) -> str:
 
 
 def target_ids(tokenizer: Any, targets: str | Sequence[str] | None) -> IntArray:
-    """Return the ids to choose from.
-
-    Args:
-        tokenizer: An `AlbertTokenizer`.
-        targets: A word, a piece of the vocabulary or many; or `None` for all tokens.
-
-    Returns:
-        int32 array of distinct ids.
-
-    Raises:
-        ValueError: If one is not a token of the vocabulary, or there are none.
-    """
+    """Return the ids to choose from."""
     if targets is None:
         return np.arange(tokenizer.vocabulary_size(), dtype=np.int32)
     targets = [targets] if isinstance(targets, str) else list(targets)

@@ -14,13 +14,6 @@ class TokenCrossEntropy(keras.losses.Loss):
 
     Equal to `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, which takes
     twice as long on PyTorch, because it moves the vocabulary to axis 1.
-
-    Example:
-        >>> import numpy as np
-        >>> from keras_albert.tasks.masked_lm import token_cross_entropy
-        >>> loss = token_cross_entropy.TokenCrossEntropy()
-        >>> round(float(loss(np.array([[1]]), np.zeros((1, 1, 4)))), 4)
-        1.3863
     """
 
     def __init__(self, name: str = "token_cross_entropy", **kwargs: Any) -> None:

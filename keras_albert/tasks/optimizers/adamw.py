@@ -21,25 +21,10 @@ class AdamW(keras.optimizers.AdamW):
     are equal to Keras', so a run can continue with either and on any backend.
 
     Source: [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101).
-
-    Example:
-        >>> import keras
-        >>> from keras_albert.tasks.optimizers.adamw import AdamW
-        >>> kernel = keras.Variable([3.0, 4.0], name="kernel")
-        >>> AdamW(0.1, weight_decay=0.0).apply([keras.ops.array([1.0, -2.0])], [kernel])
-        >>> [round(float(x), 4) for x in kernel.numpy()]
-        [2.9, 4.1]
     """
 
     def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
-        """Update variables; see `keras.optimizers.Optimizer.apply`.
-
-        Args:
-            grads: Tensors. On TensorFlow those of embeddings have one row per
-                occurrence of a token; they are summed here, so that their norm is
-                right.
-            trainable_variables: The variables. Defaults to `None`, those of `build`.
-        """
+        """Update variables; see `keras.optimizers.Optimizer.apply`."""
         if keras.config.backend() == "tensorflow":
             import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 

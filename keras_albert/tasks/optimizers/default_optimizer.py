@@ -25,13 +25,6 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
     examples that were held out, 4e-4 was better than 2e-4 on messages of six classes
     and equal with 1,000 labels of SST-2; 6e-4 was worse. For random weights
     0.064 / width.
-
-    Args:
-        hidden_dim: int. Width of the encoder.
-        pretrained: bool. Whether the weights were loaded.
-
-    Returns:
-        The rate, at most 1e-3.
     """
     if not pretrained:
         return min(0.064 / hidden_dim, _HIGHEST_RATE)
@@ -39,16 +32,7 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
 
 
 def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
-    """Scale the fine-tuning rate of ALBERT base to a narrower model.
-
-    Args:
-        learning_rate: float. The peak for base and wider models.
-        hidden_dim: int. Width of the encoder.
-
-    Returns:
-        The rate, which grows with the square of base's width divided by the model's,
-        up to 1e-3. For base and wider models `learning_rate` itself.
-    """
+    """Scale the fine-tuning rate of ALBERT base to a narrower model."""
     if hidden_dim >= _BASE:
         return learning_rate
     return min(learning_rate * (_BASE / hidden_dim) ** 2, _HIGHEST_RATE)
@@ -57,13 +41,7 @@ def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
 def default_optimizer(
     learning_rate: float, total_steps: int | None
 ) -> keras.optimizers.Optimizer:
-    """Return an AdamW with `default_schedule`, or with a constant rate.
-
-    Args:
-        learning_rate: float. The highest rate.
-        total_steps: int or `None`. See `default_schedule`. `None` keeps the rate
-            constant.
-    """
+    """Return an AdamW with `default_schedule`, or with a constant rate."""
     if total_steps is None:
         return adamw(learning_rate)
     return adamw(default_schedule(learning_rate, total_steps))
@@ -72,14 +50,7 @@ def default_optimizer(
 def default_schedule(
     learning_rate: float, total_steps: int
 ) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Return a schedule with warm-up and decay.
-
-    Args:
-        learning_rate: float. The highest rate.
-        total_steps: int. Steps until the rate is zero, of which a tenth is the warm-up:
-            step `k` of `w` has `(k + 1) / w` of the highest rate, so that the first
-            step, possibly the only one, has an effect.
-    """
+    """Return a schedule with warm-up and decay."""
     warmup_steps = max(1, total_steps // 10)
     # Keras reaches the target after `warmup_steps`, this package in the last one.
     return keras.optimizers.schedules.CosineDecay(
@@ -99,13 +70,6 @@ def adamw(
     """Return an `AdamW` with the reference's epsilon, weight decay and clipping.
 
     Moments have bias correction, as in Keras and unlike the reference.
-
-    Args:
-        learning_rate: float or a schedule.
-        weight_decay: float. Not for biases and LayerNorms. Defaults to `0.01`.
-        global_clipnorm: float or `None`. The largest norm of all gradients together.
-            Defaults to `1.0`.
-        **kwargs: Other arguments of `keras.optimizers.AdamW`.
     """
     optimizer = AdamW(
         learning_rate,

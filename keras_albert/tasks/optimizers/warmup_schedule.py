@@ -15,21 +15,6 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
     remaining steps. The reference's decay begins with the first step, is overridden
     during the warm-up, and so jumps to 0.975 of its peak after it; otherwise the two
     differ by less.
-
-    Args:
-        peak: float. The highest rate.
-        total_steps: int. Updates until the rate is zero.
-        warmup_steps: int. Updates of the warm-up, the last of which has the peak.
-        power: float. The exponent: 1 decays linearly, 0 keeps the peak. Defaults to
-            `1.0`.
-        accumulation_steps: int. Batches per update. Keras' optimizers call a schedule
-            with the number of batches where they accumulate gradients. Defaults to `1`.
-
-    Example:
-        >>> from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
-        >>> schedule = WarmUpAndDecay(1.0, total_steps=10, warmup_steps=2)
-        >>> [round(float(schedule(step)), 2) for step in (0, 1, 2, 6, 10)]
-        [0.5, 1.0, 0.89, 0.44, 0.0]
     """
 
     def __init__(

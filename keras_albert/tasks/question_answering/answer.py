@@ -20,12 +20,7 @@ INVISIBLE = r"[\p{Z}\p{M}\p{Cc}\p{Cf}]*"
 
 
 def is_invisible(text: str) -> bool:
-    """Return whether a text has no visible character: blanks, controls, marks alone.
-
-    Example:
-        >>> is_invisible(chr(0x200B)), is_invisible("a")
-        (True, False)
-    """
+    """Return whether a text has no visible character: blanks, controls, marks alone."""
     kinds = {unicodedata.category(character) for character in set(text)}
     return all(kind in ("Cc", "Cf") or kind[0] in "ZM" for kind in kinds)
 
@@ -33,11 +28,7 @@ def is_invisible(text: str) -> bool:
 def rank_answers(
     found: SpanCandidates, row: int, context: str, null_threshold: float | None
 ) -> list[dict[str, Any]]:
-    """Return the answers to one question, including "no answer", the most likely first.
-
-    Returns:
-        Dicts of `answer`, `score`, `start` and `end`.
-    """
+    """Return the answers to one question, "no answer" too, the most likely first."""
     spans = zip(found.starts[row], found.ends[row], found.scores[row], strict=True)
     ranked = [
         _describe(context, int(start), int(end), float(np.exp(score)))
@@ -64,22 +55,7 @@ def best_null_threshold(
     answered: npt.NDArray[np.float64],
     unanswered: npt.NDArray[np.float64],
 ) -> float:
-    """Choose the threshold with the best average score.
-
-    Args:
-        null_scores: float array `(questions,)`. The scores of "no answer".
-        answered: float array `(questions,)`. The value of the model's answer.
-        unanswered: float array `(questions,)`. The value of "no answer".
-
-    Returns:
-        The threshold, halfway between two scores; above it there is no answer.
-
-    Example:
-        >>> best_null_threshold(
-        ...     np.array([3.0, -1.0, 1.0]), np.array([0.0, 1.0, 0.5]),
-        ...     np.array([1.0, 0.0, 0.0]))
-        2.0
-    """
+    """Choose the threshold with the best average score."""
     order = np.argsort(null_scores, kind="stable")
     scores = np.clip(null_scores[order], -_SURE, _SURE)
     gains = np.cumsum(answered[order] - unanswered[order])

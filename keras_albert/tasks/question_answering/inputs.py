@@ -11,14 +11,7 @@ from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
 
 
 def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:
-    """Read `start_positions`, the input of the conditional head, if there are any.
-
-    Returns:
-        int32 array `(rows, starts)`, or `None`.
-
-    Raises:
-        ValueError: If they are not such integers.
-    """
+    """Read `start_positions`, the input of the conditional head, if there are any."""
     if inputs.get("start_positions") is None:
         return None
     starts = _numbers("start_positions", inputs["start_positions"], "iu", np.int32)
@@ -26,20 +19,7 @@ def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:
 
 
 def read_span_targets(y: Any, names: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
-    """Read the targets of rows of ids.
-
-    Args:
-        y: A dict of arrays `(rows,)` or `(rows, 1)`.
-        names: The outputs with a loss.
-
-    Returns:
-        Arrays `(rows,)`.
-
-    Raises:
-        TypeError: If `y` is not a dict with these names.
-        ValueError: If one contains other values than numbers, or integers for
-            positions.
-    """
+    """Read the targets of rows of ids."""
     if not isinstance(y, Mapping) or not set(names) <= set(y):
         received = sorted(y) if isinstance(y, Mapping) else type(y).__name__
         msg = (
@@ -56,17 +36,7 @@ def read_span_targets(y: Any, names: tuple[str, ...]) -> dict[str, npt.NDArray[A
 
 
 def check_places(name: str, places: npt.NDArray[Any], length: int, least: int) -> None:
-    """Check that positions are inside of their rows.
-
-    Args:
-        name: string. The name of the array.
-        places: Integer array `(rows,)` or `(rows, places)`.
-        length: int. The length of the rows.
-        least: int. The lowest valid number.
-
-    Raises:
-        ValueError: If one is not; the message names its row.
-    """
+    """Check that positions are inside of their rows."""
     if (row := first_outside(places, length, least)) is not None:
         msg = (
             f"Row {row} of `{name}` is {places[row].tolist()}, and its tokens have the "

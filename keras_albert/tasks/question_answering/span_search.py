@@ -19,18 +19,7 @@ _IMPOSSIBLE = -1e20
 
 @dataclass(frozen=True)
 class SpanCandidates:
-    """The most likely answers of each question, and the score of "no answer".
-
-    Args:
-        starts: For each question an array `(candidates,)`, the most likely first: the
-            first character in the context.
-        ends: For each question the characters after the last.
-        scores: For each question the log-probabilities.
-        null_scores: Array `(questions,)`. The score of "no answer", the least over the
-            windows: the logit of the answerability classifier, or, without one, the log
-            of the ratio of the probabilities of no answer and of the best candidate.
-        null_probabilities: Array `(questions,)`. The probabilities of "no answer".
-    """
+    """The most likely answers of each question, and the score of "no answer"."""
 
     starts: list[Int64Array]
     ends: list[Int64Array]
@@ -57,13 +46,6 @@ def span_candidates(
     """Search the windows of each question for answers.
 
     A start counts in the window with the most context around it, as in the reference.
-
-    Args:
-        outputs: The result of `predict`; with `answerability` for the conditional head.
-        windows: `SpanWindows`, the rows of `outputs`.
-        max_answer_length: int. The maximum number of tokens in an answer.
-        n_best: int. The number of candidates of each window.
-        end_n_top: int. Ends to follow for each start with the conditional head.
     """
     start_scores = _log_softmax(outputs["start_logits"])
     max_answer_length = min(max_answer_length, start_scores.shape[1])

@@ -73,22 +73,7 @@ def squad_scores(
 def question_scores(
     prediction: str, answers: Sequence[str], version_2: bool = True
 ) -> tuple[float, float]:
-    """Score the answer to one question.
-
-    Args:
-        prediction: string. Empty for "no answer".
-        answers: Sequence of string. The right answers; empty if there is none.
-        version_2: bool. See `squad_scores`. Defaults to `True`.
-
-    Returns:
-        Exact match, 0 or 1, and F1, from 0 to 1.
-
-    Example:
-        >>> question_scores("The tall tower", ["a tall tower", "tower"])
-        (1.0, 1.0)
-        >>> question_scores("", [])
-        (1.0, 1.0)
-    """
+    """Score the answer to one question."""
     right = [normalize_answer(answer) for answer in answers]
     if version_2:
         # An answer that is empty after normalization does not count.
@@ -99,12 +84,7 @@ def question_scores(
 
 
 def normalize_answer(text: str) -> str:
-    """Return a text in lower case, without ASCII punctuation and English articles.
-
-    Example:
-        >>> normalize_answer("An  Apple, the U.S.")
-        'apple us'
-    """
+    """Return a text in lower case, without ASCII punctuation and English articles."""
     bare = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", bare).split())
 

@@ -21,20 +21,7 @@ def check_pairs(rows: Any) -> None:
 
 
 def cosine_scores(vectors: Tensor) -> Tensor:
-    """Compare the two texts of each pair.
-
-    Args:
-        vectors: Float tensor `(pairs, 2, width)`.
-
-    Returns:
-        The cosines, float tensor `(pairs, 1)`.
-
-    Example:
-        >>> import keras, numpy as np
-        >>> vectors = np.array([[[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [0.0, 3.0]]])
-        >>> keras.ops.convert_to_numpy(cosine_scores(vectors)).tolist()
-        [[1.0], [0.0]]
-    """
+    """Compare the two texts of each pair."""
     vectors = ops.normalize(vectors, axis=-1)
     product = ops.multiply(vectors[:, 0], vectors[:, 1])
     return ops.sum(product, axis=-1, keepdims=True)
@@ -44,13 +31,6 @@ def contrastive_scores(vectors: Tensor, token_ids: Tensor) -> Tensor:
     """Compare the first text of each pair with the second texts of all pairs.
 
     Pairs with a text in common are not wrong answers to each other.
-
-    Args:
-        vectors: Float tensor `(pairs, 2, width)`.
-        token_ids: Integer tensor `(pairs, 2, length)`, to find equal texts.
-
-    Returns:
-        The cosines, float tensor `(pairs, pairs)`, very low for such pairs.
     """
     vectors = ops.normalize(vectors, axis=-1)
     scores = ops.matmul(vectors[:, 0], ops.transpose(vectors[:, 1]))

@@ -18,19 +18,6 @@ def find_entities(
     """Return the entities of one document by the most likely tags of its words.
 
     Words without pieces are skipped: they neither split nor begin an entity.
-
-    Args:
-        probabilities: Array `(words, tags)`.
-        is_seen: bool array `(words,)`. Whether a word has pieces.
-        names: The names of the tags.
-
-    Returns:
-        The entities in words, each with the mean probability of its tags.
-
-    Example:
-        >>> find_entities(np.eye(3)[[0, 0, 1, 2]], np.array([1, 0, 1, 1]) > 0,
-        ...               ("B-place", "I-place", "O"))
-        [(Span(start=0, end=3, label='place'), 1.0)]
     """
     seen = np.flatnonzero(is_seen)
     best = probabilities[seen].argmax(axis=-1)
@@ -49,12 +36,7 @@ def span_in_characters(span: Span, words: WordRow) -> Span:
 
 
 def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
-    """Return a readable description of an entity.
-
-    Returns:
-        A dict of `label`, `score`, `start`, `end` and `text`; for given words also
-        `start_word` and `end_word`.
-    """
+    """Return a readable description of an entity."""
     start, end, label = span_in_characters(span, words)
     entity: dict[str, Any] = {
         "label": label,

@@ -15,24 +15,6 @@ def score_entities(
 
     Source: [Nakayama, 2018](https://github.com/chakki-works/seqeval), which agrees with
     `conlleval`.
-
-    Args:
-        expected: The true entities of each text.
-        predicted: The entities of the model, in the same unit, words or characters.
-
-    Returns:
-        A dict of `precision`, `recall` and `f1` over all entities, their number
-        `support`, and `labels`, a dict with the same four for each label.
-
-    Raises:
-        ImportError: If seqeval is not installed.
-
-    Example:
-        >>> from keras_albert.text.token_classification.tag_schemes import Span
-        >>> truth = [[Span(0, 2, "person"), Span(3, 4, "place")]]
-        >>> scores = score_entities(truth, [[Span(0, 2, "person")]])
-        >>> scores["precision"], scores["recall"], scores["labels"]["place"]["f1"]
-        (1.0, 0.5, 0.0)
     """
     pairs = list(zip(expected, predicted, strict=True))
     ends = [

@@ -27,19 +27,7 @@ IGNORED = -100
 
 
 def read_tag_rows(y: Any) -> list[Any]:
-    """Read targets into plain lists, one per text.
-
-    Args:
-        y: For each text the tags of its words, names or numbers, -100 or `None` for a
-            word to ignore; or its entities, dicts of `start`, `end` and `label`; or the
-            results of `encode_tags` or `encode_spans`.
-
-    Returns:
-        Lists of str, of int or of dicts; arrays and `SpanTags` unchanged.
-
-    Raises:
-        ValueError: If a row is not a list; the message names it.
-    """
+    """Read targets into plain lists, one per text."""
     y = y.to_list() if hasattr(y, "to_list") else plain_column(y)
     if not isinstance(y, list | tuple | np.ndarray):
         msg = (
@@ -78,11 +66,7 @@ def holds_spans(rows: Sequence[Any]) -> bool:
 
 
 def read_spans(rows: Sequence[Any]) -> list[list[Span]]:
-    """Read and check entities in characters.
-
-    Raises:
-        ValueError: If one lacks a key or is not a span; the message names its row.
-    """
+    """Read and check entities in characters."""
     return [
         sorted(_read_span(span, row, at) for at, span in enumerate(spans))
         for row, spans in enumerate(rows)
@@ -105,18 +89,7 @@ def _read_span(span: Any, row: int, at: int) -> Span:
 
 
 def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Scheme]:
-    """Return the names of the tags, sorted, and their scheme.
-
-    Args:
-        rows: The result of `read_tag_rows`.
-        scheme: string. "auto" to detect it.
-
-    Returns:
-        The names, empty if tags are numbers, and the scheme.
-
-    Raises:
-        ValueError: If the tags follow no scheme.
-    """
+    """Return the names of the tags, sorted, and their scheme."""
     if holds_spans(rows):
         spans = [] if _is_encoded(rows) else read_spans(rows)
         chosen: Any = "BIO" if scheme == "auto" else scheme
@@ -141,15 +114,7 @@ def _is_encoded(rows: Sequence[Any]) -> bool:
 def encode_tags(
     rows: Sequence[Any], num_classes: int, labels: Sequence[str] | None, scheme: Scheme
 ) -> list[Any]:
-    """Encode and check the tags of words, a result of `read_tag_rows`.
-
-    Returns:
-        int32 arrays, one per text.
-
-    Raises:
-        ValueError: If a tag is unknown or violates the scheme; the message names row
-            and word.
-    """
+    """Encode and check the tags of words, a result of `read_tag_rows`."""
     encoded = []
     for row, tags in enumerate(rows):
         try:
@@ -197,17 +162,7 @@ def refuse_ignored(tags: Sequence[npt.NDArray[np.int32]]) -> None:
 
 
 def read_word_weights(sample_weight: Any) -> Any:
-    """Read a weight for each text, or for each word of each text.
-
-    Args:
-        sample_weight: Numbers, or for each text the list of its words' weights.
-
-    Returns:
-        float32 array `(texts,)`, or a list of float32 arrays `(words,)`.
-
-    Raises:
-        ValueError: If a weight is invalid; the message names its row.
-    """
+    """Read a weight for each text, or for each word of each text."""
     if hasattr(sample_weight, "to_list"):
         sample_weight = sample_weight.to_list()
     rows = plain_column(sample_weight)
@@ -228,12 +183,7 @@ def read_word_weights(sample_weight: Any) -> Any:
 def encode_spans(
     rows: Sequence[Any], labels: Sequence[str], scheme: Scheme
 ) -> list[SpanTags]:
-    """Encode entities of `read_tag_rows`, in characters, as the tags of their words.
-
-    Raises:
-        ValueError: If an entity is invalid, or the model has no tag for it; the message
-            names its row.
-    """
+    """Encode entities of `read_tag_rows`, in characters, as the tags of their words."""
     if _is_encoded(rows):
         return list(rows)
     numbers = {name: number for number, name in enumerate(labels)}
@@ -264,11 +214,7 @@ def encode_spans(
 
 
 def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
-    """Read and check the tags of ids, integers `(examples, tokens)`.
-
-    Raises:
-        ValueError: If it has another rank or type, or a number is out of range.
-    """
+    """Read and check the tags of ids, integers `(examples, tokens)`."""
     tags = np.asarray(keras.ops.convert_to_numpy(y))
     if tags.ndim != 2 or tags.dtype.kind not in "iu":
         msg = (

@@ -19,12 +19,7 @@ _UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
 class TextColumns(NamedTuple):
-    """Input that was read and checked, so that it is not read again.
-
-    Args:
-        columns: Lists of equal length, with one entry for each example.
-        batched: bool. Whether the input was a batch.
-    """
+    """Input that was read and checked, so that it is not read again."""
 
     columns: tuple[list[Any], ...]
     batched: bool
@@ -109,15 +104,7 @@ def is_graph_text(x: Any) -> bool:
 
 
 def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
-    """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python.
-
-    Args:
-        texts: TensorFlow string tensor `(batch,)` or `()`, or what converts to one.
-        name: string. Name of the column in the message. Defaults to `"texts"`.
-
-    Returns:
-        The same texts; use them instead of `texts`, so that the check is executed.
-    """
+    """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python."""
     import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 
     texts = tf.convert_to_tensor(texts, tf.string)

@@ -10,25 +10,6 @@ def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
     r"""Read one text or many texts into a list of `str`.
 
     TensorFlow is not imported: its string tensors are read by `.numpy()`.
-
-    Args:
-        inputs: `str`, `bytes` (UTF-8), a list or tuple of them, a NumPy array
-            of rank 0 or 1, a Series of pandas or polars, a column of pyarrow or
-            `datasets`, or any string tensor that has `.numpy()`.
-        name: str. Name of the argument in error messages. Defaults to `"texts"`.
-
-    Returns:
-        The texts, and whether there was a batch axis (`False` for one text).
-
-    Raises:
-        TypeError: If `inputs` does not contain texts.
-        ValueError: If a row is missing, is not a text, or cannot be encoded as UTF-8.
-
-    Example:
-        >>> to_text_rows("one")
-        (['one'], False)
-        >>> to_text_rows([b"caf\xc3\xa9", "two"])
-        (['café', 'two'], True)
     """
     rows: list[Any]
     if isinstance(inputs, str | bytes):

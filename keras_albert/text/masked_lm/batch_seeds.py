@@ -26,24 +26,6 @@ class BatchSeeds:
 
     The generator depends on the seed, on the batch's first row, and on the number of
     times that this row was visited before.
-
-    Args:
-        entropy: Sequence of non-negative int. The seed.
-        num_rows: int. The number of rows.
-        epoch: int or `None`. The only epoch to draw for. Defaults to `None`, which
-            counts the visits.
-
-    Example:
-        >>> seeds = BatchSeeds([7], num_rows=4)
-        >>> rows = np.array([2, 3])
-        >>> def draw(seeds):
-        ...     ((_, generator),) = seeds.parts(rows)
-        ...     return int(generator.integers(9**9))
-        >>> first = draw(seeds)
-        >>> first == draw(seeds)
-        False
-        >>> first == draw(BatchSeeds([7], num_rows=4))
-        True
     """
 
     def __init__(
@@ -70,10 +52,6 @@ class TextSeeds:
     """One generator per row, which depends on the seed and the row's text alone.
 
     An evaluation is thus the same each time, with any batches in any order.
-
-    Args:
-        seed: Non-negative int.
-        columns: One or two `TokenRows`. The texts.
     """
 
     def __init__(self, seed: int, columns: tuple[TokenRows, ...]) -> None:

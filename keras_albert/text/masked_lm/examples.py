@@ -14,14 +14,7 @@ from keras_albert.types import Batch, FloatArray, Int64Array, IntArray
 
 
 class MaskedTexts:
-    """Texts that are masked when they are packed; see `Examples`.
-
-    Args:
-        texts: `EncodedTexts`.
-        masking: `WholeWordMasking`.
-        seeds: `Seeds`.
-        sample_weight: float32 array `(rows,)`, or `None`. Defaults to `None`.
-    """
+    """Texts that are masked when they are packed; see `Examples`."""
 
     def __init__(
         self,
@@ -58,14 +51,7 @@ class MaskedTexts:
 
 
 class MaskedPairs(NamedTuple):
-    """A batch of masked pairs, some of them changed.
-
-    Args:
-        x: dict of int32 arrays. The model's inputs.
-        labels: int32 array `(rows, slots)`. The original ids at `mask_positions`.
-        weights: float32 array `(rows, slots)`. 1, or 0 in unused slots.
-        changed: int32 array `(rows,)`. 1 for a changed pair.
-    """
+    """A batch of masked pairs, some of them changed."""
 
     x: dict[str, IntArray]
     labels: IntArray
@@ -81,17 +67,7 @@ def draw_pairs(
     rows: Int64Array,
     length: int,
 ) -> MaskedPairs:
-    """Pack some pairs, each changed with probability 0.5, and mask them.
-
-    Args:
-        pairs: `EncodedTexts` of pairs.
-        changed_pairs: `EncodedTexts` of the same pairs, changed: swapped, or with
-            other second texts.
-        masking: `WholeWordMasking`.
-        generator: `np.random.Generator`.
-        rows: int64 array `(batch,)`. Which pairs, in which order.
-        length: int. The length to pad to.
-    """
+    """Pack some pairs, each changed with probability 0.5, and mask them."""
     changed = generator.random(len(rows)) < 0.5
     x: dict[str, IntArray] = {}
     for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
@@ -106,14 +82,6 @@ class SegmentPairs(MaskedTexts):
     """Pairs that are swapped with probability 0.5, and masked, when they are packed.
 
     The target of `sentence_order` is 1 for a swapped pair.
-
-    Args:
-        texts: `EncodedTexts` of pairs of consecutive texts.
-        swapped: `EncodedTexts` of the same pairs, with the second texts first; after
-            truncation a pair has the same length in either order.
-        masking: `WholeWordMasking`.
-        seeds: `Seeds`.
-        sample_weight: float32 array `(rows,)`, or `None`. Defaults to `None`.
     """
 
     def __init__(

@@ -14,16 +14,6 @@ def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
 
     Text that follows `[MASK]` without a space continues its word: "[MASK]." is
     tokenized as `[MASK]` and ".", as "word." is in training.
-
-    Example:
-        >>> from keras_albert import AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> (row,) = tokenize_masks(tokenizer, ["dog [MASK]."]).to_lists()
-        >>> [tokenizer.id_to_token(token_id) for token_id in row]
-        ['▁dog', '[MASK]', '.']
     """
     mask = tokenizer.mask_token
     parts = [text.split(mask) for text in texts]

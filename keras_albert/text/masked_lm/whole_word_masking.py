@@ -19,16 +19,7 @@ _MAX_WORDS = 1000
 
 
 class MaskedRows(NamedTuple):
-    """Masked rows and their targets.
-
-    Args:
-        token_ids: int32 array `(rows, length)`. The ids, some of them masked.
-        positions: int32 array `(rows, slots)`. The positions to predict, in increasing
-            order; 0 in unused slots.
-        labels: int32 array `(rows, slots)`. The original ids at these positions; 0 in
-            unused slots.
-        weights: float32 array `(rows, slots)`. 1, or 0 in unused slots.
-    """
+    """Masked rows and their targets."""
 
     token_ids: IntArray
     positions: IntArray
@@ -38,26 +29,7 @@ class MaskedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskingRates:
-    """The rates of masking.
-
-    Args:
-        mask_selection_rate: float. The fraction of a row's tokens to predict, special
-            tokens excluded; 0 masks nothing, 1 masks every word for which there is
-            room. Defaults to `0.15`.
-        mask_token_rate: float. The fraction of selected tokens that are replaced by
-            `[MASK]`. Defaults to `0.8`.
-        random_token_rate: float. The fraction of selected tokens that are replaced by a
-            random token; the others are unchanged. Defaults to `0.1`.
-        max_ngram: int. The maximum number of consecutive words that are masked
-            together; runs of n words are drawn with probability proportional to 1/n.
-            Defaults to `3`.
-        mask_selection_length: int or `None`. The maximum number of tokens to predict
-            per row. Defaults to `None`, which computes it from the row's length.
-
-    Raises:
-        ValueError: If a rate is not between 0 and 1, a count is less than 1, or
-            `max_ngram` is above 1,000.
-    """
+    """The rates of masking."""
 
     mask_selection_rate: float = 0.15
     mask_token_rate: float = 0.8
@@ -107,26 +79,6 @@ class WholeWordMasking:
 
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
     [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
-
-    Args:
-        tokenizer: An `AlbertTokenizer` with a vocabulary.
-        rates: `MaskingRates` or `None`. Defaults to `None`, `MaskingRates()`.
-
-    Raises:
-        ValueError: If the vocabulary contains only special tokens.
-
-    Example:
-        >>> import numpy as np
-        >>> from keras_albert import AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> from keras_albert.text.masked_lm.whole_word_masking import WholeWordMasking
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> masking = WholeWordMasking(tokenizer)
-        >>> rows = np.array([[2, *tokenizer("the quick brown fox"), 3, 0]])
-        >>> masked = masking(rows, np.random.default_rng(0))
-        >>> masked.labels[0, 0] == rows[0, masked.positions[0, 0]]
-        np.True_
     """
 
     def __init__(self, tokenizer: Any, rates: MaskingRates | None = None) -> None:
@@ -141,13 +93,7 @@ class WholeWordMasking:
     def __call__(
         self, token_ids: IntArray, generator: np.random.Generator
     ) -> MaskedRows:
-        """Mask rows.
-
-        Args:
-            token_ids: int32 array `(rows, length)`. Packed rows, with special tokens
-                around texts and as padding.
-            generator: `np.random.Generator`. The same state draws the same masks.
-        """
+        """Mask rows."""
         num_rows, width = token_ids.shape
         slots = self.rates.slots(width)
         chosen = self._choose(token_ids, generator)
@@ -253,18 +199,7 @@ class WholeWordMasking:
 
 
 def number_in_row(rows: Int64Array) -> Int64Array:
-    """Number entries within their rows.
-
-    Args:
-        rows: int64 array `(entries,)`. The row of each entry, in increasing order.
-
-    Returns:
-        int64 array `(entries,)`: 0 for the first entry of a row, and so on.
-
-    Example:
-        >>> number_in_row(np.array([3, 3, 5])).tolist()
-        [0, 1, 0]
-    """
+    """Number entries within their rows."""
     return np.arange(len(rows)) - np.searchsorted(rows, rows)
 
 

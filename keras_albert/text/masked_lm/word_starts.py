@@ -33,18 +33,6 @@ class WordStarts:
     U+2581 belongs to the next piece, a combining mark to the previous one.
 
     In a WordPiece vocabulary, every piece without `##` begins a word, as in BERT.
-
-    Example:
-        >>> from keras_albert import AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> from keras_albert.text.masked_lm.word_starts import WordStarts
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> token_ids = tokenizer("the dog-fox")
-        >>> [tokenizer.id_to_token(i) for i in token_ids.tolist()]
-        ['▁', 't', 'h', 'e', '▁dog', '-', 'f', 'o', 'x']
-        >>> WordStarts(tokenizer)(token_ids[None]).astype(int)
-        array([[1, 0, 0, 0, 1, 1, 1, 0, 0]])
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -68,14 +56,7 @@ class WordStarts:
         return ~self._is_special[token_ids]
 
     def __call__(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
-        """Find the first token of each word.
-
-        Args:
-            token_ids: int32 array `(rows, length)`.
-
-        Returns:
-            bool array `(rows, length)`; false for special tokens.
-        """
+        """Find the first token of each word."""
         before = token_ids[:, :-1]
         starts: npt.NDArray[np.bool_] = self._opens[token_ids]
         parts = self._parts_before[token_ids[:, 1:]] | self._parts_after[before]

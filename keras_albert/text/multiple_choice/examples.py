@@ -23,26 +23,6 @@ class ChoiceRows:
     As in the reference, the last `max_choice_length` tokens of a choice are kept, and
     the text, which all choices of a question share, is truncated to the rest of the
     row.
-
-    Args:
-        texts: `TokenRows`. Each distinct text once.
-        text_numbers: int64 array `(questions,)`. The index of each question's text.
-        choices: `TokenRows`. The choices of all questions, concatenated.
-        counts: int64 array `(questions,)`. The number of choices of each question, at
-            least one.
-        special: `SpecialIds`.
-        max_length: int. The maximum length of a row, including special tokens.
-        max_choice_length: int. The maximum number of tokens of a choice.
-
-    Example:
-        >>> rows = ChoiceRows(
-        ...     TokenRows.from_lists([[7, 8, 9]]), np.array([0]),
-        ...     TokenRows.from_lists([[5], [5, 6]]), np.array([2]),
-        ...     SpecialIds(2, 3, 0), max_length=7, max_choice_length=2)
-        >>> rows.lengths.tolist()
-        [7]
-        >>> rows.pack(np.array([0]), 7)["token_ids"].tolist()
-        [[[2, 7, 8, 9, 3, 5, 3], [2, 7, 8, 3, 5, 6, 3]]]
     """
 
     def __init__(
@@ -79,13 +59,7 @@ class ChoiceRows:
         return len(self.counts)
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some questions; see `Examples`.
-
-        Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int32
-            `(batch, choices, length)`. The rows of missing choices contain only
-            padding.
-        """
+        """Pack some questions; see `Examples`."""
         counts = self.counts[indices]
         most = int(counts.max(initial=1))
         present = np.arange(most) < counts[:, None]

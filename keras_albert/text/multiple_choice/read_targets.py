@@ -10,23 +10,7 @@ from keras_albert.types import Int64Array, IntArray
 
 
 def encode_answers(y: Any) -> IntArray:
-    """Convert answers to the numbers of the correct choices.
-
-    Args:
-        y: One answer per question: a number starting at 0, or a letter starting at
-            "A".
-
-    Returns:
-        int32 array `(questions,)`.
-
-    Raises:
-        ValueError: If an answer is missing, or is neither a number nor a letter; the
-            message names its row.
-
-    Example:
-        >>> encode_answers(["A", "c", 1]).tolist()
-        [0, 2, 1]
-    """
+    """Convert answers to the numbers of the correct choices."""
     y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
     # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
@@ -45,15 +29,7 @@ def encode_answers(y: Any) -> IntArray:
 
 
 def check_answers(answers: IntArray, counts: Int64Array) -> None:
-    """Check that each question has the choice that its answer names.
-
-    Args:
-        answers: int array `(questions,)`.
-        counts: int array `(questions,)`. The number of choices of each question.
-
-    Raises:
-        ValueError: If a choice does not exist; the message names the row.
-    """
+    """Check that each question has the choice that its answer names."""
     wrong = np.asarray(answers) >= counts
     if wrong.any():
         row = int(wrong.argmax())

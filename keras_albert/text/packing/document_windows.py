@@ -13,26 +13,6 @@ class TextWindows:
     """Tokenized texts, cut into windows if they are too long; see `Examples`.
 
     A row is `[CLS] window [SEP]`.
-
-    Args:
-        texts: `TokenRows`.
-        special: `SpecialIds`.
-        max_length: int. The maximum length of a row, including special tokens.
-        stride: int or `None`. Distance in tokens between the starts of consecutive
-            windows. Defaults to `None`, half a window.
-
-    Raises:
-        ValueError: If `stride` is less than 1 or greater than a window's length.
-
-    Example:
-        >>> from keras_albert.text.packing.pack import SpecialIds
-        >>> texts = TokenRows.from_lists([[6, 7, 8, 9], []])
-        >>> windows = TextWindows(texts, SpecialIds(2, 3, 0), max_length=5, stride=3)
-        >>> (x,) = windows.pack(np.arange(3), 5)
-        >>> x["token_ids"].tolist()
-        [[2, 6, 7, 8, 3], [2, 7, 8, 9, 3], [2, 3, 0, 0, 0]]
-        >>> windows.mean(np.array([[4.0], [8.0], [1.0]])).tolist()
-        [[6.0], [1.0]]
     """
 
     def __init__(
@@ -66,9 +46,6 @@ class TextWindows:
         """Return the means over each text's windows, float32 `(texts, width)`.
 
         Windows are weighted by the tokens that they own, so that no token counts twice.
-
-        Args:
-            outputs: Float array `(rows, width)`.
         """
         sums = np.zeros((len(self.counts), outputs.shape[1]))
         np.add.at(sums, self._texts, outputs * self._shares[:, None])

@@ -25,16 +25,7 @@ class Examples(Protocol):
         """Return the number of rows."""
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows.
-
-        Args:
-            rows: int64 array `(batch,)`. Which rows, in which order.
-            length: int. The length to pad to, at least that of the longest row.
-
-        Returns:
-            `(x,)`, `(x, y)` or `(x, y, sample_weight)`: NumPy arrays, or nested
-            structures of them.
-        """
+        """Pack some rows."""
 
 
 class PackableTexts(Protocol):
@@ -50,16 +41,7 @@ class PackableTexts(Protocol):
 
 
 class LabelledTexts:
-    """Texts with optional targets and sample weights.
-
-    Args:
-        texts: `PackableTexts`.
-        y: Targets, numbers `(rows, ...)`, or `None`. Defaults to `None`.
-        sample_weight: Numbers `(rows,)`, or `None`. Defaults to `None`.
-
-    Raises:
-        ValueError: If the numbers of texts, targets and weights differ.
-    """
+    """Texts with optional targets and sample weights."""
 
     def __init__(
         self, texts: PackableTexts, y: Any = None, sample_weight: Any = None
@@ -89,15 +71,7 @@ class LabelledTexts:
 
 
 def lengths_by_text(examples: Any) -> Int64Array:
-    """Return the tokens of each text of each row.
-
-    Args:
-        examples: `Examples` or `PackableTexts`. If their rows have several texts, they
-            have an attribute `text_lengths`.
-
-    Returns:
-        int64 array `(rows, texts)`, 0 for a text that is missing.
-    """
+    """Return the tokens of each text of each row."""
     found: Int64Array = getattr(examples, "text_lengths", examples.lengths[:, None])
     return found
 
@@ -105,16 +79,7 @@ def lengths_by_text(examples: Any) -> Int64Array:
 def pack_all(
     examples: Examples, padded_length: Any, batched: bool
 ) -> tuple[Any, Any, Any]:
-    """Pack all rows as one batch, or the only one as an example.
-
-    Args:
-        examples: `Examples`.
-        padded_length: Callable from the longest length to the length to pad to.
-        batched: bool. Whether the result has a batch axis.
-
-    Returns:
-        `x`, `y` and `sample_weight`, each `None` if it is missing.
-    """
+    """Pack all rows as one batch, or the only one as an example."""
     longest = int(examples.lengths.max(initial=1))
     batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))
     if not batched:
@@ -124,16 +89,7 @@ def pack_all(
 
 
 def read_weights(sample_weight: Any, axes: int = 1) -> Any:
-    """Read sample weights, and check that they are finite and not negative.
-
-    Args:
-        sample_weight: Numbers `(examples,)` or `(examples, 1)`, or a dict of them.
-        axes: int. The number of axes they may have. Defaults to `1`.
-
-    Raises:
-        ValueError: If they have another shape, or a weight is NaN, infinite or
-            negative; the message names its row.
-    """
+    """Read sample weights, and check that they are finite and not negative."""
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part, axes) for name, part in sample_weight.items()}
     sample_weight = plain_column(sample_weight)
@@ -168,19 +124,6 @@ def weights_by_target(targets: Any, weights: Any) -> Any:
 
     If several outputs share one array of weights, Keras on TensorFlow does not know
     its number of axes and fails, or multiplies each loss by each weight.
-
-    Args:
-        targets: An array, or a dict of arrays.
-        weights: An array `(rows, ...)`, a dict of arrays, or `None`.
-
-    Returns:
-        A dict if `targets` is a dict and `weights` an array; otherwise `weights`.
-
-    Example:
-        >>> targets = {"a": np.zeros(2), "b": np.zeros((2, 1))}
-        >>> weights = weights_by_target(targets, np.ones(2))
-        >>> weights["a"].shape, weights["b"].shape
-        ((2,), (2, 1))
     """
     if weights is None or isinstance(weights, Mapping):
         return weights
@@ -193,11 +136,7 @@ def weights_by_target(targets: Any, weights: Any) -> Any:
 
 
 def check_counts(count: int, targets: Any, weights: Any) -> None:
-    """Check that there are as many targets and weights as examples.
-
-    Raises:
-        ValueError: If a count differs.
-    """
+    """Check that there are as many targets and weights as examples."""
     for name, values in (("targets", targets), ("sample weights", weights)):
         parts = values.values() if isinstance(values, Mapping) else (values,)
         for part in parts:

@@ -24,16 +24,6 @@ def default_length_buckets(max_length: int) -> tuple[int, ...]:
     as its matrix units prefer. On a CPU, TensorFlow needs no padding, and PyTorch 16
     lengths from each power of two to the next: oneDNN compiles a kernel of half a
     megabyte for each number of tokens.
-
-    Args:
-        max_length: int. The longest row; it is always one of the buckets.
-
-    Returns:
-        The lengths, in increasing order.
-
-    Example:
-        >>> default_length_buckets(100)[-1]
-        100
     """
     backend = keras.config.backend()
     if backend != "jax" and not _is_on_cpu():
@@ -62,12 +52,7 @@ def _is_on_cpu() -> bool:
 
 @cache
 def all_buckets(max_length: int, lengths: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the lengths that batches are padded to, rising.
-
-    Args:
-        max_length: int. The longest row; it is always the last bucket.
-        lengths: Rising lengths, or `None` for `default_length_buckets`.
-    """
+    """Return the lengths that batches are padded to, rising."""
     if lengths is None:
         return default_length_buckets(max_length)
     return (*(length for length in lengths if length < max_length), max_length)
@@ -87,18 +72,6 @@ def plan_batches(
     batch allocates the memory of the whole run. With a generator, examples are
     shuffled and sorted within pools of 64 batches, and the batches are shuffled. At
     most one batch is smaller than `batch_size`.
-
-    Args:
-        lengths: int64 array `(examples,)`.
-        batch_size: int. Examples per batch.
-        generator: `np.random.Generator` or `None`. Defaults to `None`.
-
-    Returns:
-        Arrays of example indices, in which each index occurs once.
-
-    Example:
-        >>> [batch.tolist() for batch in plan_batches(np.array([3, 9, 4, 8]), 2)]
-        [[1, 3], [2, 0]]
     """
     if generator is None:
         order = np.argsort(-lengths, kind="stable")

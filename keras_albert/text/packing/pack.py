@@ -10,13 +10,7 @@ from keras_albert.types import Int64Array, IntArray, Truncation
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids that packing adds.
-
-    Args:
-        cls: int. Id of `[CLS]`, the first token of each row.
-        sep: int. Id of `[SEP]`, which follows each text.
-        pad: int. Id of the padding.
-    """
+    """The ids that packing adds."""
 
     cls: int
     sep: int
@@ -41,20 +35,6 @@ def truncated_lengths(
     Both ways are KerasHub's, in closed form. "round_robin" assigns the budget one
     token at a time, the first text first, so `A = min(a, max(ceil(M / 2), M - b))`
     and `B = min(b, M - A)`; "waterfall" fills it with the first text, then the second.
-
-    Args:
-        lengths: One int64 array `(rows,)` per column.
-        budget: int. Tokens per row, without special tokens.
-        truncate: "round_robin" or "waterfall".
-
-    Returns:
-        One array per column: the numbers of tokens that are kept.
-
-    Example:
-        >>> first, second = truncated_lengths(
-        ...     (np.array([9, 9, 2]), np.array([9, 1, 9])), 7, "round_robin")
-        >>> first.tolist(), second.tolist()
-        ([4, 6, 2], [3, 1, 5])
     """
     if len(lengths) == 1:
         return (np.minimum(lengths[0], budget),)
@@ -68,22 +48,7 @@ def truncated_lengths(
 
 
 class EncodedTexts:
-    """Tokenized and truncated texts or pairs, which are packed batch by batch.
-
-    Args:
-        columns: One or two `TokenRows` of equal length.
-        special: `SpecialIds`.
-        max_length: int. The maximum length of a row, including special tokens.
-        truncate: "round_robin" or "waterfall". Defaults to `"round_robin"`.
-
-    Example:
-        >>> texts = EncodedTexts(
-        ...     (TokenRows.from_lists([[7, 8], [9]]),), SpecialIds(2, 3, 0), 8)
-        >>> texts.lengths.tolist()
-        [4, 3]
-        >>> texts.pack(np.array([1, 0]), 4)["token_ids"].tolist()
-        [[2, 9, 3, 0], [2, 7, 8, 3]]
-    """
+    """Tokenized and truncated texts or pairs, which are packed batch by batch."""
 
     def __init__(
         self,
@@ -109,11 +74,7 @@ class EncodedTexts:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some rows into rectangular arrays; see `Examples`.
-
-        Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
-        """
+        """Pack some rows into rectangular arrays; see `Examples`."""
         position = np.arange(length)
         rows = np.arange(len(indices))
         special = self.special

@@ -14,20 +14,7 @@ def pack_in_graph(
     truncate: Truncation,
     pad_to: int | Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
-    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations.
-
-    Args:
-        segments: One or two `tf.RaggedTensor` `(batch, tokens)` of int32 ids.
-        special: `SpecialIds`.
-        max_length: int. The maximum length of a row, including special tokens.
-        truncate: "round_robin" or "waterfall".
-        pad_to: The length to pad to: an int; lengths in increasing order, of which
-            the smallest that fits is taken; or `None`, the length of the longest row.
-            Defaults to `None`.
-
-    Returns:
-        `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
-    """
+    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations."""
     import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
 
     budget = max_length - len(segments) - 1

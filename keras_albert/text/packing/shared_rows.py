@@ -35,22 +35,6 @@ def plan_even_batches(
     Random batches swap examples, the one with most tokens with the one with fewest and
     so on, until they have about the same number. At most one batch, the last one, is
     smaller than `batch_size`; it has any number of tokens.
-
-    Args:
-        sizes: int64 array `(examples,)`. The tokens of each.
-        batch_size: int. Examples per batch.
-        generator: `np.random.Generator` or `None`. Defaults to `None`: the same batches
-            each time.
-
-    Returns:
-        Arrays of example indices, in which each index occurs once.
-
-    Example:
-        >>> sizes = np.array([9, 1, 8, 2, 7])
-        >>> [int(sizes[rows].sum()) for rows in plan_even_batches(sizes[:4], 2)]
-        [10, 10]
-        >>> [len(batch) for batch in plan_even_batches(sizes, 2)]
-        [2, 2, 1]
     """
     if generator is None:
         generator = np.random.default_rng(0)
@@ -89,24 +73,7 @@ def plan_even_batches(
 def place_texts(
     lengths: Int64Array, width: int, rows: int, attempts: int = 1
 ) -> tuple[Int64Array, Int64Array] | None:
-    """Place the texts of many batches in rows, the longest first, where it is tightest.
-
-    Args:
-        lengths: int64 array `(batches, texts)`. The tokens of each text.
-        width: int. The number of tokens in a row, at least those of the longest text.
-        rows: int. The number of rows of a batch.
-        attempts: int. How often to try a batch, each time in another order. Defaults to
-            `1`.
-
-    Returns:
-        For each text its row and its first token in the row, int64 `(batches, texts)`;
-        `None` if they do not fit.
-
-    Example:
-        >>> row, start = place_texts(np.array([[3, 5, 2]]), width=5, rows=2)
-        >>> row.tolist(), start.tolist()
-        ([[1, 0, 1]], [[0, 0, 3]])
-    """
+    """Place the texts of many batches in rows: the longest first, the best fit."""
     row, start = np.zeros_like(lengths), np.zeros_like(lengths)
     left = np.arange(len(lengths))
     generator = np.random.default_rng(0)
@@ -146,16 +113,6 @@ class RowShape:
 
     It is chosen by the first batches. If the texts of others do not fit, rows are
     added.
-
-    Args:
-        hidden_dim: int. The width of the encoder. The work for a token increases with
-            it, and with the width of a row, to all of which a token attends.
-
-    Example:
-        >>> shape = RowShape(hidden_dim=64)
-        >>> row, start = shape.place(np.array([[5, 2, 8]]))
-        >>> row.tolist(), shape.width, shape.rows
-        ([[1, 1, 0]], 8, {3: 2})
     """
 
     def __init__(self, hidden_dim: int) -> None:
@@ -165,12 +122,7 @@ class RowShape:
         self.rows: dict[int, int] = {}
 
     def choose(self, lengths: Int64Array, longest: int) -> None:
-        """Choose the shape by some batches.
-
-        Args:
-            lengths: int64 array `(batches, texts)`. The tokens of each text.
-            longest: int. The tokens of the longest text, of any batch.
-        """
+        """Choose the shape by some batches."""
         self.width = self._best_width(lengths[:SAMPLE], longest)
         self.rows = {lengths.shape[1]: _fitting_rows(lengths, self.width)}
 
@@ -212,24 +164,7 @@ def _fitting_rows(lengths: Int64Array, width: int) -> int:
 def row_inputs(
     row: Int64Array, start: Int64Array, mask: IntArray, width: int, rows: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the inputs of `SharedRows` for one batch.
-
-    Args:
-        row: int64 array `(texts,)`; see `place_texts`.
-        start: int64 array `(texts,)`.
-        mask: int32 array `(texts, length)`, zero at padding, which follows the tokens.
-        width: int. The number of tokens in a row.
-        rows: int. The number of rows.
-
-    Returns:
-        `row_tokens` `(rows, width)` and `token_places` `(texts, length)`, int32.
-
-    Example:
-        >>> tokens, places = row_inputs(
-        ...     np.array([0, 0]), np.array([0, 2]), np.array([[1, 1], [1, 0]]), 4, 1)
-        >>> tokens.tolist(), places.tolist()
-        ([[0, 1, 2, -1]], [[0, 1], [2, 0]])
-    """
+    """Return the inputs of `SharedRows` for one batch."""
     is_token = mask > 0
     places = (row * width + start)[:, None] + np.arange(mask.shape[1])
     tokens = np.full(rows * width, -1, np.int32)

@@ -13,22 +13,6 @@ class OverlappingWindows:
     document, and is as long as the others unless it is the only one. Each token is
     owned by one window, that in which it has the most context: the window with the
     nearest middle, or the first of two that are equally near.
-
-    Args:
-        lengths: int64 array `(documents,)`. The number of tokens of each document;
-            the documents are concatenated.
-        size: int, or int64 array `(documents,)`. Tokens per window.
-        stride: int, or int64 array `(documents,)`. Distance in tokens between the
-            starts of consecutive windows, at most `size`.
-
-    Example:
-        >>> windows = OverlappingWindows(np.array([7, 2]), size=4, stride=2)
-        >>> windows.tokens.to_lists()
-        [[0, 1, 2, 3], [2, 3, 4, 5], [3, 4, 5, 6], [7, 8]]
-        >>> windows.owned.astype(int).tolist()
-        [1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 1]
-        >>> windows.documents.tolist()
-        [0, 0, 0, 1]
     """
 
     def __init__(
@@ -69,20 +53,7 @@ class OverlappingWindows:
 
 
 def window_stride(stride: int | None, size: int) -> int:
-    """Check the stride, or choose the default.
-
-    Args:
-        stride: int or `None`. Distance in tokens between the starts of consecutive
-            windows; `None` for half a window.
-        size: int. Tokens per window.
-
-    Raises:
-        ValueError: If `stride` is less than 1 or greater than `size`.
-
-    Example:
-        >>> window_stride(None, 510), window_stride(128, 510)
-        (255, 128)
-    """
+    """Check the stride, or choose the default."""
     if stride is None:
         return max(1, size // 2)
     if not 1 <= stride <= size:

@@ -10,21 +10,7 @@ from keras_albert.types import Int64Array, IntArray
 
 
 class ContextTokens:
-    """The tokens of contexts and their character offsets.
-
-    Args:
-        tokenizer: An `AlbertTokenizer`.
-        contexts: Sequence of string. Each distinct text is tokenized once.
-
-    Example:
-        >>> from keras_albert.text import train_vocabulary
-        >>> proto = train_vocabulary(["ten small ducks"] * 9, vocabulary_size=26)
-        >>> tokens = ContextTokens(AlbertTokenizer(proto), ["Ten ducks", "small"])
-        >>> first, last = tokens.find(np.array([0]), np.array([4]), np.array([9]))
-        >>> start, end = tokens.characters(np.array([0]), first, last)
-        >>> "Ten ducks"[start[0]:end[0]]
-        'ducks'
-    """
+    """The tokens of contexts and their character offsets."""
 
     def __init__(self, tokenizer: AlbertTokenizer, contexts: Sequence[str]) -> None:
         numbers: dict[str, int] = {}
@@ -57,17 +43,7 @@ class ContextTokens:
     def find(
         self, contexts: Int64Array, starts: Int64Array, ends: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Find the tokens that cover spans of characters.
-
-        Args:
-            contexts: int64 array `(spans,)`. The context of each span.
-            starts: int64 array `(spans,)`. The first character.
-            ends: int64 array `(spans,)`. The character after the last.
-
-        Returns:
-            The first and the last token of each span, counted from the start of its
-            context. The last is less than the first if no token covers the span.
-        """
+        """Find the tokens that cover spans of characters."""
         shift = self.text_of[contexts] * self._room
         begins = self.begins[contexts]
         first = np.searchsorted(self._global_ends, starts + shift, side="right")

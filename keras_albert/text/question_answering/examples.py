@@ -21,22 +21,6 @@ class SpanWindows:
     """Tokenized questions and contexts, cut into windows; see `Examples`.
 
     A row is `[CLS] question [SEP] window [SEP]`.
-
-    Args:
-        questions: `TokenRows`.
-        contexts: `ContextTokens`, one context per question, each with at least one
-            token.
-        special: `SpecialIds`.
-        max_length: int. The maximum length of a row, including special tokens.
-        doc_stride: int. Distance in tokens between the starts of consecutive windows;
-            at most the length of a window.
-        max_query_length: int. The length that questions are truncated to. A question
-            takes at most half of a row.
-        spans: int64 array `(questions, 2)`, or `None`. The first and the last token
-            of each answer, or -1 without an answer. Defaults to `None`, no targets.
-        sample_weight: Array `(questions,)`, or `None`. Defaults to `None`.
-        num_starts: int or `None`. The number of starts that the conditional head
-            follows in prediction; `None` for the independent head. Defaults to `None`.
     """
 
     def __init__(
@@ -93,15 +77,7 @@ class SpanWindows:
         return np.where(inside[:, None], targets, 0).astype(np.int32)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows; see `Examples`.
-
-        Returns:
-            `(x,)`, or with targets `(x, y)` or `(x, y, sample_weight)`. `x` contains
-            `token_ids`, `segment_ids` and `padding_mask`, and for the conditional head
-            `start_positions`, `(batch, starts)`: one with targets, -1 without. `y`
-            contains `start_logits` and `end_logits`, the answer's position in the row,
-            and for the conditional head `answerability`, 1 without an answer.
-        """
+        """Pack some rows; see `Examples`."""
         x: dict[str, Any] = self._texts.pack(rows, length)
         if self.targets is None:
             return (head_inputs(x, self.num_starts),)
@@ -118,11 +94,7 @@ class SpanWindows:
         return (x, y, weights_by_target(y, self._weights[rows]))
 
     def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
-        """Mark the positions of the tokens that a row owns; see `OverlappingWindows`.
-
-        Returns:
-            Boolean array `(batch, length)`.
-        """
+        """Mark the positions of tokens that a row owns; see `OverlappingWindows`."""
         place = np.arange(length) - self.offsets[rows, None]
         inside = (place >= 0) & (place < self._window_lengths[rows, None])
         owned = np.zeros(inside.shape, bool)
@@ -131,12 +103,7 @@ class SpanWindows:
 
 
 def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the inputs of a head; see `SpanWindows` for `num_starts`.
-
-    Returns:
-        The inputs without `start_positions` for the independent head; for the other,
-        with those of `x`, or -1, so that the model chooses them.
-    """
+    """Return the inputs of a head; see `SpanWindows` for `num_starts`."""
     inputs = {name: array for name, array in x.items() if name != "start_positions"}
     if num_starts is not None:
         unknown = np.full((len(inputs["token_ids"]), num_starts), -1, np.int32)
@@ -145,16 +112,7 @@ def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
 
 
 def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the targets of a head.
-
-    Args:
-        y: Arrays `(rows,)`: `start_logits`, `end_logits` and `answerability`.
-        num_starts: See `SpanWindows`.
-
-    Returns:
-        The first two for the independent head. For the other all, with `end_logits` as
-        `(rows, 1)`: one end for the one known start.
-    """
+    """Return the targets of a head."""
     if num_starts is None:
         return {name: y[name] for name in ("start_logits", "end_logits")}
     return {**y, "end_logits": y["end_logits"][:, None]}

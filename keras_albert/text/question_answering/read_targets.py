@@ -12,26 +12,7 @@ Answers: TypeAlias = tuple[tuple[int, str], ...]
 
 
 def read_answers(y: Any) -> list[Answers]:
-    """Read the answers to questions: any number for each question.
-
-    Args:
-        y: A list with one element per question: SQuAD's dict of lists
-            `{"text": [...], "answer_start": [...]}`, which are empty without an
-            answer; a pair `(start, text)`; or `None` for no answer. Or one dict of the
-            columns `text` and `answer_start`, or the result of this function.
-
-    Returns:
-        The answers to each question; the first is the target in training.
-
-    Raises:
-        TypeError: If `y` is of another type.
-        ValueError: If a row is not an answer; the message names it.
-
-    Example:
-        >>> read_answers([
-        ...     {"text": ["four", "four"], "answer_start": [3, 17]}, (0, "He"), None])
-        [((3, 'four'), (17, 'four')), ((0, 'He'),), ()]
-    """
+    """Read the answers to questions: any number for each question."""
     if isinstance(y, Mapping):
         y = [
             {"text": text, "answer_start": start}
@@ -116,30 +97,7 @@ def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
 def answer_spans(
     answers: Sequence[Answers], contexts: Sequence[str], misaligned: str = "error"
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
-    """Find the characters of the first answer to each question.
-
-    Args:
-        answers: The result of `read_answers`.
-        contexts: The context of each question.
-        misaligned: string. How an answer is treated that is not found at its start in
-            the context: `"error"` raises; `"repair"` uses the nearest place where it
-            is found, and raises if there is none; `"drop"` drops the question.
-            Defaults to `"error"`.
-
-    Returns:
-        int64 array `(questions, 2)` of the first character and the character after
-        the last, or -1 without an answer; and the indices of the questions to drop.
-
-    Raises:
-        ValueError: If an answer is not found in its context; the message names its
-            row.
-
-    Example:
-        >>> spans, dropped = answer_spans(
-        ...     [((4, "ten"),), ()], ["It, ten in all.", "..."])
-        >>> spans.tolist(), dropped
-        ([[4, 7], [-1, -1]], [])
-    """
+    """Find the characters of the first answer to each question."""
     spans = np.full((len(answers), 2), -1, np.int64)
     dropped = []
     for row, (pairs, context) in enumerate(zip(answers, contexts, strict=True)):

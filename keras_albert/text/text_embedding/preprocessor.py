@@ -16,21 +16,7 @@ from keras_albert.types import Int64Array, IntArray, Lengths, Texts
 
 
 class SeparateTexts:
-    """Examples of one or several texts, packed as separate rows.
-
-    Args:
-        columns: `EncodedTexts` of single texts, one per column, of equal length.
-
-    Example:
-        >>> from keras_albert.text import TokenRows
-        >>> from keras_albert.text.packing.pack import SpecialIds
-        >>> first, second = (
-        ...     EncodedTexts((TokenRows.from_lists([ids]),), SpecialIds(2, 3, 0), 8)
-        ...     for ids in ([7, 8], [9]))
-        >>> pairs = SeparateTexts((first, second))
-        >>> pairs.pack(np.array([0]), 4)["token_ids"].tolist()
-        [[[2, 7, 8, 3], [2, 9, 3, 0]]]
-    """
+    """Examples of one or several texts, packed as separate rows."""
 
     def __init__(self, columns: tuple[EncodedTexts, ...]) -> None:
         self.columns = columns
@@ -41,12 +27,7 @@ class SeparateTexts:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some examples; see `Examples`.
-
-        Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`, or
-            `(batch, texts, length)` if an example has several texts.
-        """
+        """Pack some examples; see `Examples`."""
         packed = [column.pack(indices, length) for column in self.columns]
         if len(packed) == 1:
             return packed[0]

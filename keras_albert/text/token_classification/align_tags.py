@@ -11,16 +11,7 @@ from keras_albert.types import FloatArray, Int64Array, IntArray
 
 @dataclass(frozen=True)
 class SpanTags:
-    """The entities of one raw text, and the numbers of their tags.
-
-    Args:
-        spans: int64 array `(entities, 2)`. The first character and the character
-            after the last, in increasing order.
-        tags: int32 array `(entities, 4)`. The tags of a one-word entity, and of the
-            first, an inner and the last word of a longer entity; -1 for a tag that
-            does not exist.
-        outside: int. The tag of other words.
-    """
+    """The entities of one raw text, and the numbers of their tags."""
 
     spans: Int64Array
     tags: IntArray
@@ -31,16 +22,7 @@ class SpanTags:
 
 
 def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
-    """Return the weight of each word of all texts.
-
-    Args:
-        sample_weight: A number for each text, or for each text the weights of its
-            words.
-        words: The words of each text.
-
-    Raises:
-        ValueError: If a text has other numbers of weights and words.
-    """
+    """Return the weight of each word of all texts."""
     parts = []
     for row, (weights, text) in enumerate(zip(sample_weight, words, strict=True)):
         count = len(text.starts)
@@ -59,15 +41,6 @@ def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
     """Return the tag of each word of a text.
 
     An entity that begins or ends within a word includes the whole word.
-
-    Args:
-        target: int32 array of one tag per word; or, for a raw text, `SpanTags`.
-        words: The words.
-        row: int. The row of the text, for error messages.
-
-    Raises:
-        ValueError: If the numbers of tags and words differ, or an entity is outside
-            the text, contains no word, or shares a word with another entity.
     """
     count = len(words.starts)
     if isinstance(target, SpanTags) and (words.is_raw or not (count or len(target))):

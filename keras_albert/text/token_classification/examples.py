@@ -18,20 +18,6 @@ class TaggedDocuments:
     A document that is too long is split into several rows, overlapping windows. Each
     piece is trained and predicted once, in the window in which it has the most
     context.
-
-    Args:
-        words: One `WordRow` per document.
-        pieces: `TokenRows`. The pieces of each word of all documents.
-        special: `SpecialIds`.
-        max_length: int. The maximum length of a row, including special tokens.
-        stride: int or `None`. Distance in pieces between the starts of consecutive
-            windows. Defaults to `None`, half a window.
-        label_all_pieces: bool. Whether all pieces of a word are tagged instead of the
-            first. Defaults to `False`.
-        tags: int32 array of one tag per word of all documents, below 0 for a word to
-            ignore, or `None`. Defaults to `None`.
-        sample_weight: float32 array of one weight per word, or `None`. Defaults to
-            `None`.
     """
 
     def __init__(
@@ -97,15 +83,7 @@ class TaggedDocuments:
         return x, *targets
 
     def merge(self, outputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Merge the outputs of rows into outputs of words.
-
-        Args:
-            outputs: Array `(rows, length, ...)`, as returned by `predict`.
-
-        Returns:
-            One array `(words, ...)` per document: the mean over the tagged pieces of
-            each word, or zeros for a word without pieces.
-        """
+        """Merge the outputs of rows into outputs of words."""
         sizes = self._places.lengths
         row = np.repeat(np.arange(len(sizes)), sizes)
         column = 1 + self._places.values - np.repeat(self._places.starts, sizes)
@@ -118,11 +96,7 @@ class TaggedDocuments:
         return self._by_document(merged)
 
     def seen_words(self) -> list[npt.NDArray[np.bool_]]:
-        """Return which words have pieces.
-
-        Returns:
-            One bool array `(words,)` per document.
-        """
+        """Return which words have pieces."""
         return self._by_document(self._is_seen)
 
     def _by_document(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

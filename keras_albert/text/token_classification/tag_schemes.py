@@ -19,13 +19,7 @@ _MARKED = re.compile(r"([BIES])-(.+)", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """An entity, as a range of words or characters.
-
-    Args:
-        start: int. The first word or character.
-        end: int. The word or character after the last.
-        label: string. The kind of entity.
-    """
+    """An entity, as a range of words or characters."""
 
     start: int
     end: int
@@ -61,15 +55,7 @@ def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
 
 
 def scheme_of_names(names: Iterable[str]) -> Scheme:
-    """Guess the scheme from the names of the tags alone.
-
-    Returns:
-        "BIOES" if a tag is marked E or S, "BIO" if tags are marked B or I, or "IO".
-
-    Example:
-        >>> scheme_of_names(["O", "B-place", "E-place"])
-        'BIOES'
-    """
+    """Guess the scheme from the names of the tags alone."""
     marks = set()
     for name in names:
         mark, _ = _split(name)
@@ -82,19 +68,7 @@ def scheme_of_names(names: Iterable[str]) -> Scheme:
 
 
 def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
-    """Detect the scheme of rows of tags.
-
-    Returns:
-        The first of "BIO", "IOB1", "BIOES" and "IO" that the tags follow.
-
-    Raises:
-        ValueError: If the tags have marks but follow no scheme; the message names row
-            and word.
-
-    Example:
-        >>> detect_scheme([["O", "I-place", "I-place", "B-place"]])
-        'IOB1'
-    """
+    """Detect the scheme of rows of tags."""
     rows = list(rows)
     scheme = scheme_of_names({tag for tags in rows for tag in tags})
     if scheme == "BIO":
@@ -110,15 +84,7 @@ def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
 
 
 def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
-    """Check that tags follow a scheme.
-
-    Raises:
-        ValueError: If a tag is unknown, or cannot follow the previous tag; the
-            message names row and word.
-
-    Example:
-        >>> check_tags([["O", "B-place", "I-place"]], "BIO")
-    """
+    """Check that tags follow a scheme."""
     if problem := _find_problem(rows, scheme):
         raise ValueError(problem)
 
@@ -129,10 +95,6 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     Inconsistent tags, as predicted by a model, are accepted: as in CoNLL's evaluation,
     a tag that does not continue an entity begins one. Call `check_tags` first on tags
     that must be consistent.
-
-    Example:
-        >>> tags_to_spans(["B-person", "I-person", "O", "S-place"])
-        [Span(start=0, end=2, label='person'), Span(start=3, end=4, label='place')]
     """
     spans: list[Span] = []
     is_open = False
@@ -152,15 +114,7 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
 def spans_to_tags(
     spans: Iterable[Span], length: int, scheme: Scheme = "BIO"
 ) -> list[str]:
-    """Convert the entities of one text to tags.
-
-    Raises:
-        ValueError: If an entity is empty or outside the text, or two overlap.
-
-    Example:
-        >>> spans_to_tags([Span(0, 2, "person"), Span(3, 4, "place")], 4, "BIOES")
-        ['B-person', 'E-person', 'O', 'S-place']
-    """
+    """Convert the entities of one text to tags."""
     tags = [OUTSIDE] * length
     before = Span(0, 0, "")
     for span in sorted(spans):
@@ -188,21 +142,7 @@ def spans_to_tags(
 def convert_tags(
     rows: Iterable[Sequence[str]], source: Scheme, target: Scheme
 ) -> list[list[str]]:
-    """Convert tags to another scheme.
-
-    Args:
-        rows: The tags of many texts.
-        source: string. The scheme of the tags, which are checked first.
-        target: string. The scheme of the result. "IO" joins adjacent entities of the
-            same label.
-
-    Raises:
-        ValueError: See `check_tags`.
-
-    Example:
-        >>> convert_tags([["I-a", "B-a", "I-a"]], "IOB1", "BIOES")
-        [['S-a', 'B-a', 'E-a']]
-    """
+    """Convert tags to another scheme."""
     rows = list(rows)
     check_tags(rows, source)
     return [spans_to_tags(tags_to_spans(tags), len(tags), target) for tags in rows]

@@ -18,14 +18,7 @@ JOINER = "\u200d"
 
 
 class WordRow(NamedTuple):
-    """One text and the offsets of its words.
-
-    Args:
-        text: string. The original text, or the words joined by spaces.
-        starts: int64 array `(words,)`. The first character of each word.
-        ends: int64 array `(words,)`. The character after the last of each word.
-        is_raw: bool. Whether the text was passed as a string, not as words.
-    """
+    """One text and the offsets of its words."""
 
     text: str
     starts: Int64Array
@@ -100,15 +93,7 @@ def read_word_rows(column: Iterable[Any]) -> list[WordRow]:
 
 
 def join_words(words: list[str]) -> WordRow:
-    """Join words into a text with spaces.
-
-    Args:
-        words: The words, which may be empty or contain spaces.
-
-    Example:
-        >>> join_words(["Ada", "wrote"]).starts.tolist()
-        [0, 4]
-    """
+    """Join words into a text with spaces."""
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     starts = np.cumsum(lengths + 1) - lengths - 1
     return WordRow(" ".join(words), starts, starts + lengths, False)
@@ -119,13 +104,6 @@ def split_words(text: str) -> WordRow:
 
     Marks and joiners belong to the previous character. A character of a script
     without spaces, such as an ideograph, is a word.
-
-    Returns:
-        The text, and the offsets of its words; only whitespace belongs to no word.
-
-    Example:
-        >>> split_words("Isn't Ada in São Paulo?").words
-        ['Isn', "'", 't', 'Ada', 'in', 'São', 'Paulo', '?']
     """
     spans = [match.span() for match in _word_pattern().finditer(text)]
     bounds = np.array(spans, np.int64).reshape(-1, 2)
@@ -134,14 +112,7 @@ def split_words(text: str) -> WordRow:
 
 @cache
 def character_kinds() -> dict[str, str]:
-    """Return the kinds of characters in words, as character classes of `re`.
-
-    Returns:
-        The content of `[...]` for each kind: "mark", which belongs to the previous
-        character; "unspaced", each of which is a word; "letter", which includes
-        digits; "flag", two of which are one symbol; and "sign". A character of several
-        kinds is of the first one of the last four.
-    """
+    """Return the kinds of characters in words, as character classes of `re`."""
     # Computed, because Python's `re` has no class of marks.
     marks = "".join(
         re.escape(chr(code))

@@ -39,15 +39,7 @@ UNSPACED = (
 def trim_blanks(
     text: str, spans: list[tuple[int, int]]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Move the start of each piece past its leading blanks.
-
-    Args:
-        text: str. The original text.
-        spans: Start and end of each piece, in characters of `text`.
-
-    Returns:
-        Starts and ends, int32 arrays. The span of a piece of blanks alone is empty.
-    """
+    """Move the start of each piece past its leading blanks."""
     starts = []
     for start, end in spans:
         first = start
@@ -58,16 +50,7 @@ def trim_blanks(
 
 
 def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`.
-
-    Args:
-        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
-        inputs: string tensor `()` or `(rows,)`, UTF-8.
-
-    Returns:
-        Ids, starts and ends: ragged tensors, or dense tensors for one text; offsets
-        are int32.
-    """
+    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`."""
     # Called in TensorFlow graphs only.
     import tensorflow as tf  # noqa: PLC0415
 

@@ -18,12 +18,6 @@ class GraphTokenizer(tf_text.SentencepieceTokenizer):
     """tensorflow-text's tokenizer, with Python's ids and in linear time.
 
     See `graph_vocabulary`.
-
-    Example:
-        >>> from keras_albert import AlbertTokenizer
-        >>> proto = AlbertTokenizer.from_preset("albert_tiny_en_uncased").proto
-        >>> GraphTokenizer(proto).tokenize(["漢字 漢字"]).to_list()
-        [[13, 1, 13, 1]]
     """
 
     def __init__(self, proto: bytes, out_type: Any = "int32") -> None:

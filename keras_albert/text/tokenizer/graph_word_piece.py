@@ -32,10 +32,6 @@ class GraphWordPiece(tf.Module):
     The text rules are a table of all characters (see `character_table`), since those of
     tensorflow-text's `FastBertTokenizer` follow another version of Unicode. Its
     `FastWordpieceTokenizer` splits the words into pieces.
-
-    Args:
-        proto: bytes. The vocabulary.
-        out_type: `"int32"` or another integer type, or `"string"` for pieces.
     """
 
     def __init__(self, proto: bytes, out_type: Any = "int32") -> None:

@@ -43,11 +43,7 @@ AnyRules = str | TextRules | WordPieceRules
 
 
 def read_any_rules(text_rules: Any) -> AnyRules:
-    """Read a tokenizer's `text_rules`; see `read_text_rules`.
-
-    Raises:
-        ValueError: If they are none.
-    """
+    """Read a tokenizer's `text_rules`; see `read_text_rules`."""
     if isinstance(text_rules, WordPieceRules):
         return text_rules
     if is_word_piece_config(text_rules):
@@ -83,20 +79,7 @@ def special_tokens_of(rules: AnyRules) -> dict[str, str]:
 
 
 def read_any_vocabulary(source: VocabularySource, rules: AnyRules) -> bytes:
-    """Read and check a vocabulary, and add text rules to it.
-
-    Args:
-        source: A path, bytes, base64, or the list of a WordPiece's pieces.
-        rules: The tokenizer's text rules.
-
-    Returns:
-        The bytes of the vocabulary.
-
-    Raises:
-        OSError: If the file does not exist.
-        ValueError: If it is damaged or of another kind, lacks special tokens, or its
-            rules are not those of its kind.
-    """
+    """Read and check a vocabulary, and add text rules to it."""
     if isinstance(source, bytes):
         return _of_bytes(source, rules)
     if isinstance(source, str | os.PathLike):

@@ -70,21 +70,7 @@ def holds_word_piece(directory: str | os.PathLike[str]) -> bool:
 
 
 def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
-    """Read the WordPiece vocabulary of a checkpoint's directory.
-
-    Args:
-        directory: string or path. A directory with `vocab.txt` or `tokenizer.json`,
-            and with `tokenizer_config.json` and `special_tokens_map.json` if there are
-            any; or a preset of KerasHub with a WordPiece tokenizer.
-
-    Returns:
-        The vocabulary's bytes, as `AlbertTokenizer` takes them.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If a file is damaged or of another kind, two contradict each other,
-            or a special token is missing. The message names the file.
-    """
+    """Read the WordPiece vocabulary of a checkpoint's directory."""
     folder = Path(directory)
     if (folder / _KERAS_HUB_FILE).is_file():
         return _read_keras_hub(folder)
@@ -124,11 +110,7 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
 
 
 def read_word_piece_file(path: str | os.PathLike[str]) -> tuple[list[str], Any]:
-    """Read a `vocab.txt` or a `tokenizer.json`, without the files beside it.
-
-    Returns:
-        The pieces, and the rules; `None` for a `vocab.txt`, which has none.
-    """
+    """Read a `vocab.txt` or a `tokenizer.json`, without the files beside it."""
     if os.fspath(path).endswith(".json"):
         with reading(path):
             return _read_tokenizer_json(path, {})
@@ -147,11 +129,7 @@ def read_word_piece_bytes(content: bytes) -> tuple[Sequence[str], WordPieceRules
 
 
 def read_pieces(path: str | os.PathLike[str]) -> list[str]:
-    """Read the lines of a `vocab.txt`.
-
-    Raises:
-        ValueError: If it is not UTF-8.
-    """
+    """Read the lines of a `vocab.txt`."""
     with reading(path):
         return split_pieces(read_bytes(path, MOST_BYTES))
 

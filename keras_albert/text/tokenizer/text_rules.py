@@ -65,26 +65,13 @@ class TextRules:
 
 
 def rule_name(rules: TextRules) -> str:
-    """Return the name of rules in a model file, its `normalizer_spec.name`.
-
-    Example:
-        >>> rule_name(TextRules(split_digit_comma=False))
-        'keras_albert_lowercase_strip_accents'
-    """
+    """Return the name of rules in a model file, its `normalizer_spec.name`."""
     chosen = [field.name for field in fields(rules) if getattr(rules, field.name)]
     return "_".join([_PREFIX, *chosen])
 
 
 def read_text_rules(text_rules: Any) -> str | TextRules:
-    """Read a tokenizer's `text_rules` argument.
-
-    Args:
-        text_rules: `"auto"`, `"keep"`, a `TextRules`, or its dict, as in a saved
-            config.
-
-    Raises:
-        ValueError: If `text_rules` is anything else.
-    """
+    """Read a tokenizer's `text_rules` argument."""
     if isinstance(text_rules, Mapping):
         return TextRules(**text_rules)
     if isinstance(text_rules, TextRules):
@@ -99,16 +86,7 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
 
 
 def default_text_rules(proto: bytes) -> TextRules | None:
-    """Return the rules that a model was trained with.
-
-    Returns:
-        `TextRules()` for a lowercase model with one of SentencePiece's plain tables,
-        such as all released English models. `None`, which keeps the model unchanged,
-        if it contains text rules or custom rules, or has uppercase pieces.
-
-    Raises:
-        ValueError: If the bytes are not a SentencePiece model.
-    """
+    """Return the rules that a model was trained with."""
     model = parse_vocabulary(proto)
     spec = model.normalizer_spec
     # Old models have no name and use the default, nmt_nfkc.

@@ -85,12 +85,7 @@ class TokenRows(NamedTuple):
 
 
 def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
-    """Return, for each row, `length` consecutive numbers from `start` on, in one array.
-
-    Example:
-        >>> ragged_range(np.array([5, 0]), np.array([3, 2])).tolist()
-        [5, 6, 7, 0, 1]
-    """
+    """Return `length` consecutive numbers from `start` on for each row, in one array."""
     # The n-th number of the result has the distance of n from the first of its row.
     shift = starts - (np.cumsum(lengths) - lengths)
     numbers: Int64Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
@@ -98,24 +93,7 @@ def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
 
 
 def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool]:
-    """Read the ids of one text or many texts into lists of `int`.
-
-    Args:
-        inputs: An id, a list of ids, a list of lists or arrays of them, an array
-            or tensor of rank 0 to 2, a ragged TensorFlow tensor, or `TokenRows`.
-        vocabulary_size: int. Every id must be below it.
-
-    Returns:
-        The rows, and whether there was a batch axis (`False` for one text).
-
-    Raises:
-        ValueError: If `inputs` are not ids, or an id is not in the vocabulary.
-
-    Example:
-        >>> import numpy as np
-        >>> to_id_rows(np.array([2, 5, 3]), 10)
-        ([[2, 5, 3]], False)
-    """
+    """Read the ids of one text or many texts into lists of `int`."""
     if isinstance(inputs, TokenRows):
         rows, batched = inputs.to_lists(), True
     else:

@@ -7,15 +7,7 @@ from keras_albert.text.inputs.read_text_columns import check_graph_text
 
 
 def is_in_graph() -> bool:
-    """Return whether a TensorFlow graph is being traced.
-
-    Returns:
-        bool. `False` also if TensorFlow was never imported.
-
-    Example:
-        >>> is_in_graph()
-        False
-    """
+    """Return whether a TensorFlow graph is being traced."""
     tf = sys.modules.get("tensorflow")
     return tf is not None and not tf.executing_eagerly()
 
@@ -23,18 +15,7 @@ def is_in_graph() -> bool:
 def tokenize_in_graph(
     sentence_piece: Any, texts: Any, length: int | None, padding: int
 ) -> Any:
-    """Tokenize texts in a TensorFlow graph.
-
-    Args:
-        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
-        texts: string tensor `()` or `(rows,)`, UTF-8.
-        length: int. The length of each row. `None` keeps rows as they are.
-        padding: int. The id that fills rows up to `length`.
-
-    Returns:
-        The ids: a ragged tensor, or a dense one for one text or with `length`. A text
-        that is not UTF-8 raises an error that names its row.
-    """
+    """Tokenize texts in a TensorFlow graph."""
     import tensorflow as tf  # noqa: PLC0415  (called in TensorFlow graphs only)
 
     with tf.device("cpu"):  # string tensors are on the CPU only
@@ -48,15 +29,7 @@ def tokenize_in_graph(
 
 
 def detokenize_in_graph(sentence_piece: Any, ids: Any) -> Any:
-    """Convert ids to texts in a TensorFlow graph.
-
-    Args:
-        sentence_piece: A `tensorflow_text.SentencepieceTokenizer`.
-        ids: int tensor of rank 0 to 2, a ragged tensor, or lists.
-
-    Returns:
-        string tensor `(rows,)`, or `()` for the ids of one text.
-    """
+    """Convert ids to texts in a TensorFlow graph."""
     import tensorflow as tf  # noqa: PLC0415  (called in TensorFlow graphs only)
 
     if not tf.is_tensor(ids):

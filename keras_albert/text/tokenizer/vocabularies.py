@@ -43,11 +43,7 @@ _CLOSING = (".", "?", "!", ",")
 
 
 class Vocabulary(abc.ABC):
-    """The pieces of a vocabulary, and how texts become ids and ids texts.
-
-    Args:
-        proto: bytes. The vocabulary's file.
-    """
+    """The pieces of a vocabulary, and how texts become ids and ids texts."""
 
     # The file of a preset, and that of transformers.
     asset: str
@@ -303,14 +299,7 @@ class WordPieceVocabulary(Vocabulary):
 
 @functools.lru_cache(maxsize=8)
 def open_vocabulary(proto: bytes) -> Vocabulary:
-    """Open a vocabulary of either kind.
-
-    Args:
-        proto: bytes. The vocabulary, as checked by `AlbertTokenizer.set_proto`.
-
-    Returns:
-        The same `Vocabulary` for the same bytes.
-    """
+    """Open a vocabulary of either kind."""
     kind = WordPieceVocabulary if is_word_piece(proto) else SentencePieceVocabulary
     return kind(proto)
 

@@ -41,14 +41,7 @@ _REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
 
 
 def parse_vocabulary(proto: bytes) -> Any:
-    """Parse the bytes of a SentencePiece model.
-
-    Returns:
-        A `sentencepiece_messages.ModelProto`.
-
-    Raises:
-        ValueError: If the bytes are not a complete SentencePiece model.
-    """
+    """Parse the bytes of a SentencePiece model."""
     model = sentencepiece_messages.ModelProto()
     try:
         model.ParseFromString(proto)
@@ -73,14 +66,7 @@ def parse_vocabulary(proto: bytes) -> Any:
 
 @functools.lru_cache(maxsize=4)
 def sentence_piece(proto: bytes) -> Any:
-    """Load a SentencePiece model.
-
-    Args:
-        proto: bytes. The model, which `check_vocabulary` has checked.
-
-    Returns:
-        A `sentencepiece.SentencePieceProcessor`, the same one for the same bytes.
-    """
+    """Load a SentencePiece model."""
     return sentencepiece.SentencePieceProcessor(model_proto=proto)
 
 
@@ -93,13 +79,6 @@ def check_vocabulary(proto: bytes) -> bytes:
     A special token that is a user-defined symbol or an ordinary piece would be matched
     in texts, which could then end a segment or insert a mask. A control symbol is
     never matched.
-
-    Returns:
-        The model; the same bytes if nothing was changed.
-
-    Raises:
-        ValueError: If the bytes are not a SentencePiece model, SentencePiece does not
-            load it, or a special token is missing or has another id.
     """
     model = parse_vocabulary(proto)
     _check_pieces(model)
@@ -159,19 +138,7 @@ def read_vocabulary(
     source: str | os.PathLike[str],
     check: Callable[[bytes], bytes] = check_vocabulary,
 ) -> bytes:
-    """Read a vocabulary from a path or from base64, and check it.
-
-    Args:
-        source: A path, or the vocabulary's bytes in base64. As in KerasHub, a str of
-            more than 2,048 characters that are all base64 is not a path.
-        check: The function that checks the bytes. Defaults to `check_vocabulary`, for
-            a SentencePiece model.
-
-    Raises:
-        OSError: If the file does not exist.
-        ValueError: If the file is damaged, too large, or not an ALBERT vocabulary; the
-            message names the file.
-    """
+    """Read a vocabulary from a path or from base64, and check it."""
     source = os.fspath(source)
     if len(source) > 2048:
         with contextlib.suppress(binascii.Error):
@@ -207,20 +174,6 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
     google-research's code. They depend on rounding too: the same pieces in another
     order may have a sum that differs in the last bit. So ids still differ if the sums
     of two splits differ by no more than a rounding error.
-
-    Args:
-        proto: bytes. A SentencePiece model.
-        with_bytes: bool. Whether to add byte pieces. A vocabulary that has one keeps
-            its pieces. Defaults to `True`.
-
-    Example:
-        >>> from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
-        >>> proto = train_vocabulary(["a naïve café"] * 9, vocabulary_size=22)
-        >>> pieces = parse_vocabulary(graph_vocabulary(proto)).pieces
-        >>> all((piece.score * 8192).is_integer() for piece in pieces)
-        True
-        >>> len(pieces), pieces[22].piece
-        (278, '<0x00>')
     """
     model = parse_vocabulary(proto)
     for piece in model.pieces:
@@ -234,20 +187,7 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
 
 
 def piece_probabilities(proto: bytes) -> FloatArray:
-    """Return the probability of each piece, as estimated by the trainer.
-
-    Returns:
-        float32 array `(pieces,)`; 1 for special tokens and others without estimate.
-
-    Raises:
-        ValueError: If it is no unigram model, whose scores are log probabilities.
-
-    Example:
-        >>> from keras_albert.text import train_vocabulary
-        >>> proto = train_vocabulary(["a naïve café"] * 9, vocabulary_size=22)
-        >>> piece_probabilities(proto)[:5].tolist()
-        [1.0, 1.0, 1.0, 1.0, 1.0]
-    """
+    """Return the probability of each piece, as estimated by the trainer."""
     model = parse_vocabulary(proto)
     kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
     if kind != "UNIGRAM":

@@ -111,26 +111,7 @@ def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
 
 
 def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
-    """Return a vocabulary as the bytes of a `tokenizer.json`.
-
-    Args:
-        pieces: The pieces, in the order of their ids.
-        rules: The text rules.
-
-    Returns:
-        The bytes, which Hugging Face `tokenizers` and transformers load, too.
-
-    Raises:
-        ValueError: If a piece is repeated, empty or of several lines, or a special
-            token is missing.
-
-    Example:
-        >>> proto = write_word_piece(
-        ...     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"],
-        ...     WordPieceRules())
-        >>> parse_word_piece(proto).pieces[-1]
-        '##b'
-    """
+    """Return a vocabulary as the bytes of a `tokenizer.json`."""
     pieces = list(pieces)
     ids = _check_pieces(pieces)
     for role, token in zip(ROLES, rules.special_tokens, strict=True):
@@ -218,11 +199,7 @@ def rules_config(rules: WordPieceRules) -> dict[str, Any]:
 
 
 def rules_from_config(config: Mapping[str, Any]) -> WordPieceRules:
-    """Return the rules of a config.
-
-    Raises:
-        ValueError: If it contains an unknown name.
-    """
+    """Return the rules of a config."""
     known = {field.name for field in fields(WordPieceRules)}
     if unknown := sorted(set(config) - known):
         raise ValueError(

@@ -26,14 +26,6 @@ class CharacterTable(NamedTuple):
     """The characters that each character is replaced by, and what it does to words.
 
     Entry `entries[pages[code // 256] * 256 + code % 256]` is that of a character.
-
-    Args:
-        pages: int32 `(4352,)`. The page of each 256 characters; most share one.
-        entries: int32 `(pages * 256,)`.
-        kinds: int32 `(entries,)`. `IN_WORD`; `SPACE`, which separates words; `ALONE`,
-            a word of one character; or `DROPPED`.
-        outputs: int32 `(outputs,)`. The new characters of all entries.
-        lengths: int32 `(entries,)`. The number of new characters of each.
     """
 
     pages: IntArray

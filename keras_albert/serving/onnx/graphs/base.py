@@ -13,10 +13,6 @@ class OnnxTask:
 
     Subclasses define what the model computes (`run`), the outputs (`answer_tokens`,
     `answer_texts`), and the inputs of strings (`text_axes`).
-
-    Args:
-        task: A task; with texts as inputs, it needs its preprocessor.
-        builder: An empty graph.
     """
 
     # The inputs of strings, each with its axes after the batch.

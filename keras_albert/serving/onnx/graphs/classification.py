@@ -13,13 +13,6 @@ class ClassifierGraph(OnnxTask):
     Outputs: `probabilities` and `logits`, `(batch, classes)`, `score`, the probability
     of the most likely class, and its `index`; with texts as inputs also its name,
     `label`. For a regression only `score`.
-
-    Args:
-        task: See `OnnxTask`.
-        builder: See `OnnxTask`.
-        early: `"patience"`, `"threshold"` or `None`. The rule by which texts leave a
-            classifier with exits; its numbers are further inputs, and `depth` is a
-            further output. Defaults to `None`, a fixed depth.
     """
 
     def __init__(

@@ -11,18 +11,7 @@ _LARGE = 2**31 - 1
 def run_early(
     builder: OnnxBuilder, classifier: Any, ids: dict[str, Any], early: str
 ) -> tuple[Any, Any]:
-    """Run a classifier layer by layer; see `EarlyExit`, which returns the same.
-
-    Args:
-        builder: The graph, which gets an input for each number of the rule.
-        classifier: An `AlbertClassifier` with exits.
-        ids: `token_ids`, `segment_ids` and `padding_mask`.
-        early: string. `"patience"` or `"threshold"`; see `ExitRule`.
-
-    Returns:
-        The outputs at the exit where each text left, float32 `(batch, classes)`, and
-        the number of layers that it ran through, int32 `(batch,)`.
-    """
+    """Run a classifier layer by layer; see `EarlyExit`, which returns the same."""
     op, num_layers = builder.op, classifier.backbone.num_layers
     rule = _add_inputs(builder, classifier, early)
     x, bias = begin(builder, classifier.backbone, ids)

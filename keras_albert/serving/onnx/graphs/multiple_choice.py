@@ -109,17 +109,7 @@ class MultipleChoiceGraph(OnnxTask):
 
 
 def fill_in(builder: OnnxBuilder, questions: Any, choices: Any) -> Any:
-    """Insert choices into their questions by RACE's rule.
-
-    Args:
-        builder: The graph.
-        questions: string `(batch,)`.
-        choices: string `(batch, choices)`.
-
-    Returns:
-        string `(batch, choices)`: the question with each `_` replaced by the choice or,
-        without a `_`, followed by the choice.
-    """
+    """Insert choices into their questions by RACE's rule."""
     op = builder.op
     # An extra question and choice, because `StringJoin` crashes on empty tensors.
     nothing = op.Constant(value_strings=[""])

@@ -193,19 +193,7 @@ class QuestionAnswererGraph(OnnxTask):
 def _search_spans(
     graph: Any, outputs: dict[str, Any], is_owned: Any
 ) -> tuple[Any, ...]:
-    """Score spans in windows, as `span_candidates` does.
-
-    Args:
-        graph: An `QuestionAnswererGraph`.
-        outputs: The outputs of the model.
-        is_owned: bool `(windows, length)`. Whether the window predicts the token at a
-            position; overlaps belong to one window.
-
-    Returns:
-        The start positions, int64 `(windows, starts)`; the log-probabilities of the
-        spans from there, `(windows, starts, lengths)`; and each window's score for "no
-        answer", `(windows,)`.
-    """
+    """Score spans in windows, as `span_candidates` does."""
     op, builder, task = graph.op, graph.builder, graph.task
     logits = outputs["start_logits"]
     start_scores = op.LogSoftmax(logits, axis=-1)

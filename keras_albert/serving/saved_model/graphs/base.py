@@ -20,11 +20,6 @@ class TaskGraph:
     Subclasses define the functions (`signatures`). Every output is an int32, float32 or
     string tensor with the batch as its first axis, as required by servers that combine
     requests into batches.
-
-    Args:
-        task: A task of the TensorFlow backend, with a preprocessor.
-        top_k: int or `None`. How many of the most likely results to return, for tasks
-            that return them. Defaults to `None`, the default of the subclass.
     """
 
     def __init__(self, task: Any, top_k: int | None = None) -> None:
@@ -59,15 +54,7 @@ class TaskGraph:
     def tokens_signature(
         self, answer: Callable[[dict[str, Any]], dict[str, Any]], rank: int = 2
     ) -> Any:
-        """Make the served function that takes ids instead of strings.
-
-        Args:
-            answer: A function from the model's inputs to the outputs.
-            rank: int. Rank of the ids, with tokens on the last axis. Defaults to `2`.
-
-        Returns:
-            A function of `token_ids`, `segment_ids` and `padding_mask`.
-        """
+        """Make the served function that takes ids instead of strings."""
         specs = [tf.TensorSpec((None,) * rank, tf.int32, name) for name in ID_NAMES]
 
         def serve_tokens(
@@ -110,13 +97,7 @@ def text_signature(
     numbers: Mapping[str, Any] | None = None,
     **ranks: int,
 ) -> Any:
-    """Make a served function from a function of strings.
-
-    Args:
-        function: From string tensors, and the numbers, to a dict of outputs.
-        numbers: The dtype of each scalar by name. Defaults to `None`, no scalars.
-        **ranks: For each string argument its rank, including the batch.
-    """
+    """Make a served function from a function of strings."""
     specs = [
         tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
     ]
@@ -145,9 +126,6 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
 
     A server checks dtypes only, and some operations of tensorflow-text read beyond the
     end of a shorter input, which crashes the process.
-
-    Returns:
-        The checked tensors, to be used instead of the originals.
     """
     tensors = [
         tf.ensure_shape(tensor, spec.shape)
@@ -165,11 +143,7 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
 
 
 def check_ids(ids: Any, name: str, limit: int) -> Any:
-    """Refuse, when a request comes, ids that have no embedding: -1 reads the last one.
-
-    Returns:
-        The operation that fails.
-    """
+    """Refuse, in each request, ids that have no embedding: -1 reads the last one."""
     outside = (ids < 0) | (ids >= limit)
     place = tf.where(outside)[:1]
     message = f"`{name}` contains an id outside 0 to {limit - 1}. Its row and the id:"
@@ -178,16 +152,7 @@ def check_ids(ids: Any, name: str, limit: int) -> Any:
 
 
 def rows_of(values: Any, rows: Any, count: Any) -> Any:
-    """Arrange values in rows, padded to the longest.
-
-    Args:
-        values: Tensor `(values,)`, row by row.
-        rows: Integer tensor `(values,)`. The row of each value, ascending.
-        count: Integer. The number of rows.
-
-    Returns:
-        Tensor `(count, most)`, padded with "" or 0.
-    """
+    """Arrange values in rows, padded to the longest."""
     ragged = tf.RaggedTensor.from_value_rowids(
         values, tf.cast(rows, tf.int64), tf.cast(count, tf.int64), validate=False
     )

@@ -11,18 +11,7 @@ from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signatu
 def early_signatures(
     graph: TaskGraph, answer: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the served functions that stop when all texts of a batch have left.
-
-    Args:
-        graph: The graph of an `AlbertClassifier` with exits.
-        answer: A function from the classifier's outputs to those that are served.
-
-    Returns:
-        The functions by name, with `depth` as an additional output: `serve_early` with
-        `patience` and, for a regression, `tolerance`; `serve_confident` with
-        `threshold`, unless it is a regression; and both for pairs. A model of less than
-        three layers has no patience.
-    """
+    """Return the served functions that stop when all texts of a batch have left."""
     task = graph.task
     served: dict[str, Any] = {}
     numbers: dict[str, Any] = {"patience": tf.int32}
@@ -65,12 +54,7 @@ def run_early(
     threshold: Any = None,
     tolerance: Any = None,
 ) -> tuple[Any, Any]:
-    """Run a classifier layer by layer; see `EarlyExit`, and `ExitRule` for the numbers.
-
-    Returns:
-        The outputs at the exit where each text left, float32 `(batch, classes)`, and
-        the number of layers that it ran through, int32 `(batch,)`.
-    """
+    """Run a classifier layer by layer; see `EarlyExit` and `ExitRule`."""
     backbone = classifier.backbone
     checks = _checks(backbone.num_layers, patience, threshold, tolerance)
     with tf.control_dependencies(checks):

@@ -80,16 +80,7 @@ class MaskedLMGraph(TaskGraph):
 
 
 def tokenize_masks_in_graph(graph_tokenizer: Any, tokenizer: Any, texts: Any) -> Any:
-    """Implement `tokenize_masks` with TensorFlow operations.
-
-    Args:
-        graph_tokenizer: The vocabulary's `graph_tokenizer`.
-        tokenizer: The `AlbertTokenizer` of the same vocabulary.
-        texts: string tensor `(texts,)`.
-
-    Returns:
-        Ragged int32 tensor `(texts, tokens)`.
-    """
+    """Implement `tokenize_masks` with TensorFlow operations."""
     mask = tokenizer.mask_token
     # An extra mask, removed below, because an empty string splits into no parts.
     parts = tf.strings.split(tf.strings.join([texts, mask]), mask)[:, :-1]

@@ -75,16 +75,7 @@ class MultipleChoiceGraph(TaskGraph):
 
 
 def fill_in(questions: Any, choices: Any) -> Any:
-    """Insert choices into their questions by RACE's rule.
-
-    Args:
-        questions: string tensor `(batch,)`.
-        choices: string tensor `(batch, choices)`.
-
-    Returns:
-        string tensor `(batch, choices)`: the question with each `_` replaced by the
-        choice or, without a `_`, followed by the choice.
-    """
+    """Insert choices into their questions by RACE's rule."""
     # An extra blank, removed below, because an empty string splits into no parts.
     parts = tf.strings.split(tf.strings.join([questions, "_"]), "_")
     blanks = parts.row_lengths() - 2

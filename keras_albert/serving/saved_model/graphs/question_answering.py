@@ -102,13 +102,7 @@ class QuestionAnswererGraph(TaskGraph):
         return windows, join_in_graph(segments, self.special), offsets
 
     def _search(self, outputs: dict[str, Any], is_owned: Any) -> tuple[Any, Any, Any]:
-        """Score spans in windows, as `span_candidates` does.
-
-        Returns:
-            The start positions, `(windows, starts)`; the log-probabilities of the
-            spans from there, `(windows, starts, lengths)`; and each window's score for
-            "no answer".
-        """
+        """Score spans in windows, as `span_candidates` does."""
         start_scores = tf.nn.log_softmax(outputs["start_logits"])
         end_scores = tf.nn.log_softmax(outputs["end_logits"])
         masked = tf.where(is_owned, start_scores, -float("inf"))

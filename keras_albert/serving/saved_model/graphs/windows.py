@@ -19,12 +19,6 @@ class WindowGraph:
         ends: The token after its last one.
         owned_from: The first token that it predicts; overlaps belong to one window.
         owned_to: The token after the last of these.
-
-    Args:
-        lengths: int64 tensor `(documents,)`. Tokens of each document.
-        size: int, or int64 tensor `(documents,)`. Tokens in a window.
-        stride: int, or int64 tensor `(documents,)`. Distance in tokens between the
-            starts of consecutive windows.
     """
 
     def __init__(self, lengths: Any, size: Any, stride: Any) -> None:
@@ -60,16 +54,7 @@ class WindowGraph:
         return tf.gather(values, tf.ragged.range(self.begins, self.ends))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
-        """Return the token at each position of the windows' rows.
-
-        Args:
-            offsets: int64 tensor `(windows,)`. Where in its row a window begins.
-            length: Integer. The length of the rows.
-
-        Returns:
-            The token, int64 `(windows, length)`, and whether the window predicts it;
-            0 where it does not.
-        """
+        """Return the token at each position of the windows' rows."""
         place = (self.begins - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
         is_owned = (place >= self.owned_from[:, None]) & (
             place < self.owned_to[:, None]
@@ -78,15 +63,7 @@ class WindowGraph:
 
 
 def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
-    """Run a model on many rows, in batches.
-
-    Args:
-        task: The model.
-        inputs: Tensors `(rows, length)`.
-
-    Returns:
-        The outputs for all rows, a tensor or a dict.
-    """
+    """Run a model on many rows, in batches."""
     rows = tf.shape(inputs["token_ids"])[0]
     turns = tf.maximum(1, -tf.math.floordiv(-rows, WINDOWS_AT_ONCE))
     at_once = -tf.math.floordiv(-rows, turns)
@@ -112,15 +89,7 @@ def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
 
 
 def run_documents(graph: TaskGraph, text: Any) -> Any:
-    """Split documents into windows and average the outputs, as `TextWindows` does.
-
-    Args:
-        graph: The graph of a task.
-        text: String tensor `(batch,)`.
-
-    Returns:
-        float32 tensor `(batch, width)`.
-    """
+    """Split documents into windows and average the outputs, as `TextWindows` does."""
     tokens = graph.tokenizer.tokenize(text)
     room = graph.preprocessor.max_length - 2
     windows = WindowGraph(tokens.row_lengths(), room, window_stride(None, room))
