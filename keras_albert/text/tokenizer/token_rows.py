@@ -85,7 +85,7 @@ class TokenRows(NamedTuple):
 
 
 def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
-    """Return `length` consecutive numbers from `start` on for each row, in one array."""
+    """Return `length` consecutive numbers from `start` on for each row, joined."""
     # The n-th number of the result has the distance of n from the first of its row.
     shift = starts - (np.cumsum(lengths) - lengths)
     numbers: Int64Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
