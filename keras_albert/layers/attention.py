@@ -35,7 +35,11 @@ def fuses(query: Tensor, training: bool | None) -> bool:
 def attend_fused(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """Compute attention with the backend's function."""
+    """Compute attention with the backend's function.
+
+    Tensors are `(batch, length, heads, width)`; `mask` is True where a query may attend
+    to a key.
+    """
     if keras.config.backend() != "torch":
         return ops.dot_product_attention(query, key, value, mask=mask)
     import torch  # noqa: PLC0415  (it is the backend)
@@ -60,7 +64,8 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Compute explicit attention, with dropout and attention probabilities.
 
-    Fused kernels support neither.
+    Fused kernels support neither. Probabilities are float32, `(batch, heads, length,
+    length)`; see `attend_fused`.
     """
     # Queries and masks are smaller than logits, so scaling and masking start there;
     # a sum costs nothing in the backward pass.
@@ -77,7 +82,11 @@ def attend(
 def merge_masks(
     padding_mask: Tensor | None, attention_mask: Tensor | None
 ) -> Tensor | None:
-    """Merge both masks into one for all layers."""
+    """Merge both masks into one for all layers.
+
+    Masks are `(batch, length)` and `(batch, [heads,] length, length)`; the result
+    broadcasts to the latter, or is `None` if nothing is masked.
+    """
     masks = []
     if padding_mask is not None:
         mask = ops.cast(padding_mask, "bool")

@@ -47,7 +47,10 @@ class ChoiceScores(keras.layers.Layer):
     """Reshape the scores of rows to one row of choices for each question."""
 
     def call(self, scores: Tensor, padding_mask: Tensor) -> Tensor:
-        """Reshape `(rows, 1)` to `(questions, choices)`."""
+        """Reshape `(rows, 1)` to `(questions, choices)`.
+
+        A missing choice has the score `MISSING_CHOICE`.
+        """
         scores = ops.reshape(scores, ops.shape(padding_mask)[:2])
         is_present = ops.any(ops.cast(padding_mask, "bool"), axis=-1)
         return ops.where(is_present, scores, ops.cast(MISSING_CHOICE, scores.dtype))

@@ -169,7 +169,10 @@ class ConditionalSpanHead(keras.layers.Layer):
 
 
 def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
-    """Replace -1 by the most likely starts."""
+    """Replace -1 by the most likely starts.
+
+    A row with fewer positions than requested starts repeats its last one.
+    """
     order = ops.cast(ops.argsort(-start_logits, axis=-1), "int32")
     start_positions = ops.cast(start_positions, "int32")
     rank = ops.cumsum(ops.ones_like(start_positions), axis=1) - 1

@@ -47,7 +47,11 @@ class ExitHeads(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Tensor, exit: Any = None) -> Tensor:  # noqa: A002
-        """Run one head or the first heads."""
+        """Run one head or the first heads.
+
+        `inputs` are `(batch, width)` for the head `exit`, counted from 0, or `(batch,
+        layers, width)`, a vector for each of the first heads.
+        """
         if exit is None:
             layers = inputs.shape[1]
             kernel, bias = self.kernel[:layers], self.bias[:layers]

@@ -105,7 +105,11 @@ class LayerAdapters(keras.layers.Layer):
         weights: list[FloatArray],
         generator: np.random.Generator,
     ) -> None:
-        """Set the adapters of a run so that its weights come closest to given ones."""
+        """Set the adapters of a run so that its weights come closest to given ones.
+
+        `generator` draws `a` of products that stay zero: with zeros in both matrices
+        neither would ever learn.
+        """
         variables = self.by_name()
         for weight, trained in zip(block.weights, weights, strict=True):
             layer, name = weight.path.split("/")[-2:]

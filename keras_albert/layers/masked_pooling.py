@@ -25,7 +25,11 @@ def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class MaskedPooling(keras.layers.Layer):
-    """Pool over a sequence, ignoring padding."""
+    """Pool over a sequence, ignoring padding.
+
+    `[CLS]` and `[SEP]` count. With `inverse_frequency` a, a token of probability p has
+    the weight a / (a + p).
+    """
 
     def __init__(
         self,

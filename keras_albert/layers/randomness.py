@@ -12,7 +12,10 @@ from keras_albert.utils.keras_internals import mark_as_seeded
 
 
 def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
-    """Return the reference's initializer, a truncated normal of deviation 0.02."""
+    """Return the reference's initializer, a truncated normal of deviation 0.02.
+
+    Each call returns a new one: sharing one would initialize both weights alike.
+    """
     return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
 
 
@@ -48,7 +51,10 @@ class StepSeed:
             self.base = ops.convert_to_numpy(self.base)
 
     def block(self, number: Any) -> "BlockSeed":
-        """Return the seeds of one block."""
+        """Return the seeds of one block.
+
+        `number` counts all runs of blocks in a step.
+        """
         return BlockSeed(self.base, number)
 
 

@@ -42,7 +42,11 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
 def run_dense(
     layer: keras.layers.Layer, x: Tensor, factors: tuple[Tensor, ...] = ()
 ) -> Tensor:
-    """Run a dense layer without an activation; see `run_layer`."""
+    """Run a dense layer without an activation; see `run_layer`.
+
+    The product of the `factors` is added to the kernel; they are narrow, so it is
+    faster to multiply with one after the other.
+    """
     output = run_layer(layer, x)
     if not factors:
         return output
@@ -120,7 +124,11 @@ def unrolls_by_default() -> bool:
 def repeat(
     step: Step, x: Any, first: int, count: int, *, unroll: bool, remat: bool = False
 ) -> Any:
-    """Apply `x = step(i, x)` for `i` from `first`, `count` times."""
+    """Apply `x = step(i, x)` for `i` from `first`, `count` times.
+
+    `i` is an int, or a tensor in a loop; with `remat`, the step defines what its
+    backward pass recomputes.
+    """
     backend = keras.config.backend()
     if unroll or count == 1 or backend == "torch":
         for layer in range(first, first + count):

@@ -21,7 +21,10 @@ class SharedRows:
 
     From the embedding to the end of the encoder a batch has these rows, without the
     padding of its texts. Texts sharing a row do not attend to each other, and the
-    positions of each start at 0. Known as sequence packing.
+    positions of each start at 0. Known as sequence packing. `row_tokens` `(rows,
+    width)` index the flattened ids, -1 for none; `token_places` `(texts, length)` index
+    the flattened rows, 0 for padding.
+
     Source: [Krell et al., 2021](https://arxiv.org/abs/2107.02027).
     """
 
@@ -72,7 +75,10 @@ def current_rows() -> SharedRows | None:
 
 @contextmanager
 def sharing_rows(batch: Any) -> Iterator[Any]:
-    """Let the texts of a batch share rows within the block."""
+    """Let the texts of a batch share rows within the block.
+
+    Yields the batch without `row_tokens` and `token_places`.
+    """
     x = batch[0] if isinstance(batch, tuple | list) else batch
     if not isinstance(x, dict) or ROW_TOKENS not in x:
         yield batch

@@ -53,6 +53,8 @@ def front_matter(
 ) -> str:
     """Return the metadata at the beginning of a model card.
 
+    Scores with other names than the hub's metrics, or not finite, are left out.
+
     Source: the [specification](https://github.com/huggingface/hub-docs/blob/main/modelcard.md)
     of Hugging Face's hub.
     """
@@ -89,7 +91,10 @@ def front_matter(
 
 
 def base_model(preset: str | None) -> str | None:
-    """Return the hub's name of the model that training started from."""
+    """Return the hub's name of the model that training started from.
+
+    `None` for random weights and what is not on the hub.
+    """
     handle: str | None = preset
     if preset in BUILTIN_PRESETS:
         handle = BUILTIN_PRESETS[preset].handle
@@ -105,7 +110,10 @@ def plain_text(text: str) -> str:
 
 
 def code(value: Any) -> str:
-    """Return a setting in Markdown's form of code, on one line."""
+    """Return a setting in Markdown's form of code, on one line.
+
+    Of a path only the name: where it lies on this machine does not belong on a card.
+    """
     if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_dir()):
         value = Path(value).name
     line = " ".join(str(value).split())

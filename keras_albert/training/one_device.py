@@ -42,7 +42,11 @@ class OneDevice:
         build_metrics(model, batch)
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
-        """Convert the endless batches of this process to an input of `fit`."""
+        """Convert the endless batches of this process to an input of `fit`.
+
+        `batches` are endless; `example` has the shapes that layouts of several devices
+        require of all batches.
+        """
         self.check_rows(example)
         # Keras accepts no iterators but generators and TensorFlow data sets.
         return map_dataset(batches, lambda batch: batch)

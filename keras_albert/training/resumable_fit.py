@@ -18,7 +18,11 @@ def resumable_fit(
     until: int | None = None,
     **kwargs: Any,
 ) -> None:
-    """Train to the end, from the position of the recorder."""
+    """Train to the end, from the position of the recorder.
+
+    `read` returns the batch of a number, counted over the whole run, always the same
+    one; `until` ends a row.
+    """
     row = recorder.batches_per_row
     total = recorder.num_batches if until is None else until
     # All epochs of a call have the same length: a shorter one, at either end, takes a

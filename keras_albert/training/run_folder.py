@@ -88,7 +88,10 @@ class RunFolder:
         return checkpoint
 
     def begin(self, rows: list[Row]) -> None:
-        """Make the directory, and a curve that ends where the run resumes."""
+        """Make the directory, and a curve that ends where the run resumes.
+
+        `identity` are JSON values; `None` is returned for a new run.
+        """
         self.training.mkdir(parents=True, exist_ok=True)
         self.curve.write(rows)
 

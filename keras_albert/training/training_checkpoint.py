@@ -25,7 +25,8 @@ class TrainingCheckpoint:
 
     The step determines the next data, and dropout's random state is among the model's
     variables. The best weights and the rows of the curve are in the same file, so that
-    they always belong together.
+    they always belong together. `groups` are "model", "optimizer", "metrics" within a
+    row of the curve, and "best" once a row was evaluated.
     """
 
     step: int

@@ -67,7 +67,11 @@ def draw_curves(
     validation: str = "held out",
     baselines: Mapping[str, float] | None = None,
 ) -> None:
-    """Draw the metrics of training and validation, if matplotlib is installed."""
+    """Draw the metrics of training and validation, if matplotlib is installed.
+
+    The validation value of a metric is under `val_...` and may be missing; `baselines`
+    are scores without reading the texts.
+    """
     if importlib.util.find_spec("matplotlib") is None:
         return
     last = {name: value for row in rows for name, value in row.items()}

@@ -52,7 +52,10 @@ class StopSignals:
 
 
 def moving_averages(optimizer: Any) -> list[Any]:
-    """Return the moving averages of the weights in an optimizer."""
+    """Return the moving averages of the weights in an optimizer.
+
+    In the order of the trainable variables; none without `use_ema`.
+    """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if not inner.use_ema:
         return []
@@ -113,7 +116,11 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def begin(self, checkpoint: TrainingCheckpoint | None, task: Any) -> None:
-        """Begin the run, or resume it from a checkpoint."""
+        """Begin the run, or resume it from a checkpoint.
+
+        The optimizer and metrics of `task` are built; `checkpoint` is `None` for a new
+        run.
+        """
         if checkpoint is not None:
             self._restore(checkpoint, task)
         if self.devices.is_chief:

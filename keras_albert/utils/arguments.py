@@ -28,7 +28,11 @@ def refuse_unknown(
     inherited: Collection[str] | None = None,
     hint: str | None = None,
 ) -> None:
-    """Raise if a constructor received an unknown keyword argument."""
+    """Raise if a constructor received an unknown keyword argument.
+
+    `inherited` are further known names, by default those of its bases; `hint` replaces
+    the list if no name is similar.
+    """
     constructors = [cls] if inherited is not None else list(cls.__mro__)
     known = set(_UNNAMED if inherited is None else inherited)
     for each in constructors:
@@ -107,7 +111,10 @@ def check_rates(**rates: object) -> None:
 
 
 def check_epsilon(layer_norm_epsilon: object) -> None:
-    """Check that an epsilon is small and not negative."""
+    """Check that an epsilon is small and not negative.
+
+    Above 1, it would outweigh the variance.
+    """
     is_number = _is_number(layer_norm_epsilon)
     if not (is_number and 0 <= layer_norm_epsilon <= 1):  # type: ignore[operator]
         msg = (

@@ -35,7 +35,9 @@ def atomic_directory(
 
     A few file systems, such as some network file systems, cannot swap directories.
     There the old one is first renamed to `.NAME.former.keras-albert`, where
-    `former_directory` finds it if the process dies at this moment.
+    `former_directory` finds it if the process dies at this moment. `plan` may refuse
+    the target before anything moves, and returns which of its other files to remove.
+    Within another such block for it, the target itself is yielded.
     """
     path = local_path(target).resolve()
     if path in _OPEN.get():
@@ -58,7 +60,10 @@ def atomic_directory(
 
 
 def former_directory(path: Path) -> Path:
-    """Return the name of a directory while it is being replaced."""
+    """Return the name of a directory while it is being replaced.
+
+    It exists only where directories cannot be swapped.
+    """
     path = path.resolve()
     return path.parent / f".{path.name}.former.keras-albert"
 
@@ -177,8 +182,9 @@ _UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 def swap_directories(first: Path, second: Path) -> bool:
     """Swap two directories in one step, if the system supports it.
 
-    At any time, each path is one complete directory or the other. Local file systems
-    of Linux and macOS support this; network and FUSE file systems often do not.
+    At any time, each path is one complete directory or the other. Local file systems of
+    Linux and macOS support this; network and FUSE file systems often do not. Returns
+    whether they were swapped; if not, nothing has changed.
     """
     if os.name != "posix":
         return False

@@ -44,7 +44,8 @@ RUN_STATE = {
 def share_attributes(model: Any, own: Mapping[str, Any], view: Any = None) -> Any:
     """Return a model with the attributes of another one: its layers, its optimizer, ...
 
-    Keras would copy a model by saving it. Keras 3.15 to 3.16.
+    Keras would copy a model by saving it. Keras 3.15 to 3.16. `own` are the attributes
+    that differ; `view`, an earlier result, takes over what has changed since.
     """
     own = {**RUN_STATE, **own}
     if view is None:

@@ -43,7 +43,11 @@ def message_classes(
     messages: Mapping[str, Mapping[str, Field]],
     enums: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """Create message classes."""
+    """Create message classes.
+
+    A dotted name is a nested message, after its parent; values of enums are numbered
+    from 1.
+    """
     enums = enums or {}
     # The pool is separate, so that messages which a library describes as well do not
     # conflict; the name of the file is arbitrary.

@@ -50,7 +50,10 @@ def read_json(path: str | os.PathLike[str], kind: type = dict) -> Any:
 
 
 def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the object of a JSON file that may be absent."""
+    """Read the object of a JSON file that may be absent.
+
+    An empty dict if there is no file.
+    """
     found: dict[str, Any] = read_json(path) if Path(path).exists() else {}
     return found
 

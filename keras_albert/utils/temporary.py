@@ -27,7 +27,7 @@ def temporary_directory(beside: Path) -> Iterator[Path]:
 
     If the process is killed, the directory stays, and the next process that writes to
     the same parent removes it: a lock, which ends with its process, tells abandoned
-    directories from those in use.
+    directories from those in use. It may be moved away.
     """
     with _temporary(beside, tempfile.mkdtemp) as path:
         yield path
@@ -91,7 +91,11 @@ def _clear_abandoned(parent: Path) -> None:
 
 
 def lock(path: Path) -> int | None:
-    """Lock a file or a directory until this process ends, or closes the handle."""
+    """Lock a file or a directory until this process ends, or closes the handle.
+
+    Returns `None` on Windows, which has no such locks; raises `BlockingIOError` if
+    another process has it.
+    """
     if fcntl is None:
         return None
     # This module makes neither links nor pipes: follow no link, wait for no pipe.

@@ -63,7 +63,11 @@ def loss_name(loss: Any) -> str:
 
 
 def match_loss(loss: Any, are_logits: bool | None) -> Any:
-    """Return a loss that reads outputs as the head returns them."""
+    """Return a loss that reads outputs as the head returns them.
+
+    Returns "auto" for "crossentropy", which Keras would choose by shape; `are_logits`
+    is `None` for outputs that are neither.
+    """
     if isinstance(loss, Mapping):
         return {name: match_loss(part, are_logits) for name, part in loss.items()}
     if isinstance(loss, list | tuple):
@@ -99,7 +103,11 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
 def match_metrics(
     metrics: Any, num_classes: int, takes_numbers: bool, activation: str | None
 ) -> Any:
-    """Let metrics by class read the outputs and targets of a classifier."""
+    """Let metrics by class read the outputs and targets of a classifier.
+
+    `takes_numbers`: a target is the number of a class; `activation` makes probabilities
+    of outputs, `None` if it need not.
+    """
     arguments = (num_classes, takes_numbers, activation)
     if isinstance(metrics, Mapping):
         return {k: match_metrics(part, *arguments) for k, part in metrics.items()}
@@ -125,7 +133,10 @@ def match_metrics(
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ClassMetric(keras.metrics.Metric):
-    """A metric of Keras that reads a classifier's outputs and targets."""
+    """A metric of Keras that reads a classifier's outputs and targets.
+
+    A metric with `from_logits=True` reads outputs without the activation.
+    """
 
     def __init__(
         self,

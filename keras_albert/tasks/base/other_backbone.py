@@ -129,7 +129,11 @@ def with_backbone(
     tokenizer: Any = None,
     map_tokens: Callable[[FloatArray], FloatArray] | None = None,
 ) -> _Model:
-    """Return a model like another one, on another backbone."""
+    """Return a model like another one, on another backbone.
+
+    `map_tokens` maps weights of one number per token to the new tokenizer; weights of
+    the head that do not fit are new, with a warning.
+    """
     if isinstance(model, AlbertBackbone):
         return cast("_Model", backbone)
     task: Any = model

@@ -46,7 +46,10 @@ def predict_all(
     run_batch: Callable[[dict[str, Any]], Any] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Compute the outputs for all inputs, in their order."""
+    """Compute the outputs for all inputs, in their order.
+
+    `run_batch` returns arrays with a value for each row, by default `outputs_of`.
+    """
     steps = kwargs.get("steps")
     data, batches = read_model_input(
         *(task, x),
@@ -108,7 +111,8 @@ def predict_batches(
     """Predict batch by batch, and concatenate the outputs.
 
     `keras.Model.predict` builds a data set and an iterator for each call, concatenates
-    outputs of equal shapes only, and takes the weights out of the model on JAX.
+    outputs of equal shapes only, and takes the weights out of the model on JAX. Outputs
+    are padded with `task.output_padding` and in the order of the batches.
     """
     is_list = isinstance(callbacks, keras.callbacks.CallbackList)
     if not is_list and (verbose != 0 or callbacks):

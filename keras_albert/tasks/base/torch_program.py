@@ -103,7 +103,8 @@ def trace(
     """Trace a function for tensors of any size.
 
     The weights that it reads are constants of the program, which shares their memory
-    with the model.
+    with the model. An axis of an input is a size or a name; axes of one name have one
+    size, at most that in `longest`. `None` if it depends on values or on one size.
     """
     import torch  # noqa: PLC0415  (it is the backend)
 

@@ -12,7 +12,11 @@ from keras_albert.utils.arguments import check_positive
 
 @dataclass(frozen=True)
 class ExitRule:
-    """A rule by which texts leave a classifier; exactly one of the first two is set."""
+    """A rule by which texts leave a classifier; exactly one of the first two is set.
+
+    A text leaves after `patience` agreements of exits in a row, or at a probability of
+    `threshold`; scores agree within `tolerance`.
+    """
 
     patience: int | None
     threshold: float | None

@@ -24,7 +24,10 @@ from keras_albert.utils.arguments import MAX_LAYERS, check_at_most, is_whole_num
 def build_head(
     exits: int, num_classes: int, activation: Activation | None
 ) -> keras.layers.Layer:
-    """Return the last layer of a classifier, with a head for each exit if there are."""
+    """Return the last layer of a classifier, with a head for each exit if there are.
+
+    It computes in float32 under any policy, for the precision of softmax and loss.
+    """
     if exits:
         return ExitHeads(exits, num_classes, activation, dtype="float32", name="exits")
     return keras.layers.Dense(
@@ -37,7 +40,11 @@ def build_head(
 
 
 def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
-    """Run a classifier with exits."""
+    """Run a classifier with exits.
+
+    `(batch, num_classes)` of the last layer; in training `(batch, num_layers,
+    num_classes)`.
+    """
     head, backbone = classifier.output_dense, classifier.backbone
     if training:
         pooled = backbone.pooled_by_layer(inputs, training=True)
@@ -49,7 +56,10 @@ def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
 def predict_early(
     classifier: Any, rule: ExitRule, x: Any, batch_size: int | None, **kwargs: Any
 ) -> tuple[FloatArray, Int64Array]:
-    """Predict with exits; see `AlbertTask.predict`."""
+    """Predict with exits; see `AlbertTask.predict`.
+
+    Returns the outputs and the number of layers that each text ran through.
+    """
     early = current_early_exit(classifier)
     found = predict_all(
         classifier, x, batch_size, lambda ids: early.run(ids, rule), **kwargs
@@ -68,7 +78,10 @@ def evaluate_early(
     text: Any = None,
     label: Any = None,
 ) -> Any:
-    """Evaluate with exits."""
+    """Evaluate with exits.
+
+    `data` is `(x, y, sample_weight, batch_size)`; `depth` is the mean number of layers.
+    """
     del verbose
     classifier.check_compiled("evaluate")
     x, y, weights, size = data
@@ -128,7 +141,10 @@ def current_early_exit(classifier: Any) -> EarlyExit:
 
 
 def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
-    """Check the argument `exits` of a task."""
+    """Check the argument `exits` of a task.
+
+    0 if there are no exits.
+    """
     if not exits:
         return 0
     if backbone.num_groups > 1:
@@ -156,6 +172,9 @@ def join_exits(
     """Make one row of each exit of each text, weighted by its depth, if there are.
 
     The mean loss of the rows is `sum(j * loss(j)) / sum(j)` over the exits `j`.
+    `y_pred` is `(batch, exits, classes)`; that of one head, `(batch, classes)`, is
+    returned as it is.
+
     Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152), section 3.3.
     """
     if len(y_pred.shape) != 3:

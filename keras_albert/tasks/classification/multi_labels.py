@@ -14,7 +14,11 @@ from keras_albert.types import FloatArray
 def encode_label_sets(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
-    """Encode the labels of examples as zeros and ones."""
+    """Encode the labels of examples as zeros and ones.
+
+    `y` is a list of labels for each example, an array `(examples, num_classes)` of
+    zeros and ones, or a table with such a column for each label.
+    """
     if hasattr(y, "detach"):
         y = y.detach().cpu()
     rows = list(indicators(y, labels) if indicator_names(y) else plain_column(y))

@@ -33,7 +33,11 @@ def takes_probabilities(loss: Any) -> bool:
 def encode_probabilities(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
-    """Return probabilities, or class names or numbers as ones and zeros."""
+    """Return probabilities, or class names or numbers as ones and zeros.
+
+    `y` is `(examples, num_classes)`, a table with a column for each class, or what
+    `encode_classes` takes.
+    """
     if hasattr(y, "detach"):
         y = y.detach().cpu()
     if indicator_names(y):

@@ -18,7 +18,11 @@ from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode
 
 
 class TargetKind(NamedTuple):
-    """How targets are read, and how predictions are compared to them."""
+    """How targets are read, and how predictions are compared to them.
+
+    `loss` takes whether outputs are logits; a target that `is_class` is the number of
+    one class.
+    """
 
     loss: Callable[[bool], keras.losses.Loss]
     metric: Callable[[], keras.metrics.Metric]

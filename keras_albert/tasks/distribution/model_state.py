@@ -15,7 +15,8 @@ def build_metrics(model: Any, batch: Any) -> None:
     """Create the variables of a compiled model's losses and metrics.
 
     Keras creates them in `fit`, with the first batch: too late to place or to restore
-    them. It may also take that batch from an iterator without training on it.
+    them. It may also take that batch from an iterator without training on it. Only
+    shapes and dtypes of `batch` are used.
     """
 
     def describe(array: Any) -> keras.KerasTensor:

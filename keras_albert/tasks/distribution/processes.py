@@ -59,7 +59,11 @@ def check_processes(purpose: Purpose, strategy: Any = None) -> None:
 
 
 def refuse_sharded(cls: type) -> None:
-    """Raise if `torch.distributed.fsdp.fully_shard` has made a class of a task."""
+    """Raise if `torch.distributed.fsdp.fully_shard` has made a class of a task.
+
+    Keras' layers would keep the parameters that it replaces, and no new one would get a
+    gradient.
+    """
     if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
         msg = (
             "`fully_shard` replaces parameters, and the layers of Keras would train "

@@ -17,7 +17,7 @@ def encode_class_weights(
 
     Keras itself handles classes differently on each backend: for a class without a
     weight it uses 1, or TensorFlow fails; it ignores an unknown class, and a NaN makes
-    the weights of the model NaN.
+    the weights of the model NaN. The weight of a class that is not passed is 1.
     """
     if not isinstance(class_weight, Mapping):
         msg = (

@@ -36,7 +36,10 @@ def map_dataset(
     shuffle: bool = False,
     fixed_targets: bool = False,
 ) -> Any:
-    """Preprocess the batches of a data set one by one."""
+    """Preprocess the batches of a data set one by one.
+
+    A data set with a length may be iterated again in each epoch.
+    """
     if isinstance(dataset, keras.utils.PyDataset) or (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     ):
@@ -53,7 +56,11 @@ def map_dataset(
 
 
 def backend_dataset(batches: keras.utils.PyDataset, fixed_targets: bool = False) -> Any:
-    """Return indexed batches of different widths in the form that Keras takes."""
+    """Return indexed batches of different widths in the form that Keras takes.
+
+    `fixed_targets`: targets of an example have one shape in all batches, which metrics
+    may need to know.
+    """
     size = batches.num_batches
     if keras.config.backend() != "tensorflow" or size == 0:
         return batches

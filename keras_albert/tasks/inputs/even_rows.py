@@ -33,7 +33,10 @@ def num_parts() -> int:
 
 
 def fill_up(batch: Batch, parts: int) -> Batch:
-    """Repeat the last row until devices can share a batch."""
+    """Repeat the last row until devices can share a batch.
+
+    One more input tells `real_rows` which rows to remove.
+    """
     rows = len(keras.tree.flatten(batch)[0])
     missing = -rows % parts
     numbers = np.minimum(np.arange(rows + missing), rows - 1)

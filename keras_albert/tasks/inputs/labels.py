@@ -14,7 +14,10 @@ from keras_albert.text.inputs.read_texts import plain_column
 def encode_classes(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    """Return class names or numbers as class numbers."""
+    """Return class names or numbers as class numbers.
+
+    Integers are names if all names are integers and one differs from its number.
+    """
     values = _flat(y)
     if values.dtype.kind in "USO":
         rows = values.tolist()
@@ -53,7 +56,10 @@ def are_integer_names(labels: Sequence[str] | None) -> bool:
 
 
 def encode_scores(y: Any) -> npt.NDArray[np.float32]:
-    """Return the targets of a regression as float32."""
+    """Return the targets of a regression as float32.
+
+    float32 `(examples, 1)`; errors name the row.
+    """
     values = _flat(y)
     if values.dtype.kind not in "iubf":
         for row, value in enumerate(values.tolist()):

@@ -68,7 +68,11 @@ def read_model_input(
     columns: Columns = Columns(),  # noqa: B008  (it is immutable)
     epochs: int = 1,
 ) -> tuple[Any, LengthBatches | None]:
-    """Read texts, arrays of ids or a data set, as a data set of batches."""
+    """Read texts, arrays of ids or a data set, as a data set of batches.
+
+    Returns what Keras takes as `x`, and the `LengthBatches` behind it, `None` for a
+    data set.
+    """
     check_processes(purpose, task.strategy)
     option = _check_numbers(batch_size, steps, purpose, argument)
     if purpose == "prediction" and not hasattr(x, "pack"):
@@ -131,7 +135,11 @@ def has_ragged_outputs(model: keras.Model) -> bool:
 
 
 def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
-    """Split `validation_data`."""
+    """Split `validation_data`.
+
+    Each is `None` if missing; a task that makes its targets from texts takes texts
+    alone.
+    """
     is_tuple = isinstance(data, tuple) and len(data) > 1
     is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
     if is_dataset(data) or is_table(data) or (task.is_self_supervised and not is_split):
@@ -177,7 +185,10 @@ def is_single(task: Any, x: Any) -> bool:
 def preprocess_batch(
     task: Any, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, ...]:
-    """Preprocess one batch of texts, or check one of ids."""
+    """Preprocess one batch of texts, or check one of ids.
+
+    Returns `(x,)`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
+    """
     if is_single(task, x):
         raise ValueError(_SINGLE.format(repr(str(x)[:80])))
     examples, _ = _encode(task, purpose, x, y, sample_weight)

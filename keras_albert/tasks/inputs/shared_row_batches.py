@@ -96,7 +96,10 @@ class SharedRowBatches(LengthBatches):
 
 
 def share_rows(batch: Batch, shape: RowShape) -> Batch:
-    """Let the texts of a batch share rows."""
+    """Let the texts of a batch share rows.
+
+    `shape` grows if the texts do not fit.
+    """
     mask = batch[0]["padding_mask"]
     lengths = (mask > 0).sum(axis=-1).reshape(1, -1)
     row, start = shape.place(lengths)

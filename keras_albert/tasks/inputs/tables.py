@@ -10,7 +10,11 @@ from keras_albert.text.inputs.read_texts import plain_column
 
 
 class Columns(NamedTuple):
-    """Which columns to read."""
+    """Which columns to read.
+
+    `None` is `task.default_columns`; several labels are columns of zeros and ones;
+    `class_names` are names for which numbers stand.
+    """
 
     text: Any = None
     label: Any = None
@@ -46,7 +50,10 @@ def has_columns(data: Any) -> bool:
 def read_table(
     task: Any, x: Any, y: Any, sample_weight: Any, columns: Columns, batch_size: Any
 ) -> tuple[Any, Any, Any, Columns]:
-    """Read the columns of `x` if it is a table."""
+    """Read the columns of `x` if it is a table.
+
+    Also return `columns` for the batches of a data set.
+    """
     if isinstance(sample_weight, str):
         columns, sample_weight = columns._replace(weight=sample_weight), None
     is_named = any(name is not None for name in columns[:3])
@@ -91,7 +98,10 @@ def read_table(
 def pick_columns(
     task: Any, table: Any, columns: Columns, wants_targets: bool
 ) -> tuple[Any, Any, Any]:
-    """Read a table, or one batch that is a dict."""
+    """Read a table, or one batch that is a dict.
+
+    `x`, `y` and `sample_weight` are `None` if they are missing.
+    """
     names = column_names(table) or []
     default_text, default_label = task.default_columns
     text = default_text if columns.text is None else columns.text

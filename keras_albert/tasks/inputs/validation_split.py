@@ -16,7 +16,10 @@ Examples = tuple[Any, Any, Any]
 def split_validation(
     x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
 ) -> tuple[Examples, Examples]:
-    """Split examples in memory; the last ones are the validation set, as in Keras."""
+    """Split examples in memory; the last ones are the validation set, as in Keras.
+
+    Returns `(x, y, sample_weight)` twice; `x` is `TextColumns`, or a dict of ids.
+    """
     if not 0 < fraction < 1 or is_dataset(x):
         msg = (
             "`validation_split` is a fraction between 0 and 1 of data in memory. "

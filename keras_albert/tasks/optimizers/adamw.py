@@ -24,7 +24,11 @@ class AdamW(keras.optimizers.AdamW):
     """
 
     def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
-        """Update variables; see `keras.optimizers.Optimizer.apply`."""
+        """Update variables; see `keras.optimizers.Optimizer.apply`.
+
+        TensorFlow's gradients of embeddings have one row per occurrence of a token;
+        they are summed here, so that their norm is right.
+        """
         if keras.config.backend() == "tensorflow":
             import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 

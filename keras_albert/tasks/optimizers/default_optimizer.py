@@ -32,7 +32,10 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
 
 
 def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
-    """Scale the fine-tuning rate of ALBERT base to a narrower model."""
+    """Scale the fine-tuning rate of ALBERT base to a narrower model.
+
+    It grows with the square of base's width divided by the model's, up to 1e-3.
+    """
     if hidden_dim >= _BASE:
         return learning_rate
     return min(learning_rate * (_BASE / hidden_dim) ** 2, _HIGHEST_RATE)
@@ -41,7 +44,10 @@ def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
 def default_optimizer(
     learning_rate: float, total_steps: int | None
 ) -> keras.optimizers.Optimizer:
-    """Return an AdamW with `default_schedule`, or with a constant rate."""
+    """Return an AdamW with `default_schedule`, or with a constant rate.
+
+    The rate is constant if `total_steps` is `None`.
+    """
     if total_steps is None:
         return adamw(learning_rate)
     return adamw(default_schedule(learning_rate, total_steps))
@@ -50,7 +56,10 @@ def default_optimizer(
 def default_schedule(
     learning_rate: float, total_steps: int
 ) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Return a schedule with warm-up and decay."""
+    """Return a schedule with warm-up and decay.
+
+    A tenth of the steps are the warm-up.
+    """
     warmup_steps = max(1, total_steps // 10)
     # Keras reaches the target after `warmup_steps`, this package in the last one.
     return keras.optimizers.schedules.CosineDecay(

@@ -14,7 +14,8 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
     has an effect; in the reference it has a rate of 0. Then the rate falls over the
     remaining steps. The reference's decay begins with the first step, is overridden
     during the warm-up, and so jumps to 0.975 of its peak after it; otherwise the two
-    differ by less.
+    differ by less. `total_steps` are updates; Keras' optimizers call a schedule with
+    the number of batches, `accumulation_steps` per update.
     """
 
     def __init__(

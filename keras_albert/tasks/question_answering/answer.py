@@ -28,7 +28,10 @@ def is_invisible(text: str) -> bool:
 def rank_answers(
     found: SpanCandidates, row: int, context: str, null_threshold: float | None
 ) -> list[dict[str, Any]]:
-    """Return the answers to one question, "no answer" too, the most likely first."""
+    """Return the answers to one question, "no answer" too, the most likely first.
+
+    Dicts of `answer`, `score`, `start` and `end`.
+    """
     spans = zip(found.starts[row], found.ends[row], found.scores[row], strict=True)
     ranked = [
         _describe(context, int(start), int(end), float(np.exp(score)))
@@ -55,7 +58,11 @@ def best_null_threshold(
     answered: npt.NDArray[np.float64],
     unanswered: npt.NDArray[np.float64],
 ) -> float:
-    """Choose the threshold with the best average score."""
+    """Choose the threshold with the best average score.
+
+    Arrays have one value per question: the scores of "no answer", and what the answer
+    and "no answer" are worth; above the threshold there is none.
+    """
     order = np.argsort(null_scores, kind="stable")
     scores = np.clip(null_scores[order], -_SURE, _SURE)
     gains = np.cumsum(answered[order] - unanswered[order])

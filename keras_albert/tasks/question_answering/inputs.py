@@ -11,7 +11,10 @@ from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
 
 
 def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:
-    """Read `start_positions`, the input of the conditional head, if there are any."""
+    """Read `start_positions`, the input of the conditional head, if there are any.
+
+    int32 `(rows, starts)`.
+    """
     if inputs.get("start_positions") is None:
         return None
     starts = _numbers("start_positions", inputs["start_positions"], "iu", np.int32)

@@ -19,7 +19,11 @@ _IMPOSSIBLE = -1e20
 
 @dataclass(frozen=True)
 class SpanCandidates:
-    """The most likely answers of each question, and the score of "no answer"."""
+    """The most likely answers of each question, and the score of "no answer".
+
+    Candidates are in characters of the context, the most likely first; `null_scores`
+    are the least over windows: a logit, or a log of a ratio of probabilities.
+    """
 
     starts: list[Int64Array]
     ends: list[Int64Array]

@@ -21,7 +21,10 @@ def check_pairs(rows: Any) -> None:
 
 
 def cosine_scores(vectors: Tensor) -> Tensor:
-    """Compare the two texts of each pair."""
+    """Compare the two texts of each pair.
+
+    `vectors` are `(pairs, 2, width)`, the scores `(pairs, 1)`.
+    """
     vectors = ops.normalize(vectors, axis=-1)
     product = ops.multiply(vectors[:, 0], vectors[:, 1])
     return ops.sum(product, axis=-1, keepdims=True)
@@ -30,7 +33,8 @@ def cosine_scores(vectors: Tensor) -> Tensor:
 def contrastive_scores(vectors: Tensor, token_ids: Tensor) -> Tensor:
     """Compare the first text of each pair with the second texts of all pairs.
 
-    Pairs with a text in common are not wrong answers to each other.
+    Pairs with a text in common are not wrong answers to each other. Scores are `(pairs,
+    pairs)`, very low for these.
     """
     vectors = ops.normalize(vectors, axis=-1)
     scores = ops.matmul(vectors[:, 0], ops.transpose(vectors[:, 1]))

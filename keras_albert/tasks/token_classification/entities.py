@@ -17,7 +17,8 @@ def find_entities(
 ) -> list[tuple[Span, float]]:
     """Return the entities of one document by the most likely tags of its words.
 
-    Words without pieces are skipped: they neither split nor begin an entity.
+    Words without pieces are skipped: they neither split nor begin an entity. The score
+    of an entity is the mean probability of its tags.
     """
     seen = np.flatnonzero(is_seen)
     best = probabilities[seen].argmax(axis=-1)
@@ -36,7 +37,11 @@ def span_in_characters(span: Span, words: WordRow) -> Span:
 
 
 def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
-    """Return a readable description of an entity."""
+    """Return a readable description of an entity.
+
+    It has `label`, `score`, `start`, `end` and `text`; for passed words `start_word`
+    and `end_word`, too.
+    """
     start, end, label = span_in_characters(span, words)
     entity: dict[str, Any] = {
         "label": label,

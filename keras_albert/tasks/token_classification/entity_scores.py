@@ -13,6 +13,9 @@ def score_entities(
 ) -> dict[str, Any]:
     """Score entities as CoNLL's shared tasks do: bounds and label must both be right.
 
+    `precision`, `recall`, `f1` and `support` of all, and in `labels` the same for each
+    label.
+
     Source: [Nakayama, 2018](https://github.com/chakki-works/seqeval), which agrees with
     `conlleval`.
     """

@@ -19,7 +19,11 @@ _UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
 class TextColumns(NamedTuple):
-    """Input that was read and checked, so that it is not read again."""
+    """Input that was read and checked, so that it is not read again.
+
+    `columns` has one list for each text of an example, of equal lengths; `batched` is
+    `False` for one example.
+    """
 
     columns: tuple[list[Any], ...]
     batched: bool
@@ -104,7 +108,10 @@ def is_graph_text(x: Any) -> bool:
 
 
 def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
-    """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python."""
+    """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python.
+
+    Use the result instead of `texts`: otherwise the check is not executed.
+    """
     import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 
     texts = tf.convert_to_tensor(texts, tf.string)

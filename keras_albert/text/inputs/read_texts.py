@@ -9,7 +9,8 @@ import numpy as np
 def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
     r"""Read one text or many texts into a list of `str`.
 
-    TensorFlow is not imported: its string tensors are read by `.numpy()`.
+    TensorFlow is not imported: its string tensors are read by `.numpy()`. Also return
+    whether there was a batch axis.
     """
     rows: list[Any]
     if isinstance(inputs, str | bytes):

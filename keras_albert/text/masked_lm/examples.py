@@ -51,7 +51,11 @@ class MaskedTexts:
 
 
 class MaskedPairs(NamedTuple):
-    """A batch of masked pairs, some of them changed."""
+    """A batch of masked pairs, some of them changed.
+
+    `labels` and `weights` are `(rows, slots)`, the original ids and 1, or 0 in unused
+    slots; `changed` is 1 for a changed pair.
+    """
 
     x: dict[str, IntArray]
     labels: IntArray
@@ -67,7 +71,10 @@ def draw_pairs(
     rows: Int64Array,
     length: int,
 ) -> MaskedPairs:
-    """Pack some pairs, each changed with probability 0.5, and mask them."""
+    """Pack some pairs, each changed with probability 0.5, and mask them.
+
+    `changed_pairs` are the same pairs, swapped or with other second texts.
+    """
     changed = generator.random(len(rows)) < 0.5
     x: dict[str, IntArray] = {}
     for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
@@ -81,7 +88,8 @@ def draw_pairs(
 class SegmentPairs(MaskedTexts):
     """Pairs that are swapped with probability 0.5, and masked, when they are packed.
 
-    The target of `sentence_order` is 1 for a swapped pair.
+    The target of `sentence_order` is 1 for a swapped pair. After truncation a pair is
+    as long as its swapped one.
     """
 
     def __init__(

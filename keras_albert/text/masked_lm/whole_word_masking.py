@@ -19,7 +19,11 @@ _MAX_WORDS = 1000
 
 
 class MaskedRows(NamedTuple):
-    """Masked rows and their targets."""
+    """Masked rows and their targets.
+
+    All but `token_ids`, `(rows, length)`, are `(rows, slots)`, with 0 in unused slots;
+    `positions` rise.
+    """
 
     token_ids: IntArray
     positions: IntArray
@@ -29,7 +33,11 @@ class MaskedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskingRates:
-    """The rates of masking."""
+    """The rates of masking.
+
+    Selected tokens become `[MASK]` or random tokens at these rates, the others stay;
+    runs of n words are drawn with probability proportional to 1/n.
+    """
 
     mask_selection_rate: float = 0.15
     mask_token_rate: float = 0.8
@@ -93,7 +101,11 @@ class WholeWordMasking:
     def __call__(
         self, token_ids: IntArray, generator: np.random.Generator
     ) -> MaskedRows:
-        """Mask rows."""
+        """Mask rows.
+
+        Rows are packed, `(rows, length)`; the same state of the generator draws the
+        same masks.
+        """
         num_rows, width = token_ids.shape
         slots = self.rates.slots(width)
         chosen = self._choose(token_ids, generator)
@@ -199,7 +211,10 @@ class WholeWordMasking:
 
 
 def number_in_row(rows: Int64Array) -> Int64Array:
-    """Number entries within their rows."""
+    """Number entries within their rows.
+
+    `rows` rise: `[3, 3, 5]` becomes `[0, 1, 0]`.
+    """
     return np.arange(len(rows)) - np.searchsorted(rows, rows)
 
 

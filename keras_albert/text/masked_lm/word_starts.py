@@ -56,7 +56,10 @@ class WordStarts:
         return ~self._is_special[token_ids]
 
     def __call__(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
-        """Find the first token of each word."""
+        """Find the first token of each word.
+
+        False for special tokens.
+        """
         before = token_ids[:, :-1]
         starts: npt.NDArray[np.bool_] = self._opens[token_ids]
         parts = self._parts_before[token_ids[:, 1:]] | self._parts_after[before]

@@ -22,7 +22,8 @@ class ChoiceRows:
 
     As in the reference, the last `max_choice_length` tokens of a choice are kept, and
     the text, which all choices of a question share, is truncated to the rest of the
-    row.
+    row. `texts` are distinct, and `text_numbers` index them for each question;
+    `choices` of all questions are concatenated, `counts` of each.
     """
 
     def __init__(
@@ -59,7 +60,10 @@ class ChoiceRows:
         return len(self.counts)
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some questions; see `Examples`."""
+        """Pack some questions; see `Examples`.
+
+        Arrays are `(batch, choices, length)`; a missing choice contains only padding.
+        """
         counts = self.counts[indices]
         most = int(counts.max(initial=1))
         present = np.arange(most) < counts[:, None]

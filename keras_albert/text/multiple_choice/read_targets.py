@@ -10,7 +10,10 @@ from keras_albert.types import Int64Array, IntArray
 
 
 def encode_answers(y: Any) -> IntArray:
-    """Convert answers to the numbers of the correct choices."""
+    """Convert answers to the numbers of the correct choices.
+
+    An answer is a number from 0 on, or a letter from "A" on; errors name the row.
+    """
     y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
     # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)

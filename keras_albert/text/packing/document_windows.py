@@ -12,7 +12,8 @@ from keras_albert.types import Batch, FloatArray, Int64Array
 class TextWindows:
     """Tokenized texts, cut into windows if they are too long; see `Examples`.
 
-    A row is `[CLS] window [SEP]`.
+    A row is `[CLS] window [SEP]`. `stride` is the distance of their starts, half a
+    window by default.
     """
 
     def __init__(

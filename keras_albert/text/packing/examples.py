@@ -25,7 +25,11 @@ class Examples(Protocol):
         """Return the number of rows."""
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows."""
+        """Pack some rows.
+
+        Returns `(x,)`, `(x, y)` or `(x, y, sample_weight)`, padded to `length`, at
+        least the longest of the rows.
+        """
 
 
 class PackableTexts(Protocol):
@@ -71,7 +75,11 @@ class LabelledTexts:
 
 
 def lengths_by_text(examples: Any) -> Int64Array:
-    """Return the tokens of each text of each row."""
+    """Return the tokens of each text of each row.
+
+    int64 `(rows, texts)`, 0 for a missing text, from `text_lengths` if rows have
+    several texts.
+    """
     found: Int64Array = getattr(examples, "text_lengths", examples.lengths[:, None])
     return found
 
@@ -79,7 +87,10 @@ def lengths_by_text(examples: Any) -> Int64Array:
 def pack_all(
     examples: Examples, padded_length: Any, batched: bool
 ) -> tuple[Any, Any, Any]:
-    """Pack all rows as one batch, or the only one as an example."""
+    """Pack all rows as one batch, or the only one as an example.
+
+    `x`, `y` and `sample_weight` are `None` if they are missing.
+    """
     longest = int(examples.lengths.max(initial=1))
     batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))
     if not batched:
@@ -89,7 +100,10 @@ def pack_all(
 
 
 def read_weights(sample_weight: Any, axes: int = 1) -> Any:
-    """Read sample weights, and check that they are finite and not negative."""
+    """Read sample weights, and check that they are finite and not negative.
+
+    They are `(examples,)` or `(examples, 1)`, or a dict of such; errors name the row.
+    """
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part, axes) for name, part in sample_weight.items()}
     sample_weight = plain_column(sample_weight)
@@ -122,8 +136,9 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
 def weights_by_target(targets: Any, weights: Any) -> Any:
     """Copy one array of weights to each of several targets, with as many axes.
 
-    If several outputs share one array of weights, Keras on TensorFlow does not know
-    its number of axes and fails, or multiplies each loss by each weight.
+    If several outputs share one array of weights, Keras on TensorFlow does not know its
+    number of axes and fails, or multiplies each loss by each weight. Weights stay as
+    they are unless `targets` is a dict and they are one array.
     """
     if weights is None or isinstance(weights, Mapping):
         return weights

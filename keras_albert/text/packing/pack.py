@@ -10,7 +10,10 @@ from keras_albert.types import Int64Array, IntArray, Truncation
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids that packing adds."""
+    """The ids that packing adds.
+
+    `[CLS]` is the first token of a row; `[SEP]` follows each text.
+    """
 
     cls: int
     sep: int
@@ -32,9 +35,10 @@ def truncated_lengths(
 ) -> tuple[Int64Array, ...]:
     """Return how many tokens of each text are kept.
 
-    Both ways are KerasHub's, in closed form. "round_robin" assigns the budget one
-    token at a time, the first text first, so `A = min(a, max(ceil(M / 2), M - b))`
-    and `B = min(b, M - A)`; "waterfall" fills it with the first text, then the second.
+    Both ways are KerasHub's, in closed form. "round_robin" assigns the budget one token
+    at a time, the first text first, so `A = min(a, max(ceil(M / 2), M - b))` and `B =
+    min(b, M - A)`; "waterfall" fills it with the first text, then the second. `budget`
+    excludes special tokens.
     """
     if len(lengths) == 1:
         return (np.minimum(lengths[0], budget),)
@@ -48,7 +52,10 @@ def truncated_lengths(
 
 
 class EncodedTexts:
-    """Tokenized and truncated texts or pairs, which are packed batch by batch."""
+    """Tokenized and truncated texts or pairs, which are packed batch by batch.
+
+    One or two columns of equal length; `max_length` includes special tokens.
+    """
 
     def __init__(
         self,
@@ -74,7 +81,10 @@ class EncodedTexts:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some rows into rectangular arrays; see `Examples`."""
+        """Pack some rows into rectangular arrays; see `Examples`.
+
+        Returns `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
+        """
         position = np.arange(length)
         rows = np.arange(len(indices))
         special = self.special

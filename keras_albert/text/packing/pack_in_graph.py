@@ -14,7 +14,11 @@ def pack_in_graph(
     truncate: Truncation,
     pad_to: int | Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
-    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations."""
+    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations.
+
+    `pad_to` is a length; rising lengths, of which the smallest that fits is taken; or
+    `None` for the length of the longest row.
+    """
     import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
 
     budget = max_length - len(segments) - 1

@@ -73,7 +73,11 @@ def plan_even_batches(
 def place_texts(
     lengths: Int64Array, width: int, rows: int, attempts: int = 1
 ) -> tuple[Int64Array, Int64Array] | None:
-    """Place the texts of many batches in rows: the longest first, the best fit."""
+    """Place the texts of many batches in rows: the longest first, the best fit.
+
+    Returns the row and the first token in it, `(batches, texts)`, or `None` if the
+    texts do not fit; a batch is tried in `attempts` orders.
+    """
     row, start = np.zeros_like(lengths), np.zeros_like(lengths)
     left = np.arange(len(lengths))
     generator = np.random.default_rng(0)
@@ -112,7 +116,7 @@ class RowShape:
     """The shape of the rows that texts of a batch share, the same for all batches.
 
     It is chosen by the first batches. If the texts of others do not fit, rows are
-    added.
+    added. Work for a token grows with `hidden_dim` and the width of a row.
     """
 
     def __init__(self, hidden_dim: int) -> None:
@@ -122,7 +126,10 @@ class RowShape:
         self.rows: dict[int, int] = {}
 
     def choose(self, lengths: Int64Array, longest: int) -> None:
-        """Choose the shape by some batches."""
+        """Choose the shape by some batches.
+
+        `lengths` are `(batches, texts)`; `longest` is the longest text of any batch.
+        """
         self.width = self._best_width(lengths[:SAMPLE], longest)
         self.rows = {lengths.shape[1]: _fitting_rows(lengths, self.width)}
 
@@ -164,7 +171,11 @@ def _fitting_rows(lengths: Int64Array, width: int) -> int:
 def row_inputs(
     row: Int64Array, start: Int64Array, mask: IntArray, width: int, rows: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the inputs of `SharedRows` for one batch."""
+    """Return the inputs of `SharedRows` for one batch.
+
+    Returns `row_tokens` `(rows, width)`, -1 where there is none, and `token_places`
+    `(texts, length)`; padding follows the tokens of `mask`.
+    """
     is_token = mask > 0
     places = (row * width + start)[:, None] + np.arange(mask.shape[1])
     tokens = np.full(rows * width, -1, np.int32)

@@ -12,7 +12,8 @@ class OverlappingWindows:
     Windows begin `stride` tokens apart. The last window of a document ends with the
     document, and is as long as the others unless it is the only one. Each token is
     owned by one window, that in which it has the most context: the window with the
-    nearest middle, or the first of two that are equally near.
+    nearest middle, or the first of two that are equally near. Documents are
+    concatenated; `size` and `stride` are one number or one for each document.
     """
 
     def __init__(
@@ -53,7 +54,10 @@ class OverlappingWindows:
 
 
 def window_stride(stride: int | None, size: int) -> int:
-    """Check the stride, or choose the default."""
+    """Check the stride, or choose the default.
+
+    `None` is half a window.
+    """
     if stride is None:
         return max(1, size // 2)
     if not 1 <= stride <= size:

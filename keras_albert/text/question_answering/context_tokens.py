@@ -10,7 +10,10 @@ from keras_albert.types import Int64Array, IntArray
 
 
 class ContextTokens:
-    """The tokens of contexts and their character offsets."""
+    """The tokens of contexts and their character offsets.
+
+    Each distinct text is tokenized once.
+    """
 
     def __init__(self, tokenizer: AlbertTokenizer, contexts: Sequence[str]) -> None:
         numbers: dict[str, int] = {}
@@ -43,7 +46,11 @@ class ContextTokens:
     def find(
         self, contexts: Int64Array, starts: Int64Array, ends: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Find the tokens that cover spans of characters."""
+        """Find the tokens that cover spans of characters.
+
+        Returns the first and last token in the context of each span of characters; last
+        < first if no token covers it.
+        """
         shift = self.text_of[contexts] * self._room
         begins = self.begins[contexts]
         first = np.searchsorted(self._global_ends, starts + shift, side="right")

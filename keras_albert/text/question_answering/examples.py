@@ -20,7 +20,9 @@ _SPECIALS = 3
 class SpanWindows:
     """Tokenized questions and contexts, cut into windows; see `Examples`.
 
-    A row is `[CLS] question [SEP] window [SEP]`.
+    A row is `[CLS] question [SEP] window [SEP]`. `spans` `(questions, 2)` are the first
+    and last token of answers, -1 without one; `num_starts` is `None` for the
+    independent head.
     """
 
     def __init__(
@@ -77,7 +79,11 @@ class SpanWindows:
         return np.where(inside[:, None], targets, 0).astype(np.int32)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows; see `Examples`."""
+        """Pack some rows; see `Examples`.
+
+        For the conditional head `x` has `start_positions` `(batch, starts)`, -1 without
+        targets, and `y` has `answerability`, 1 without an answer.
+        """
         x: dict[str, Any] = self._texts.pack(rows, length)
         if self.targets is None:
             return (head_inputs(x, self.num_starts),)
@@ -103,7 +109,10 @@ class SpanWindows:
 
 
 def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the inputs of a head; see `SpanWindows` for `num_starts`."""
+    """Return the inputs of a head; see `SpanWindows` for `num_starts`.
+
+    The independent head has no `start_positions`; -1 lets the other one choose them.
+    """
     inputs = {name: array for name, array in x.items() if name != "start_positions"}
     if num_starts is not None:
         unknown = np.full((len(inputs["token_ids"]), num_starts), -1, np.int32)
@@ -112,7 +121,11 @@ def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
 
 
 def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the targets of a head."""
+    """Return the targets of a head.
+
+    For the conditional head `end_logits` become `(rows, 1)`: one end for the one known
+    start.
+    """
     if num_starts is None:
         return {name: y[name] for name in ("start_logits", "end_logits")}
     return {**y, "end_logits": y["end_logits"][:, None]}

@@ -12,7 +12,11 @@ Answers: TypeAlias = tuple[tuple[int, str], ...]
 
 
 def read_answers(y: Any) -> list[Answers]:
-    """Read the answers to questions: any number for each question."""
+    """Read the answers to questions: any number for each question.
+
+    An element is SQuAD's dict of lists, a pair `(start, text)` or `None`; or `y` is a
+    dict of columns. The first answer is trained on.
+    """
     if isinstance(y, Mapping):
         y = [
             {"text": text, "answer_start": start}
@@ -97,7 +101,11 @@ def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
 def answer_spans(
     answers: Sequence[Answers], contexts: Sequence[str], misaligned: str = "error"
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
-    """Find the characters of the first answer to each question."""
+    """Find the characters of the first answer to each question.
+
+    Returns first characters and those after the last, -1 without an answer, and the
+    questions to drop; "repair" takes the nearest place where the text is found.
+    """
     spans = np.full((len(answers), 2), -1, np.int64)
     dropped = []
     for row, (pairs, context) in enumerate(zip(answers, contexts, strict=True)):

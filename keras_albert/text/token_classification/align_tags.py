@@ -11,7 +11,11 @@ from keras_albert.types import FloatArray, Int64Array, IntArray
 
 @dataclass(frozen=True)
 class SpanTags:
-    """The entities of one raw text, and the numbers of their tags."""
+    """The entities of one raw text, and the numbers of their tags.
+
+    `spans` `(entities, 2)` are in characters, rising; `tags` `(entities, 4)` are for
+    one word, and the first, an inner and the last of several; -1 for none.
+    """
 
     spans: Int64Array
     tags: IntArray
@@ -22,7 +26,10 @@ class SpanTags:
 
 
 def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
-    """Return the weight of each word of all texts."""
+    """Return the weight of each word of all texts.
+
+    A weight is a number for each text, or a list with a number for each of its words.
+    """
     parts = []
     for row, (weights, text) in enumerate(zip(sample_weight, words, strict=True)):
         count = len(text.starts)
@@ -40,7 +47,8 @@ def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
 def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
     """Return the tag of each word of a text.
 
-    An entity that begins or ends within a word includes the whole word.
+    An entity that begins or ends within a word includes the whole word. `target` has
+    one tag per word, or is `SpanTags` for a raw text.
     """
     count = len(words.starts)
     if isinstance(target, SpanTags) and (words.is_raw or not (count or len(target))):

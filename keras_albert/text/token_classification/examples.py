@@ -16,8 +16,9 @@ class TaggedDocuments:
     """Documents of words, as rows of pieces, with optional tags; see `Examples`.
 
     A document that is too long is split into several rows, overlapping windows. Each
-    piece is trained and predicted once, in the window in which it has the most
-    context.
+    piece is trained and predicted once, in the window in which it has the most context.
+    `pieces` and `tags` are those of all documents' words, concatenated; a tag below 0
+    is ignored.
     """
 
     def __init__(
@@ -83,7 +84,10 @@ class TaggedDocuments:
         return x, *targets
 
     def merge(self, outputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Merge the outputs of rows into outputs of words."""
+        """Merge the outputs of rows into outputs of words.
+
+        A word has the mean over its tagged pieces, or zeros without pieces.
+        """
         sizes = self._places.lengths
         row = np.repeat(np.arange(len(sizes)), sizes)
         column = 1 + self._places.values - np.repeat(self._places.starts, sizes)

@@ -19,7 +19,10 @@ _MARKED = re.compile(r"([BIES])-(.+)", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """An entity, as a range of words or characters."""
+    """An entity, as a range of words or characters.
+
+    `end` is the word or character after the last.
+    """
 
     start: int
     end: int
@@ -55,7 +58,10 @@ def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
 
 
 def scheme_of_names(names: Iterable[str]) -> Scheme:
-    """Guess the scheme from the names of the tags alone."""
+    """Guess the scheme from the names of the tags alone.
+
+    "BIOES" if a tag is marked E or S, "BIO" if tags are marked B or I, or "IO".
+    """
     marks = set()
     for name in names:
         mark, _ = _split(name)
@@ -68,7 +74,10 @@ def scheme_of_names(names: Iterable[str]) -> Scheme:
 
 
 def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
-    """Detect the scheme of rows of tags."""
+    """Detect the scheme of rows of tags.
+
+    The first of "BIO", "IOB1", "BIOES" and "IO" that the tags follow.
+    """
     rows = list(rows)
     scheme = scheme_of_names({tag for tags in rows for tag in tags})
     if scheme == "BIO":
@@ -142,7 +151,10 @@ def spans_to_tags(
 def convert_tags(
     rows: Iterable[Sequence[str]], source: Scheme, target: Scheme
 ) -> list[list[str]]:
-    """Convert tags to another scheme."""
+    """Convert tags to another scheme.
+
+    Tags are checked first; "IO" joins adjacent entities of the same label.
+    """
     rows = list(rows)
     check_tags(rows, source)
     return [spans_to_tags(tags_to_spans(tags), len(tags), target) for tags in rows]

@@ -18,7 +18,11 @@ JOINER = "\u200d"
 
 
 class WordRow(NamedTuple):
-    """One text and the offsets of its words."""
+    """One text and the offsets of its words.
+
+    `starts` and `ends` are characters of `text`, which was passed as a string if
+    `is_raw`.
+    """
 
     text: str
     starts: Int64Array
@@ -112,7 +116,11 @@ def split_words(text: str) -> WordRow:
 
 @cache
 def character_kinds() -> dict[str, str]:
-    """Return the kinds of characters in words, as character classes of `re`."""
+    """Return the kinds of characters in words, as character classes of `re`.
+
+    "mark" belongs to the previous character, each "unspaced" one is a word, a "letter"
+    includes digits, two "flag"s are one symbol; the rest is "sign".
+    """
     # Computed, because Python's `re` has no class of marks.
     marks = "".join(
         re.escape(chr(code))

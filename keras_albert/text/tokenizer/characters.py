@@ -39,7 +39,10 @@ UNSPACED = (
 def trim_blanks(
     text: str, spans: list[tuple[int, int]]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Move the start of each piece past its leading blanks."""
+    """Move the start of each piece past its leading blanks.
+
+    Spans are in characters; the span of a piece of blanks alone is empty.
+    """
     starts = []
     for start, end in spans:
         first = start
@@ -50,7 +53,10 @@ def trim_blanks(
 
 
 def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`."""
+    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`.
+
+    Ids, starts and ends are ragged, or dense for one text.
+    """
     # Called in TensorFlow graphs only.
     import tensorflow as tf  # noqa: PLC0415
 

@@ -86,7 +86,11 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
 
 
 def default_text_rules(proto: bytes) -> TextRules | None:
-    """Return the rules that a model was trained with."""
+    """Return the rules that a model was trained with.
+
+    `None` keeps a model that contains rules or has uppercase pieces; other lowercase
+    models with a plain table have `TextRules()`.
+    """
     model = parse_vocabulary(proto)
     spec = model.normalizer_spec
     # Old models have no name and use the default, nmt_nfkc.

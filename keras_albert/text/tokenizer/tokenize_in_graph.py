@@ -15,7 +15,11 @@ def is_in_graph() -> bool:
 def tokenize_in_graph(
     sentence_piece: Any, texts: Any, length: int | None, padding: int
 ) -> Any:
-    """Tokenize texts in a TensorFlow graph."""
+    """Tokenize texts in a TensorFlow graph.
+
+    Ids are ragged, or dense for one text or with `length`; a text that is not UTF-8
+    raises an error that names its row.
+    """
     import tensorflow as tf  # noqa: PLC0415  (called in TensorFlow graphs only)
 
     with tf.device("cpu"):  # string tensors are on the CPU only

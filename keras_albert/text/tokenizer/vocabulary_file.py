@@ -138,7 +138,11 @@ def read_vocabulary(
     source: str | os.PathLike[str],
     check: Callable[[bytes], bytes] = check_vocabulary,
 ) -> bytes:
-    """Read a vocabulary from a path or from base64, and check it."""
+    """Read a vocabulary from a path or from base64, and check it.
+
+    As in KerasHub, a str of more than 2,048 characters that are all base64 is not a
+    path.
+    """
     source = os.fspath(source)
     if len(source) > 2048:
         with contextlib.suppress(binascii.Error):
@@ -187,7 +191,10 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
 
 
 def piece_probabilities(proto: bytes) -> FloatArray:
-    """Return the probability of each piece, as estimated by the trainer."""
+    """Return the probability of each piece, as estimated by the trainer.
+
+    1 for special tokens and others without an estimate.
+    """
     model = parse_vocabulary(proto)
     kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
     if kind != "UNIGRAM":

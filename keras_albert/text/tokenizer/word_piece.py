@@ -111,7 +111,10 @@ def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
 
 
 def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
-    """Return a vocabulary as the bytes of a `tokenizer.json`."""
+    """Return a vocabulary as the bytes of a `tokenizer.json`.
+
+    Hugging Face `tokenizers` and transformers load the bytes, too.
+    """
     pieces = list(pieces)
     ids = _check_pieces(pieces)
     for role, token in zip(ROLES, rules.special_tokens, strict=True):
