@@ -28,7 +28,7 @@ _GRAPHS: dict[type[Any], str] = {
 
 
 def check_is_served(task: Any) -> None:
-    """Raise if a task cannot be exported."""
+    """Raise if a task cannot be exported; changes of a subclass would be lost."""
     if type(task) not in _GRAPHS:
         known = ", ".join(sorted(each.__name__ for each in _GRAPHS))
         msg = (

@@ -14,7 +14,7 @@ _MATRICES = ("kernel", "embeddings")
 
 
 def float_task(task: Any) -> Any:
-    """Return a task that computes in float32, with the same weights."""
+    """Return a task in float32: itself if it is, else one without a preprocessor."""
     layers = {layer.path: layer for layer in all_layers(task)}
     if {layer.dtype_policy.name for layer in layers.values()} == {"float32"}:
         return task
@@ -37,7 +37,7 @@ def _read_layer(layer: Any, name: str) -> FloatArray:
 
 
 def float_weight(layer: Any, name: str) -> FloatArray:
-    """Return a matrix of a layer in float32, even if Keras stores it in int8."""
+    """Return a matrix of a layer in float32, also of int8, with LoRA's update."""
     mode = layer.quantization_mode
     if mode not in (None, "int8"):
         msg = (
@@ -62,7 +62,7 @@ def float_weight(layer: Any, name: str) -> FloatArray:
 def split_int8(
     matrix: FloatArray, axis: int
 ) -> tuple[npt.NDArray[np.int8], FloatArray]:
-    """Split a matrix into int8 numbers and scales.
+    """Split a matrix into int8 numbers and scales, of which `axis` shares one.
 
     The numbers are limited to -64 to 64, because processors without VNNI add two
     products with numbers up to 255 in 16 bits, where larger ones would saturate.

@@ -71,7 +71,7 @@ def run_child(
 
 
 def describe_end(status: int) -> str:
-    """Describe how a process ended."""
+    """Say how a process ended; a negative status is the number of a signal."""
     if status >= 0:
         return f"ended with {status}"
     name = signal.Signals(-status).name

@@ -14,7 +14,7 @@ _HIDDEN = -1e9
 
 
 def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
-    """Run the backbone without its pooler."""
+    """Return the `sequence_output` of ids, which are integers `(rows, length)`."""
     x, bias = begin(builder, backbone, ids)
     for layer in range(backbone.num_layers):
         x = run_layer(builder, backbone, x, bias, layer)
@@ -22,7 +22,7 @@ def encode(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> Any:
 
 
 def begin(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the first layer's input, and the attention bias of all; see `encode`."""
+    """Return the first layer's input, and the bias of all, `(rows, 1, 1, length)`."""
     x = _embed(builder, backbone.embedding, ids)
     is_real = builder.cast(ids["padding_mask"], "bool")
     bias = builder.op.Where(is_real, 0.0, _HIDDEN)
@@ -92,7 +92,7 @@ def pool(builder: OnnxBuilder, backbone: Any, sequence: Any, padding_mask: Any) 
 def masked_mean(
     builder: OnnxBuilder, sequence: Any, padding_mask: Any, token_weights: Any = None
 ) -> Any:
-    """Return the mean of each sequence, as `MaskedPooling` computes it."""
+    """Return the mean of each sequence, `(rows, width)`, as `MaskedPooling` does."""
     op = builder.op
     is_real = op.Unsqueeze(builder.cast(padding_mask, "bool"), [-1])
     weights = builder.cast(is_real, "float32")

@@ -15,11 +15,14 @@ from keras_albert.text.tokenizer.vocabulary_file import (
 
 @dataclass(frozen=True)
 class Pieces:
-    """The ids of texts, concatenated with those of other texts."""
+    """The ids of texts, concatenated with those of other texts; all int64."""
 
     ids: Any
+    # Of each text: where its ids begin, and their number.
     begins: Any
     lengths: Any
+    # Of each id: the byte of its text at which it begins, and the one after its last,
+    # `None` if that is where the next one begins.
     places: Any = None
     ends: Any = None
 
@@ -108,7 +111,7 @@ class OnnxText:
         return self.op.Range(0, self.op.Size(values), 1)
 
     def numbers(self, begins: Any, length: Any) -> Any:
-        """Return the group number of each item of concatenated groups."""
+        """Return the group of each of `length` items; groups, maybe empty, `begin`."""
         op = self.op
         ones = op.Add(op.Mul(begins, 0), 1)
         # One more place, for empty groups at the end.

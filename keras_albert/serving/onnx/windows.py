@@ -48,7 +48,7 @@ class OnnxWindows:
         self._owned_to = op.Where(is_last, op.Add(begins, kept), border(following))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
-        """Return the token at each position of the windows' rows."""
+        """Return the token at each position `(windows, length)`, 0 if not predicted."""
         op = self.op
         start, low, high = (
             op.Unsqueeze(value, [1])
@@ -64,7 +64,7 @@ class OnnxWindows:
 
 
 def run_windows(graph: Any, ids: dict[str, Any]) -> Any:
-    """Run the model of a task on many rows, in batches."""
+    """Return the results of a task's `run` for many rows, computed in batches."""
     op, builder = graph.op, graph.builder
     rows = builder.size(ids["token_ids"], 0)
     turns = op.Max(_divide_up(op, rows, WINDOWS_AT_ONCE), 1)

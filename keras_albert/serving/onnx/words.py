@@ -51,7 +51,7 @@ class OnnxCharacters:
         return self.texts.builder.cast(found, "int32")
 
     def spans(self, pieces: "Pieces") -> tuple[Any, Any]:
-        """Return the characters of all pieces, without surrounding blanks."""
+        """Return pieces' first characters in all texts, and those after the last."""
         op, builder = self.op, self.texts.builder
         rows = self.texts.owners(pieces)
         start = self.at_bytes(rows, pieces.places)
@@ -75,7 +75,11 @@ class OnnxCharacters:
 
 
 def split(texts: "OnnxText", column: Any, pattern: str) -> tuple[Any, ...]:
-    """Split texts into the matches of a pattern and the parts between them."""
+    """Split texts into the matches of a pattern of RE2 and the parts between them.
+
+    Returns the parts, their first bytes, the bytes after their last, their texts, and
+    the number of each text's first part.
+    """
     op, builder = texts.op, texts.builder
     group = op.Constant(value_strings=[f"({pattern})"])
     found = builder.texts.StringRegexSplitWithOffsets(column, group, group, _outputs=4)
@@ -87,7 +91,7 @@ def split(texts: "OnnxText", column: Any, pattern: str) -> tuple[Any, ...]:
 
 
 def split_words(texts: "OnnxText", column: Any) -> tuple[Any, ...]:
-    """Split texts into words, as the function of this name in `keras_albert.text`."""
+    """Return words, their first bytes, the bytes after their last, and their texts."""
     parts, *places, _ = split(texts, column, _word_pattern())
     is_space = texts.op.RegexFullMatch(parts, pattern=f"[{SPACES}]+")
     is_word = texts.op.Not(is_space)

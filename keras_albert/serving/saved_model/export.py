@@ -145,7 +145,7 @@ def _check_new_version(target: Path) -> None:
 
 
 def served_versions(path: Path) -> dict[int, Path]:
-    """Find the versions in a directory."""
+    """Return the versions in a directory, which need not exist, in ascending order."""
     entries = path.iterdir() if path.exists() else ()
     versions = [p for p in entries if p.name.isascii() and p.name.isdigit()]
     return {int(p.name): p for p in sorted(versions, key=lambda p: int(p.name))}

@@ -12,7 +12,8 @@ class ClassifierGraph(OnnxTask):
 
     Outputs: `probabilities` and `logits`, `(batch, classes)`, `score`, the probability
     of the most likely class, and its `index`; with texts as inputs also its name,
-    `label`. For a regression only `score`.
+    `label`. For a regression only `score`. With `early`, the rule by which texts leave,
+    its numbers are further inputs, and `depth` is a further output.
     """
 
     def __init__(

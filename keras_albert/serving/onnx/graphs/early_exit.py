@@ -11,7 +11,7 @@ _LARGE = 2**31 - 1
 def run_early(
     builder: OnnxBuilder, classifier: Any, ids: dict[str, Any], early: str
 ) -> tuple[Any, Any]:
-    """Run a classifier layer by layer; see `EarlyExit`, which returns the same."""
+    """Run a classifier layer by layer: outputs of the exits, and depths, int32."""
     op, num_layers = builder.op, classifier.backbone.num_layers
     rule = _add_inputs(builder, classifier, early)
     x, bias = begin(builder, classifier.backbone, ids)

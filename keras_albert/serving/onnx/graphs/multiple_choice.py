@@ -109,7 +109,7 @@ class MultipleChoiceGraph(OnnxTask):
 
 
 def fill_in(builder: OnnxBuilder, questions: Any, choices: Any) -> Any:
-    """Insert choices into their questions by RACE's rule."""
+    """Put each choice for the `_` of its question, or behind it: `(batch, choices)`."""
     op = builder.op
     # An extra question and choice, because `StringJoin` crashes on empty tensors.
     nothing = op.Constant(value_strings=[""])

@@ -193,7 +193,11 @@ class QuestionAnswererGraph(OnnxTask):
 def _search_spans(
     graph: Any, outputs: dict[str, Any], is_owned: Any
 ) -> tuple[Any, ...]:
-    """Score spans in windows, as `span_candidates` does."""
+    """Score spans in windows, as `span_candidates` does.
+
+    Returns starts `(windows, starts)`, log-probabilities `(windows, starts, lengths)`
+    and each window's score for "no answer".
+    """
     op, builder, task = graph.op, graph.builder, graph.task
     logits = outputs["start_logits"]
     start_scores = op.LogSoftmax(logits, axis=-1)

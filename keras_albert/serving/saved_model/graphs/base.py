@@ -97,7 +97,7 @@ def text_signature(
     numbers: Mapping[str, Any] | None = None,
     **ranks: int,
 ) -> Any:
-    """Make a served function from a function of strings."""
+    """Make a served function of strings, by rank, and of scalars, by dtype."""
     specs = [
         tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
     ]
@@ -125,7 +125,7 @@ def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
     """Check at run time that tensors have the right rank and equal numbers of rows.
 
     A server checks dtypes only, and some operations of tensorflow-text read beyond the
-    end of a shorter input, which crashes the process.
+    end of a shorter input, which crashes the process. Returns what to use instead.
     """
     tensors = [
         tf.ensure_shape(tensor, spec.shape)
@@ -152,7 +152,7 @@ def check_ids(ids: Any, name: str, limit: int) -> Any:
 
 
 def rows_of(values: Any, rows: Any, count: Any) -> Any:
-    """Arrange values in rows, padded to the longest."""
+    """Arrange values, whose `rows` ascend, as `(count, most)`, padded with "" or 0."""
     ragged = tf.RaggedTensor.from_value_rowids(
         values, tf.cast(rows, tf.int64), tf.cast(count, tf.int64), validate=False
     )

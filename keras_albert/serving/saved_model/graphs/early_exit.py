@@ -11,7 +11,11 @@ from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signatu
 def early_signatures(
     graph: TaskGraph, answer: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the served functions that stop when all texts of a batch have left."""
+    """Return the functions that stop when all texts have left, also for pairs.
+
+    `serve_early` takes `patience` and, of a regression, `tolerance`; `serve_confident`
+    takes `threshold`.
+    """
     task = graph.task
     served: dict[str, Any] = {}
     numbers: dict[str, Any] = {"patience": tf.int32}
@@ -54,7 +58,7 @@ def run_early(
     threshold: Any = None,
     tolerance: Any = None,
 ) -> tuple[Any, Any]:
-    """Run a classifier layer by layer; see `EarlyExit` and `ExitRule`."""
+    """Run a classifier layer by layer: outputs of the exits, and depths, int32."""
     backbone = classifier.backbone
     checks = _checks(backbone.num_layers, patience, threshold, tolerance)
     with tf.control_dependencies(checks):

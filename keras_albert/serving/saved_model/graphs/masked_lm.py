@@ -80,7 +80,7 @@ class MaskedLMGraph(TaskGraph):
 
 
 def tokenize_masks_in_graph(graph_tokenizer: Any, tokenizer: Any, texts: Any) -> Any:
-    """Implement `tokenize_masks` with TensorFlow operations."""
+    """Implement `tokenize_masks`; returns a ragged int32 tensor `(texts, tokens)`."""
     mask = tokenizer.mask_token
     # An extra mask, removed below, because an empty string splits into no parts.
     parts = tf.strings.split(tf.strings.join([texts, mask]), mask)[:, :-1]

@@ -75,7 +75,7 @@ class MultipleChoiceGraph(TaskGraph):
 
 
 def fill_in(questions: Any, choices: Any) -> Any:
-    """Insert choices into their questions by RACE's rule."""
+    """Put each choice for the `_` of its question, or behind it: `(batch, choices)`."""
     # An extra blank, removed below, because an empty string splits into no parts.
     parts = tf.strings.split(tf.strings.join([questions, "_"]), "_")
     blanks = parts.row_lengths() - 2

@@ -102,7 +102,11 @@ class QuestionAnswererGraph(TaskGraph):
         return windows, join_in_graph(segments, self.special), offsets
 
     def _search(self, outputs: dict[str, Any], is_owned: Any) -> tuple[Any, Any, Any]:
-        """Score spans in windows, as `span_candidates` does."""
+        """Score spans in windows, as `span_candidates` does.
+
+        Returns starts `(windows, starts)`, log-probabilities `(windows, starts,
+        lengths)` and each window's score for "no answer".
+        """
         start_scores = tf.nn.log_softmax(outputs["start_logits"])
         end_scores = tf.nn.log_softmax(outputs["end_logits"])
         masked = tf.where(is_owned, start_scores, -float("inf"))

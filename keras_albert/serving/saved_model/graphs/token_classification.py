@@ -76,7 +76,7 @@ class TokenClassifierGraph(TaskGraph):
         }
 
     def _probabilities(self, words: WordTensors) -> tuple[Any, Any]:
-        """Run windows of pieces and merge them to words, as `TaggedDocuments` does."""
+        """Return the probabilities `(words, tags)`, and which words have tokens."""
         pieces = self.tokenizer.tokenize(words.cut(words.starts, words.ends))
         lengths = tf.math.unsorted_segment_sum(
             pieces.row_lengths(), words.texts, tf.size(words.bases)

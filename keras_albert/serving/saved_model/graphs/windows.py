@@ -54,7 +54,7 @@ class WindowGraph:
         return tf.gather(values, tf.ragged.range(self.begins, self.ends))
 
     def places(self, offsets: Any, length: Any) -> tuple[Any, Any]:
-        """Return the token at each position of the windows' rows."""
+        """Return the token at each position `(windows, length)`, 0 if not predicted."""
         place = (self.begins - offsets)[:, None] + tf.range(tf.cast(length, tf.int64))
         is_owned = (place >= self.owned_from[:, None]) & (
             place < self.owned_to[:, None]
@@ -89,7 +89,7 @@ def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
 
 
 def run_documents(graph: TaskGraph, text: Any) -> Any:
-    """Split documents into windows and average the outputs, as `TextWindows` does."""
+    """Average the outputs of documents' windows, as `TextWindows`: `(batch, width)`."""
     tokens = graph.tokenizer.tokenize(text)
     room = graph.preprocessor.max_length - 2
     windows = WindowGraph(tokens.row_lengths(), room, window_stride(None, room))
