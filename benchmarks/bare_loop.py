@@ -31,7 +31,7 @@ def build(arguments: Any, vocabulary_size: int) -> tuple[Any, Any]:
 
     from keras_albert import AlbertMaskedLM
     from keras_albert.pretraining import PretrainingConfig
-    from keras_albert.pretraining.model.build import compile_pretrainer
+    from keras_albert.pretraining.model import compile_pretrainer
 
     config = PretrainingConfig(
         data="-",

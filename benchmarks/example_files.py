@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_albert.pretraining.data.example_file import (
+from keras_albert.pretraining.prepared_files import (
     Example,
     ExampleFile,
     ExampleWriter,

@@ -35,14 +35,12 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_albert.pretraining.data.example_file import (
+from keras_albert.pretraining.prepared_files import (
+    METADATA_FILE,
+    VOCABULARY_FILE,
     Example,
     ExampleFile,
     ExampleWriter,
-)
-from keras_albert.pretraining.data.metadata import (
-    METADATA_FILE,
-    VOCABULARY_FILE,
     PreparedMetadata,
 )
 from keras_albert.training.run_folder import RunFolder

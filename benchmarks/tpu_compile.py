@@ -26,7 +26,7 @@ from lower_step import lower_training_step
 from keras_albert import AlbertBackbone, AlbertPretrainer
 from keras_albert.backbone import architecture
 from keras_albert.pretraining import PretrainingConfig
-from keras_albert.pretraining.model.build import compile_pretrainer
+from keras_albert.pretraining.model import compile_pretrainer
 
 LENGTH = 512
 # Rows per chip are a multiple of it, because the hardware pads other numbers.

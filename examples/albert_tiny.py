@@ -45,9 +45,9 @@ with loading("albert_tiny.py"):
     from keras_albert import AlbertMaskedLM
     from keras_albert.presets.preset_files import preset_directory
     from keras_albert.pretraining import PretrainingConfig, PretrainingData
-    from keras_albert.pretraining.data.held_out import EVALUATION_MASKS, HeldOut
-    from keras_albert.pretraining.model.build import build_pretrainer
-    from keras_albert.pretraining.run.report import model_card, training_cost
+    from keras_albert.pretraining.dataset import EVALUATION_MASKS, HeldOut
+    from keras_albert.pretraining.model import build_pretrainer
+    from keras_albert.pretraining.run import model_card, training_cost
     from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
     from keras_albert.training.training_curve import TrainingCurve, draw_curves
     from keras_albert.utils.atomic_file import atomic_file

@@ -24,8 +24,8 @@ from teacher_vectors import Chunk, begins_word, read_chunk
 from keras_albert import AlbertMaskedLM
 from keras_albert.layers.masked_pooling import masked_mean
 from keras_albert.pretraining import PretrainingConfig, PretrainingData
-from keras_albert.pretraining.data.held_out import HeldOut
-from keras_albert.pretraining.model.build import build_optimizer, compile_pretrainer
+from keras_albert.pretraining.dataset import HeldOut
+from keras_albert.pretraining.model import build_optimizer, compile_pretrainer
 from keras_albert.tasks.base.token_accuracy import TokenAccuracy
 from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
 from keras_albert.text.masked_lm.whole_word_masking import (

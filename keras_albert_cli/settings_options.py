@@ -12,7 +12,7 @@ import docstring_parser
 from keras_albert_cli.number_types import whole_number
 
 _PACKAGE = Path(__file__).resolve().parents[1] / "keras_albert"
-_FILE = _PACKAGE / "pretraining" / "settings" / "config.py"
+_FILE = _PACKAGE / "pretraining" / "config.py"
 _CLASS = "PretrainingConfig"
 _KINDS: dict[str, dict[str, Any]] = {
     "bool": {"action": argparse.BooleanOptionalAction},

@@ -23,13 +23,13 @@ _ROOT = pathlib.Path(__file__).resolve().parents[1]
 # last would work alone.
 _LONGEST = (
     "tests/tasks/distribution/test_shared_out.py",
-    "tests/pretraining/devices/test_distribution.py",
+    "tests/pretraining/test_devices.py",
     "tests/serving/test_every_task.py",
     "tests/tasks/test_every_task.py",
     "tests/tasks/test_quantized.py",
     "tests/docs/test_tutorials.py",
     "tests/serving/verification/test_verify.py",
-    "tests/pretraining/settings/test_stages.py",
+    "tests/pretraining/test_stages.py",
 )
 
 

@@ -18,12 +18,12 @@ from rich.progress import (
 from rich.table import Table
 
 from keras_albert.commands.console import plain_console
-from keras_albert.pretraining.data.metadata import PreparedMetadata
 from keras_albert.pretraining.prepare.pipeline import prepare_examples
 from keras_albert.pretraining.prepare.vocabulary import (
     stored_vocabulary,
     train_vocabulary_on,
 )
+from keras_albert.pretraining.prepared_files import PreparedMetadata
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert_cli.loading import hidden_messages
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_albert.commands.console import plain_console
+from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.pretrain import pretrain
-from keras_albert.pretraining.settings.config import PretrainingConfig
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,12 +1,11 @@
 """Pretraining: preparation of texts, optimizer and training."""
 
-from keras_albert.pretraining.data.batches import PretrainingBatches
-from keras_albert.pretraining.data.dataset import PretrainingData
-from keras_albert.pretraining.model.lamb import Lamb
+from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.dataset import PretrainingBatches, PretrainingData
+from keras_albert.pretraining.lamb import Lamb
 from keras_albert.pretraining.prepare.pipeline import prepare_examples
 from keras_albert.pretraining.prepare.vocabulary import train_vocabulary_on
 from keras_albert.pretraining.pretrain import pretrain
-from keras_albert.pretraining.settings.config import PretrainingConfig
 
 __all__ = [
     "Lamb",

@@ -7,19 +7,22 @@ from typing import Any
 
 import keras
 
-from keras_albert.pretraining.data.batches import PretrainingBatches
-from keras_albert.pretraining.data.held_out import HeldOut
-from keras_albert.pretraining.devices.choose import choose_devices
-from keras_albert.pretraining.model.build import (
+from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.dataset import (
+    HeldOut,
+    PretrainingBatches,
+    Stage,
+    read_stages,
+)
+from keras_albert.pretraining.devices import choose_devices
+from keras_albert.pretraining.model import (
     build_pretrainer,
     compile_pretrainer,
+    draw_depth,
+    load_starting_weights,
+    train_at_depths,
 )
-from keras_albert.pretraining.model.depth import draw_depth, train_at_depths
-from keras_albert.pretraining.run.finish import finish_run, judge_best
-from keras_albert.pretraining.run.recorder import PretrainingRecorder
-from keras_albert.pretraining.settings.config import PretrainingConfig
-from keras_albert.pretraining.settings.stage import Stage, read_stages
-from keras_albert.pretraining.settings.starting_preset import load_starting_weights
+from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_best
 from keras_albert.training.resumable_fit import resumable_fit
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_recorder import StopSignals

@@ -4,7 +4,7 @@ Its test files are `tokenization_test.py`, `modeling_test.py`, `optimization_tes
 and `run_pretraining_test.py`. Other modules have no tests, and what they compute is
 held elsewhere, against the same rules written anew:
 
-- `lamb_optimizer.py`: `tests/pretraining/model/test_lamb.py`.
+- `lamb_optimizer.py`: `tests/pretraining/test_lamb.py`.
 - `create_pretraining_data.py`: `tests/pretraining/prepare/test_sentence_pairs.py`,
   `tests/text/masked_lm/test_whole_word_masking.py`.
 - `squad_utils.py`: scores `tests/tasks/question_answering/test_squad_scores.py`,

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from keras_albert.pretraining.data.example_file import Example, ExampleWriter
-from keras_albert.pretraining.data.metadata import (
+from keras_albert.pretraining.prepared_files import (
     METADATA_FILE,
     VOCABULARY_FILE,
+    Example,
+    ExampleWriter,
     PreparedMetadata,
     shard_name,
 )

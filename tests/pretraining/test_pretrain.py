@@ -7,8 +7,8 @@ from huggingface_hub import ModelCard
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM, AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
-from keras_albert.pretraining.data.held_out import EVALUATION_MASKS, HeldOut
-from keras_albert.pretraining.model.build import (
+from keras_albert.pretraining.dataset import EVALUATION_MASKS, HeldOut
+from keras_albert.pretraining.model import (
     build_pretrainer,
     compile_pretrainer,
 )

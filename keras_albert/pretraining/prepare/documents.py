@@ -1,16 +1,91 @@
-"""Reads documents from text files, line by line."""
+"""Reads documents from text files, part by part and line by line."""
 
 import gzip
 import hashlib
 import json
+import os
 import re
+import tempfile
+import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from keras_albert.pretraining.prepare.input_parts import InputPart, beam_filesystems
+import numpy as np
+
+from keras_albert.utils.local_path import local_path
+from keras_albert.utils.packages import import_package
+
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_COMPRESSED = (".gz",)
+_EXTRA = "keras-albert[pretraining]"
+
+
+@dataclass(frozen=True)
+class InputPart:
+    """A range of a file; a compressed file is a single part."""
+
+    path: str
+    size: int
+    changed: float
+    begin: int = 0
+    end: int | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """The number of bytes of the part, compressed if the file is."""
+        return (self.size if self.end is None else self.end) - self.begin
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the file is compressed with gzip."""
+        return self.path.lower().endswith(_COMPRESSED)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON document."""
+        name = self.path.lower()
+        for suffix in _COMPRESSED:
+            name = name.removesuffix(suffix)
+        return name.endswith(JSON_SUFFIXES)
+
+
+def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
+    """Find the files, and split them."""
+    filesystems = beam_filesystems()
+    found: dict[str, Any] = {}
+    for pattern, match in zip(inputs, filesystems.match(list(inputs)), strict=True):
+        if not match.metadata_list:
+            msg = f"{pattern!r} matches no file. Pass text files (.txt, .gz, .jsonl)."
+            raise ValueError(msg)
+        found |= {file.path: file for file in match.metadata_list}
+    parts = []
+    for path in sorted(found):
+        file = found[path]
+        whole = InputPart(path, file.size_in_bytes, file.last_updated_in_seconds or 0)
+        if whole.is_compressed:
+            parts.append(whole)
+            continue
+        for begin in range(0, whole.size, part_size):
+            end = min(begin + part_size, whole.size)
+            parts.append(InputPart(path, whole.size, whole.changed, begin, end))
+    return parts
+
+
+def beam_path(path: str | os.PathLike[str]) -> str:
+    """Return a path for Beam; of remote ones, a `Path` has lost a slash."""
+    return path if isinstance(path, str) else os.fspath(local_path(path))
+
+
+def beam_filesystems() -> Any:
+    """Import Beam's filesystems, or name the extra that installs them."""
+    name = "apache_beam.io.filesystems"
+    return import_package("Preparing texts", _EXTRA, name).FileSystems
+
 
 # Longer lines are not text; they are skipped without being kept in memory.
 MAX_LINE_BYTES = 2**24
@@ -229,3 +304,48 @@ def _key(lines: list[str]) -> bytes:
     for line in lines:
         hashed.update(line.encode("utf-8") + b"\n")
     return hashed.digest()
+
+
+# Called with the number of bytes that have been read, and of all bytes.
+Progress = Callable[[int, int], None]
+_SECONDS = 0.2
+
+
+@contextmanager
+def reported_progress(
+    parts: Sequence[InputPart], progress: Progress | None
+) -> Iterator[str]:
+    """Report the progress of the processes of this machine during a block."""
+    if progress is None:
+        yield ""
+        return
+    total = sum(part.num_bytes for part in parts)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "positions")
+        positions = np.memmap(path, np.int64, "w+", shape=(len(parts),))
+        is_over = threading.Event()
+
+        def report() -> None:
+            while not is_over.wait(_SECONDS):
+                progress(int(positions.sum()), total)
+
+        thread = threading.Thread(target=report, daemon=True)
+        thread.start()
+        try:
+            yield str(path)
+        finally:
+            is_over.set()
+            thread.join()
+        progress(int(positions.sum()), total)
+
+
+def progress_of_part(file: str, number: int) -> Callable[[int], None]:
+    """Return a function that stores how much of a part has been read."""
+    if not file or not Path(file).is_file():
+        return lambda _: None
+    positions = np.memmap(file, np.int64, "r+")
+
+    def store(count: int) -> None:
+        positions[number] = count
+
+    return store

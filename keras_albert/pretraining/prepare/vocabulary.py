@@ -5,23 +5,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keras_albert.pretraining.data.metadata import VOCABULARY_FILE
-from keras_albert.pretraining.prepare.documents import read_documents
-from keras_albert.pretraining.prepare.input_parts import (
+from keras_albert.pretraining.prepare.documents import (
+    Progress,
     beam_filesystems,
     beam_path,
     find_parts,
+    progress_of_part,
+    read_documents,
+    reported_progress,
 )
-from keras_albert.pretraining.prepare.part import (
+from keras_albert.pretraining.prepare.pipeline import (
     appearing_files,
     make_directory,
     path_in,
 )
-from keras_albert.pretraining.prepare.progress import (
-    Progress,
-    progress_of_part,
-    reported_progress,
-)
+from keras_albert.pretraining.prepared_files import VOCABULARY_FILE
 from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
 
 # Enough for tens of thousands of pieces, with some gigabytes of memory.

@@ -16,8 +16,8 @@ from keras_albert.pretraining import (
     prepare_examples,
     train_vocabulary_on,
 )
-from keras_albert.pretraining.data.example_file import ExampleFile
 from keras_albert.pretraining.prepare import pipeline
+from keras_albert.pretraining.prepared_files import ExampleFile
 from tests.pretraining.texts import make_documents, plain
 from tests.warm_python.start import REAL_PYTHON
 from tests.word_pieces import WORD_PIECES, word_proto
@@ -159,16 +159,14 @@ def test_the_seed_changes_examples_and_not_the_split(
 
 _KILLED = """
 import os, signal, sys
-from keras_albert.pretraining import prepare_examples
-from keras_albert.pretraining.data import example_file
-from keras_albert.pretraining.prepare import part as prepare_part
-add, calls = example_file.ExampleWriter.add, []
+from keras_albert.pretraining import prepare_examples, prepared_files
+add, calls = prepared_files.ExampleWriter.add, []
 def killed(self, example):
     calls.append(1)
     if len(calls) == int(sys.argv[4]):
         os.kill(os.getpid(), signal.SIGKILL)
     add(self, example)
-example_file.ExampleWriter.add = killed
+prepared_files.ExampleWriter.add = killed
 prepare_examples(sys.argv[1], sys.argv[2], sys.argv[3], 64, 0.2)
 """
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.pretraining.devices.choose import choose_devices
+from keras_albert.pretraining.devices import choose_devices
 from keras_albert.tasks.distribution import processes, replica_task
 from tests.several_processes import BACKEND, environments
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_albert.pretraining import PretrainingData
-from keras_albert.pretraining.data.metadata import METADATA_FILE
+from keras_albert.pretraining.prepared_files import METADATA_FILE
 from tests.one_backend import on_one_backend
 from tests.pretraining.prepared_texts import write_prepared
 

@@ -8,13 +8,12 @@ import pytest
 
 from keras_albert import AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
-from keras_albert.pretraining.data.held_out import EVALUATION_MASKS, HeldOut
-from keras_albert.pretraining.model.build import (
+from keras_albert.pretraining.dataset import EVALUATION_MASKS, HeldOut, read_stages
+from keras_albert.pretraining.model import (
     build_optimizer,
     build_pretrainer,
     compile_pretrainer,
 )
-from keras_albert.pretraining.settings.stage import read_stages
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_recorder import moving_averages
 from tests.one_backend import on_one_backend_except
@@ -91,7 +90,7 @@ def test_shares_follow_the_steps(settings):
 @pytest.mark.parametrize("moment", [14, 25])
 def test_a_stop_changes_nothing(staged, staged_run, tmp_path, monkeypatch, moment):
     config = PretrainingConfig(output=str(tmp_path / "run"), **staged)
-    from keras_albert.pretraining.data.batches import PretrainingBatches
+    from keras_albert.pretraining.dataset import PretrainingBatches
 
     make, seen = PretrainingBatches.batch, []
 

@@ -7,11 +7,14 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.pretraining import PretrainingConfig, PretrainingData
-from keras_albert.pretraining.devices.choose import choose_devices
-from keras_albert.pretraining.model import build
-from keras_albert.pretraining.model.build import build_pretrainer, compile_pretrainer
-from keras_albert.pretraining.model.depth import draw_depth, train_at_depths
+from keras_albert.pretraining import PretrainingConfig, PretrainingData, model
+from keras_albert.pretraining.devices import choose_devices
+from keras_albert.pretraining.model import (
+    build_pretrainer,
+    compile_pretrainer,
+    draw_depth,
+    train_at_depths,
+)
 from keras_albert.training.one_device import OneDevice
 from tests.one_backend import on_one_backend
 
@@ -37,7 +40,7 @@ def test_depths_depend_on_seed_and_step_and_are_uniform():
 def made(settings, monkeypatch):
     """A function that makes a model of a number of layers, and batches for it."""
     # An update is then the gradient.
-    monkeypatch.setattr(build, "build_optimizer", lambda _: keras.optimizers.SGD(1.0))
+    monkeypatch.setattr(model, "build_optimizer", lambda _: keras.optimizers.SGD(1.0))
     changed = {"backbone": settings["backbone"] | {"dropout": 0.0}, "unroll": None}
     changed["backbone"]["attention_dropout"] = 0.0
     config = PretrainingConfig(output="-", **settings | changed)

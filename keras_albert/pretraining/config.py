@@ -1,5 +1,6 @@
 """All settings of a pretraining run."""
 
+import functools
 import json
 import tomllib
 from collections.abc import Mapping
@@ -9,7 +10,6 @@ from typing import Any, Self
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.backbone.architectures import MODEL_SIZES
-from keras_albert.pretraining.settings.starting_preset import backbone_of_preset
 from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
 from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
 from keras_albert.utils.local_path import local_path
@@ -25,6 +25,12 @@ _OF_STAGES = (
     "min_layers",
 )
 _OF_STAGES_BACKBONE = ("num_layers",)
+
+# Arguments that the run sets: how it computes, and what depends on the data.
+_OF_THE_RUN = {
+    *("name", "trainable", "dtype", "remat", "unroll", "seed"),
+    "vocabulary_size",
+}
 
 _AT_LEAST_ONE = (
     "steps",
@@ -434,3 +440,10 @@ def _read(path: Path) -> dict[str, Any]:
         )
         raise ValueError(msg)
     return read
+
+
+@functools.cache
+def backbone_of_preset(preset: str) -> dict[str, Any]:
+    """Read the architecture of a preset."""
+    config = AlbertBackbone.from_preset(preset, load_weights=False).get_config()
+    return {name: config[name] for name in config if name not in _OF_THE_RUN}

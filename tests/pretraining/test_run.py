@@ -8,12 +8,14 @@ import time
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from keras_albert.pretraining import (
     PretrainingBatches,
     PretrainingConfig,
     pretrain,
 )
+from keras_albert.pretraining.run import write_tensorboard_row
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from tests.one_backend import on_one_backend
@@ -137,3 +139,20 @@ def test_other_settings_are_another_run(settings, at_batch, tmp_path):
     assert [row["step"] for row in curve(RunFolder(tmp_path / "run"))] == [
         *range(10, 61, 10)
     ]
+
+
+def test_rows_are_read_by_tensorboard(tmp_path):
+    write_tensorboard_row(tmp_path, {"step": 10, "loss": 2.0})
+    write_tensorboard_row(tmp_path, {"step": 20, "loss": 1.5, "val_loss": 1.75})
+    found = {
+        folder.name: [
+            (event.step, value.tag, value.tensor.float_val[0])
+            for event in EventFileLoader(str(folder / "events.out.tfevents")).Load()
+            for value in event.summary.value
+        ]
+        for folder in tmp_path.iterdir()
+    }
+    assert found == {
+        "train": [(10, "loss", 2.0), (20, "loss", 1.5)],
+        "held_out": [(20, "loss", 1.75)],
+    }

@@ -1,12 +1,14 @@
-"""Builds and compiles the model of a run: its loss and its optimizer."""
+"""The model of a run: its start, its loss, its optimizer and its depths."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.pretraining.model.lamb import Lamb
-from keras_albert.pretraining.settings.config import PretrainingConfig
+from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.lamb import Lamb
 from keras_albert.tasks.base.token_accuracy import TokenAccuracy
 from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
 from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
@@ -114,3 +116,76 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     if config.precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
+
+
+def load_starting_weights(task: Any, preset: str) -> None:
+    """Set the weights of a task to those of a preset.
+
+    Layers share their weights, so that a model with more or fewer of them can start
+    from the same preset. If the task has more positions, the preset's position
+    embeddings are repeated: what they encode about neighbouring positions applies there
+    too ([Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 5). Weights
+    that the preset's head lacks are random.
+    """
+    start = type(task).from_preset(preset)
+    if start.preprocessor.tokenizer.proto != task.preprocessor.tokenizer.proto:
+        msg = (
+            f"{preset} has a different vocabulary from the data. Prepare the data with "
+            f"that vocabulary: keras-albert prepare --vocabulary {preset}"
+        )
+        raise ValueError(msg)
+    positions = task.backbone.embedding.position_embedding.position_embeddings
+    pairs = []
+    for old, new in zip(start.weights, task.weights, strict=True):
+        values: Any = old
+        if new is positions:
+            rows = keras.ops.convert_to_numpy(old)
+            values = np.resize(rows, (new.shape[0], rows.shape[1]))
+        pairs.append((new, values))
+    differ = [
+        f"{new.path} is {tuple(old.shape)} in the preset and {tuple(new.shape)} in the "
+        "run"
+        for new, old in pairs
+        if tuple(old.shape) != tuple(new.shape)
+    ]
+    if differ:
+        msg = (
+            f"The weights of {preset} have other shapes: {'; '.join(differ)}. Leave "
+            "out the settings of the backbone that change them."
+        )
+        raise ValueError(msg)
+    for new, old in pairs:
+        new.assign(old)
+
+
+# Distinguishes the draws from those of batches and dropout, which count as well.
+_DRAW = 2
+
+
+def draw_depth(config: PretrainingConfig, step: int) -> int:
+    """Draw the number of layers of a training step."""
+    generator = np.random.default_rng([config.seed, step, _DRAW])
+    most = config.backbone_arguments["num_layers"]
+    least = most if config.min_layers is None else config.min_layers
+    return int(generator.integers(least, most, endpoint=True))
+
+
+def train_at_depths(
+    task: Any, depths: range, depth_of_batch: Callable[[], int]
+) -> None:
+    """Let each call of a task's training step run another number of layers.
+
+    Each depth has its compiled function, which is compiled when it is first drawn.
+    """
+    functions = {}
+    for depth in depths:
+        # Made now: during an epoch, Keras holds the weights on JAX, and a function on
+        # several devices is made with their layout.
+        view = task.with_num_layers(depth)
+        view.make_train_function()
+        functions[depth] = view.train_function
+
+    def train(*args: Any) -> Any:
+        return functions[depth_of_batch()](*args)
+
+    task.train_function = train

@@ -1,1 +1,0 @@
-"""Pretraining examples and their batches."""

@@ -1,0 +1,332 @@
+"""Layouts of devices: JAX's meshes, PyTorch's processes, TensorFlow's replicas."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import MethodType
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.tasks.distribution.model_state import build_metrics
+from keras_albert.tasks.distribution.processes import num_processes
+from keras_albert.tasks.inputs.datasets import without_autotune
+from keras_albert.training.one_device import OneDevice
+from keras_albert.types import Batch
+
+# Matrices of a block are split such that no device needs a whole one: the first of two
+# products along its output axis, the second along its input axis.
+_OUTGOING = "(query|key|value|feedforward_intermediate)"
+_INCOMING = "(attention_output|feedforward_output)"
+
+
+class KerasDevices(OneDevice):
+    """A mesh of all devices of all processes, with copies and parts of the model."""
+
+    def __init__(self, parts: int = 1, finds_processes: bool = False) -> None:
+        names = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
+        if finds_processes or any(name in os.environ for name in names):
+            keras.distribution.initialize()
+        import jax  # noqa: PLC0415  (it is the backend)
+
+        devices = keras.distribution.list_devices()
+        if parts < 1 or len(devices) % parts:
+            msg = (
+                f"{len(devices)} devices cannot be divided into groups of {parts}. "
+                "Choose a divisor of the number of devices."
+            )
+            raise ValueError(msg)
+        shape = (len(devices) // parts, parts)
+        if parts == 1:
+            self.distribution = keras.distribution.DataParallel(
+                devices=devices, auto_shard_dataset=False
+            )
+        else:
+            mesh = keras.distribution.DeviceMesh(shape, ("batch", "model"), devices)
+            self.distribution = keras.distribution.ModelParallel(
+                layout_map=_cut_blocks(mesh),
+                batch_dim_name="batch",
+                auto_shard_dataset=False,
+            )
+        self.parts = parts
+        self.is_chief = jax.process_index() == 0
+        self.num_shards = min(jax.process_count(), shape[0])
+        self.shard = self.distribution.data_shard_id
+        # Those that share the rows of this process.
+        self.num_replicas = shape[0] // self.num_shards
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the distribution's scope."""
+        scope: AbstractContextManager[Any] = self.distribution.scope()
+        return scope
+
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Create the metrics, and check that heads can be split."""
+        if model.backbone.num_heads % self.parts:
+            msg = (
+                f"{model.backbone.num_heads} attention heads cannot be divided among "
+                f"{self.parts} devices. Choose a divisor of the number of heads."
+            )
+            raise ValueError(msg)
+        build_metrics(model, batch)
+
+    def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
+        """Return the whole values of variables, gathered from all processes."""
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        def read(value: Any) -> npt.NDArray[Any]:
+            if value.is_fully_addressable or value.is_fully_replicated:
+                return np.asarray(value)
+            return np.asarray(multihost_utils.process_allgather(value, tiled=True))
+
+        return [read(variable.value) for variable in variables]
+
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set."""
+        import jax  # noqa: PLC0415  (it is the backend)
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        if jax.process_count() == 1:
+            return flag
+        return bool(multihost_utils.process_allgather(np.array(flag)).any())
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        from jax.experimental import multihost_utils  # noqa: PLC0415
+
+        multihost_utils.sync_global_devices("keras_albert")
+
+
+def _cut_blocks(mesh: Any) -> Any:
+    """Return the layout of the weights of a block."""
+    layouts = keras.distribution.LayoutMap(mesh)
+    layouts[f".*/{_OUTGOING}/kernel"] = (None, "model")
+    layouts[f".*/{_OUTGOING}/bias"] = ("model",)
+    layouts[f".*/{_INCOMING}/kernel"] = ("model", None)
+    return layouts
+
+
+class TorchProcesses(OneDevice):
+    """The processes that `torchrun` starts, inside Keras' `fit`.
+
+    The model's forward pass runs through
+    `torch.nn.parallel.DistributedDataParallel`, which averages the gradients during
+    the backward pass; Keras' step does the rest. Metrics are summed over the processes
+    after each batch.
+    """
+
+    def __init__(self) -> None:
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        if "LOCAL_RANK" not in os.environ:
+            msg = (
+                "Data parallelism on PyTorch needs one process per device. Start them "
+                "with `torchrun --nproc-per-node=N -m keras_albert ...`."
+            )
+            raise ValueError(msg)
+        on_gpu = torch.cuda.is_available()
+        if on_gpu:
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+        self.shard = torch.distributed.get_rank()
+        self.num_shards = torch.distributed.get_world_size()
+        self.is_chief = self.shard == 0
+
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Run the forward pass of training through the wrapper."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        class Forward(torch.nn.Module):
+            """The model's forward pass as a module, which the wrapper requires."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.weights = torch.nn.ParameterList(
+                    variable.value for variable in model.trainable_variables
+                )
+
+            def forward(self, task: Any, *args: Any, **kwargs: Any) -> Any:
+                return type(task).call(task, *args, **kwargs)
+
+        build_metrics(model, batch)
+        forward = torch.nn.parallel.DistributedDataParallel(Forward())
+
+        # Of the model, or of one of its weights with another number of layers.
+        def call(task: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            run = forward if training else forward.module
+            return run(task, inputs, training=training, mask=mask)
+
+        def train_step(task: Any, data: Any) -> Any:
+            metrics = [variable.value for variable in task.metrics_variables]
+            before = [metric.clone() for metric in metrics]
+            type(task).train_step(task, data)
+            _add_up(before, metrics)
+            return task.get_metrics_result()
+
+        # Bypasses the registry of modules, which would make the wrapper a child.
+        for method in (call, train_step):
+            object.__setattr__(model, method.__name__, MethodType(method, model))
+
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        flags = torch.tensor(int(flag), device=device)
+        torch.distributed.all_reduce(flags)
+        return bool(flags.item())
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        import torch  # noqa: PLC0415  (it is the backend)
+
+        torch.distributed.barrier()
+
+
+def _add_up(before: list[Any], metrics: list[Any]) -> None:
+    """Add the increments of all processes to each metric."""
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    added = [
+        (now - then).detach().flatten()
+        for now, then in zip(metrics, before, strict=True)
+    ]
+    total = torch.cat(added)
+    torch.distributed.all_reduce(total)
+    parts = total.split([len(part) for part in added])
+    for now, then, part in zip(metrics, before, parts, strict=True):
+        now.data.copy_(then + part.reshape(now.shape))
+
+
+class TensorflowReplicas(OneDevice):
+    """Replicas under a `tf.distribute` strategy, inside Keras' `fit`.
+
+    The model is created in the strategy's scope, and its training step is that of
+    `ReplicaSteps`. This also applies to TensorFlow's default strategy of one device,
+    because Keras' own step computes the norm of embedding gradients as if each
+    occurrence of a token had a separate row.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        self.strategy = strategy
+        self._sum = tf.function(
+            lambda value: strategy.reduce(
+                "SUM", strategy.run(lambda: tf.identity(value)), axis=None
+            )
+        )
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            resolver = strategy.cluster_resolver
+            self.shard = resolver.task_id or 0
+            self.num_shards = max(1, resolver.cluster_spec().num_tasks("worker"))
+            self.is_chief = self.shard == 0
+        # Those of this process.
+        self.num_replicas = strategy.num_replicas_in_sync // self.num_shards
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return a context in which each variable has a copy on each replica."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        if self.strategy is tf.distribute.get_strategy():
+            return nullcontext()
+        scope: AbstractContextManager[Any] = self.strategy.scope()
+        return scope
+
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Set up training and evaluation on all replicas."""
+        is_scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+        if model.strategy is None and not is_scaled:
+            # Of one device, where Keras' own step scales losses.
+            model.strategy = self.strategy
+        super().prepare(model, batch)
+
+    def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
+        """Return a data set with static shapes."""
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        self.check_rows(example)
+        signature = keras.tree.map_structure(
+            lambda array: tf.TensorSpec(array.shape, array.dtype), example
+        )
+        dataset = tf.data.Dataset.from_generator(
+            lambda: batches, output_signature=signature
+        )
+        return without_autotune(dataset.prefetch(1))
+
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set."""
+        if self.num_shards == 1:
+            return flag
+        import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+        return bool(self._sum(tf.constant(float(flag))).numpy())
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        self.agree(True)
+
+
+_NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
+
+
+def choose_devices(distribution: str) -> Any:
+    """Return the device layout of a name, as the backend implements it.
+
+    Call it before anything runs on the backend: it connects the processes, if there
+    are several.
+    """
+    backend = keras.config.backend()
+    name, _, parts = distribution.partition(":")
+    known: dict[tuple[str, str], Callable[[], Any]] = {
+        ("none", "jax"): OneDevice,
+        ("none", "torch"): OneDevice,
+        ("none", "tensorflow"): _tensorflow_default,
+        ("data_parallel", "jax"): KerasDevices,
+        ("data_parallel", "torch"): TorchProcesses,
+        ("data_parallel", "tensorflow"): _tensorflow_mirrored,
+        ("tpu", "jax"): lambda: KerasDevices(finds_processes=True),
+        ("tpu", "tensorflow"): _tensorflow_tpu,
+    }
+    if name == "model_parallel" and backend == "jax" and parts.isdecimal():
+        return KerasDevices(int(parts))
+    if parts or (name, backend) not in known:
+        msg = (
+            f"`distribution` must be one of {_NAMES}. Received: {distribution!r}, on "
+            f"the backend {backend!r}"
+        )
+        raise ValueError(msg)
+    if name == "none" and (count := num_processes()) > 1:
+        msg = (
+            f"`distribution` is 'none', and {count} processes were started, each of "
+            "which would train a model of its own. Pass "
+            "distribution='data_parallel', or start one process."
+        )
+        raise ValueError(msg)
+    return known[name, backend]()
+
+
+def _tensorflow_default() -> TensorflowReplicas:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    return TensorflowReplicas(tf.distribute.get_strategy())
+
+
+def _tensorflow_mirrored() -> TensorflowReplicas:
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    if "TF_CONFIG" in os.environ:
+        return TensorflowReplicas(tf.distribute.MultiWorkerMirroredStrategy())
+    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    names = [device.name for device in tf.config.list_logical_devices(kind)]
+    return TensorflowReplicas(tf.distribute.MirroredStrategy(names))
+
+
+def _tensorflow_tpu() -> TensorflowReplicas:
+    """Connect to the TPU that the environment specifies."""
+    import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+    return TensorflowReplicas(tf.distribute.TPUStrategy(resolver))

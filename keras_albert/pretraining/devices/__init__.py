@@ -1,1 +1,0 @@
-"""Training steps on one device and on several."""

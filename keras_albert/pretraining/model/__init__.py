@@ -1,1 +1,0 @@
-"""The pretraining model, its loss and its optimizer."""

@@ -1,0 +1,357 @@
+"""What a run records and writes: its curve, the report and the model card."""
+
+import importlib.util
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.presets.preset_files import preset_directory
+from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.dataset import HeldOut, PretrainingData, Stage
+from keras_albert.pretraining.model import build_pretrainer
+from keras_albert.training.model_card import (
+    Declared,
+    code,
+    front_matter,
+    unknowns,
+    usage,
+)
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_curve import Row, draw_curves, write_table
+from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
+from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.hardware import describe_hardware
+from keras_albert.utils.packages import versions
+
+
+class PretrainingRecorder(TrainingRecorder):
+    """A `TrainingRecorder` that counts updates and measures speed.
+
+    Attributes:
+        examples_per_batch: int. Examples that pass through the model at once.
+        tokens_per_example: float. Used for the tokens per second.
+    """
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        folder: RunFolder,
+        devices: Any,
+        stop: StopSignals,
+        identity: dict[str, Any],
+    ) -> None:
+        parts = config.accumulation_steps
+        super().__init__(
+            folder,
+            devices,
+            stop,
+            identity,
+            seed=config.seed,
+            num_batches=config.steps * parts,
+            batches_per_row=config.log_every * parts,
+            batches_per_checkpoint=config.checkpoint_every * parts,
+            batches_per_update=parts,
+            remedy=(
+                f"Resume with a learning rate below {config.peak_learning_rate:g} or a "
+                f"clip_norm below {config.clip_norm:g}."
+            ),
+        )
+        self.examples_per_batch = config.micro_batch_size
+        self.tokens_per_example = 0.0
+        self._started = (0.0, 0)
+        self._ended = (0.0, -1)
+
+    def begin_stage(self, stage: Stage) -> None:
+        """Begin or resume a stage."""
+        self.examples_per_batch = stage.config.micro_batch_size
+        self.tokens_per_example = stage.tokens_per_example
+        # Scores of rows of different lengths are not comparable.
+        if self.done == stage.begin:
+            self.forget_best()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Begin or resume a row."""
+        super().on_epoch_begin(epoch, logs)
+        self._started = (time.perf_counter(), self.done)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
+        """Count a batch, and show the speed."""
+        super().on_train_batch_end(batch, logs)
+        logs.update(self._speed())
+
+    def make_row(self, epoch: int, logs: dict[str, float]) -> Row:
+        """Add the step, the rate and the speed; write the row for TensorBoard."""
+        logs.update(self._speed())
+        rate = float(self.model.optimizer.learning_rate)
+        step = self.done // self.batches_per_update
+        row = {"step": step, "learning_rate": rate, **self._cost(), **logs}
+        if self.devices.is_chief:
+            write_tensorboard_row(self.folder.path / "tensorboard", row)
+        return row
+
+    def _cost(self) -> dict[str, float]:
+        """Return the tokens and the seconds of a row, also if it was interrupted."""
+        begin = self.rows[-1]["step"] * self.batches_per_update if self.rows else 0
+        examples = (self.done - begin) * self.examples_per_batch
+        tokens = round(examples * self.tokens_per_example)
+        return {"tokens": tokens, "seconds": examples / self._examples_per_second()}
+
+    def _speed(self) -> dict[str, float]:
+        rate = self._examples_per_second()
+        tokens = rate * self.tokens_per_example
+        return {"examples/s": round(rate, 1), "tokens/s": round(tokens)}
+
+    def _examples_per_second(self) -> float:
+        started, done = self._started
+        # Measured up to the last batch, without the time of evaluation.
+        if self._ended[1] != self.done:
+            self._ended = (time.perf_counter(), self.done)
+        examples = (self.done - done) * self.examples_per_batch
+        return examples / max(self._ended[0] - started, 1e-9)
+
+
+def write_tensorboard_row(directory: Path, row: Mapping[str, float]) -> None:
+    """Append a row to TensorBoard's files, if the package `tensorboard` is installed.
+
+    Keras' callback requires TensorFlow. Scores on held-out documents are written to a
+    separate folder, under the same names, so that both appear in one chart.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        return
+    values = {name: value for name, value in row.items() if name != "step"}
+    held_out = {
+        name.removeprefix("val_"): value
+        for name, value in values.items()
+        if name.startswith("val_")
+    }
+    train = {name: values[name] for name in values if not name.startswith("val_")}
+    for folder, scalars in (("train", train), ("held_out", held_out)):
+        if scalars:
+            _append(directory / folder / "events.out.tfevents", row["step"], scalars)
+
+
+def _append(path: Path, step: float, scalars: dict[str, float]) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415  (an extra)
+    from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
+    from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
+
+    values = [
+        Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()
+    ]
+    events = [
+        Event(wall_time=time.time(), step=int(step), summary=Summary(value=values))
+    ]
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        events.insert(0, Event(wall_time=time.time(), file_version="brain.Event:2"))
+    with path.open("ab") as file:
+        writer = RecordWriter(file)
+        for event in events:
+            writer.write(event.SerializeToString())
+
+
+def judge_best(
+    task: Any,
+    config: PretrainingConfig,
+    recorder: TrainingRecorder,
+    held_out: HeldOut,
+) -> dict[str, float]:
+    """Evaluate the best weights, on all devices."""
+    recorder.load_best(task)
+    x, y, weights = held_out.arrays
+    scores: dict[str, float] = keras.Model.evaluate(
+        task,
+        x,
+        y,
+        sample_weight=weights,
+        batch_size=config.micro_batch_size,
+        verbose=0,
+        return_dict=True,
+    )
+    return scores | {
+        "masked_lm_bits_per_character": held_out.bits_per_character(
+            scores.get("masked_lm_loss", scores["loss"])
+        )
+    }
+
+
+def finish_run(
+    task: Any,
+    weights: list[npt.NDArray[Any]],
+    scores: dict[str, float],
+    config: PretrainingConfig,
+    recorder: TrainingRecorder,
+    data: PretrainingData,
+    held_out: HeldOut,
+) -> None:
+    """Save the best weights and the reports, in one process and on one device."""
+    report = {
+        "scores": scores,
+        "baselines": held_out.baselines,
+        "best step": recorder.best_done // config.accumulation_steps,
+        "settings": config.to_dict(),
+        "cost": training_cost(recorder.rows),
+        "data": {
+            **data.metadata.counters,
+            "training examples": len(data),
+            "training tokens": data.num_tokens,
+            "masked held-out tokens": held_out.num_masked,
+        },
+        "versions": versions(),
+    }
+    folder, rows = recorder.folder, recorder.rows
+    with atomic_file(folder.path / "report.json") as partial:
+        partial.write_text(json.dumps(report, indent=2), encoding="utf-8")
+    write_table(folder.path / "curve.csv", rows)
+    plot = folder.path / "curve.png"
+    draw_curves(plot, rows, baselines=held_out.baselines)
+    last = config.stage_settings[-1]
+    language = data.metadata.settings.get("language")
+    card = model_card(report, rows, task, language, plot.is_file())
+    _save(task, weights, last, folder, card, data)
+
+
+def _save(
+    task: Any,
+    weights: list[npt.NDArray[Any]],
+    config: PretrainingConfig,
+    folder: RunFolder,
+    card: str,
+    data: PretrainingData,
+) -> None:
+    """Save the preset with its card, atomically."""
+    # With the usual arguments: how it was trained, in what precision and with what
+    # seed, is not part of the model.
+    length = task.backbone.max_sequence_length
+    usual = {"dtype": "float32", "remat": False, "unroll": None, "seed": None}
+    finished = build_pretrainer(config, data.tokenizer, length, **usual)
+    finished.set_weights(weights)
+    plot = folder.path / "curve.png"
+    with preset_directory(folder.preset) as preset:
+        finished.save_to_preset(preset)
+        (preset / "README.md").write_text(card, encoding="utf-8")
+        if plot.is_file():
+            shutil.copy(plot, preset)
+
+
+# Locations of files are private, and the metadata are at the beginning.
+_PRIVATE = ("data", "output", "preset", "license", "dataset")
+_TASKS = {"sentence_order": "sentence order", "next_sentence": "next sentence"}
+
+
+def model_card(
+    report: dict[str, Any],
+    rows: list[Row],
+    task: Any,
+    language: str | None = None,
+    has_plot: bool = True,
+) -> str:
+    """Return the model card of a pretrained model."""
+    settings, backbone = report["settings"], task.backbone
+    # A model that started from a preset has the size of the preset.
+    private = (*_PRIVATE, "size") if settings["preset"] else _PRIVATE
+    second = _TASKS.get(settings["second_task"])
+    objective = "masked tokens" + (f" and {second}" if second else "")
+    count = sum(int(np.prod(weight.shape)) for weight in task.weights)
+    declared = Declared(language, settings["license"], settings["dataset"])
+    metadata = front_matter(
+        *("albert-pretrained", "fill-mask", ["pretraining"], report["scores"]),
+        evaluated_on="documents that were not trained on",
+        declared=declared,
+        preset=settings["preset"],
+    )
+    how = usage(
+        "AlbertClassifier",
+        arguments=", num_classes=2",
+        purpose=", for instance to fine-tune a classifier",
+    )
+    plot = "\n![losses and accuracies](curve.png)\n" if has_plot else ""
+    return f"""{metadata}
+
+# ALBERT, pretrained on {objective}
+
+{count:,} parameters: {backbone.num_layers} layers of width {backbone.hidden_dim} that
+share their weights, {backbone.vocabulary_size:,} tokens, up to \
+{backbone.max_sequence_length} in a row.
+
+{how}
+
+## How good it is
+
+On {report["data"]["masked held-out tokens"]:,} masked tokens of documents that were not
+trained on{_choice(report)}: 15%
+of the tokens, each replaced by `[MASK]`, whatever was masked in training.
+
+{_score_table(report)}
+
+## How it was trained
+
+{_lines(report["cost"])}
+
+{_lines(report["data"])}
+
+{_lines({name: settings[name] for name in settings if name not in private})}
+
+{_lines(report["versions"])}
+
+{_curve_table(rows)}
+{plot}
+## What is not known
+
+{unknowns(declared)}
+"""
+
+
+def training_cost(rows: list[Row]) -> dict[str, Any]:
+    """Return what a run took, without evaluation."""
+    return {
+        "tokens read": round(sum(row["tokens"] for row in rows)),
+        "hours": f"{sum(row['seconds'] for row in rows) / 3600:.2f}",
+        "hardware": describe_hardware(),
+    }
+
+
+def _choice(report: dict[str, Any]) -> str:
+    if "best step" not in report:
+        return ""
+    return f", by which the best checkpoint (step {report['best step']:,}) was chosen"
+
+
+def _score_table(report: dict[str, Any]) -> str:
+    lines = ["| metric | held out | without reading |", "|---|---|---|"]
+    for name, value in report["scores"].items():
+        baseline = report["baselines"].get(name)
+        # Of the most frequent token, or the more frequent label.
+        beside = "" if baseline is None else f"{baseline:.4f}"
+        lines.append(f"| {name.replace('_', ' ')} | {value:.4f} | {beside} |")
+    return "\n".join(lines)
+
+
+def _curve_table(rows: list[Row], most: int = 12) -> str:
+    """Return a table of some evaluated rows, including the first and the last."""
+    held_out = [row for row in rows if "val_loss" in row]
+    chosen = np.unique(np.linspace(0, len(held_out) - 1, most).round().astype(int))
+    names = ["step", *(name for name in held_out[0] if name.startswith("val_"))]
+    lines = [
+        f"| {' | '.join(name.replace('_', ' ') for name in names)} |",
+        "|" + "---|" * len(names),
+    ]
+    for index in chosen:
+        cells = (f"{held_out[index][name]:.5g}" for name in names)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _lines(values: dict[str, Any]) -> str:
+    return "\n".join(
+        f"- {name.replace('_', ' ')}: {code(value)}"
+        for name, value in values.items()
+        if value not in (None, {}, [])
+    )

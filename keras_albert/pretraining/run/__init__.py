@@ -1,1 +1,0 @@
-"""Checkpoints, logs and reports of a pretraining run."""
