@@ -96,7 +96,7 @@ PARTS = {
 }
 # TensorFlow beside PyTorch changes nothing in these.
 ALONE_WITHOUT_TENSORFLOW = (
-    "tests/commands/finetune/test_command.py",
+    "tests/commands/test_finetune.py",
     "tests/presets",
     "tests/tasks/test_every_task.py",
 )

@@ -51,7 +51,7 @@ with loading("serve.py"):
         AlbertClassifierPreprocessor,
         AlbertTokenizer,
     )
-    from keras_albert.commands.files.table import read_table
+    from keras_albert.commands.files import read_table
     from keras_albert.serving import verify
     from keras_albert.serving.tensorflow_files.saved_model_file import (
         SavedModelFile,

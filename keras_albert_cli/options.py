@@ -517,7 +517,7 @@ interrupted, the same command resumes it with the same result.
     ),
     "finetune": Command(
         "Train",
-        "finetune.command",
+        "finetune",
         "fine-tune a model on your own files",
         """Fine-tune a model on your own files.
 
@@ -552,7 +552,7 @@ run is interrupted, the same command resumes it with the same result.
     ),
     "predict": Command(
         "Use",
-        "predict.command",
+        "predict",
         "predict for the rows of a file",
         """Predict for each row of a file.
 

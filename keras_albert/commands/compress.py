@@ -16,10 +16,9 @@ from rich.table import Table
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.commands.console import plain_console
-from keras_albert.commands.files.rows import FileRows
-from keras_albert.commands.finetune.report import ON_CARD
-from keras_albert.commands.finetune.tasks import KINDS, Kind, on_one_scale
+from keras_albert.commands.files import FileRows
+from keras_albert.commands.report import ON_CARD, plain_console
+from keras_albert.commands.tasks import KINDS, Kind, on_one_scale
 from keras_albert.compression import compress, distill
 from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.handles import local_directory

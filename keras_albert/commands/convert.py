@@ -4,7 +4,7 @@ import argparse
 
 from rich.table import Table
 
-from keras_albert.commands.console import plain_console
+from keras_albert.commands.report import plain_console
 from keras_albert.conversion.convert import convert_checkpoint
 
 

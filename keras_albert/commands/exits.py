@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from keras_albert.commands.finetune.tasks import KINDS
+from keras_albert.commands.tasks import KINDS
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks import describe_exits, measure_exits, plot_exits
 from keras_albert.utils.atomic_file import atomic_file, check_new_file

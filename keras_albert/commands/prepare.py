@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from keras_albert.commands.console import plain_console
+from keras_albert.commands.report import plain_console
 from keras_albert.pretraining.prepare.pipeline import prepare_examples
 from keras_albert.pretraining.prepare.vocabulary import (
     stored_vocabulary,

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from keras_albert.commands.console import plain_console
+from keras_albert.commands.report import plain_console
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.pretrain import pretrain
 

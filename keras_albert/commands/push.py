@@ -4,8 +4,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from keras_albert.commands.finetune.report import ON_CARD
-from keras_albert.commands.finetune.tasks import KINDS
+from keras_albert.commands.report import ON_CARD
+from keras_albert.commands.tasks import KINDS
 from keras_albert.conversion.convert import convert_checkpoint
 from keras_albert.conversion.task_classes import class_of
 from keras_albert.presets.checkpoint_formats import find_format

@@ -4,7 +4,7 @@ import argparse
 
 from rich.table import Table
 
-from keras_albert.commands.console import plain_console
+from keras_albert.commands.report import plain_console
 from keras_albert.serving.tensorflow_files.saved_model_file import TensorSpec
 from keras_albert.serving.verification.verify import verify
 

@@ -2,8 +2,7 @@ import argparse
 
 import pytest
 
-from keras_albert.commands.finetune import build as finetune_build
-from keras_albert.commands.finetune import command as finetune
+from keras_albert.commands import finetune
 from keras_albert_cli.options import build_parser
 
 
@@ -11,7 +10,7 @@ from keras_albert_cli.options import build_parser
 def run(monkeypatch):
     """Run the command with its arguments; without a preset, with a small model."""
     monkeypatch.setattr(
-        finetune_build,
+        finetune,
         "SMALL",
         {
             "num_layers": 1,

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.commands.finetune import build
+from keras_albert.commands import finetune as command
 from keras_albert_cli.run_command import run_command
-from tests.commands.finetune.finetune_runs import training_file
+from tests.commands.finetune_runs import training_file
 
 ROWS = [("a fine film", "good"), ("a dull mess", "bad"), ("fine acting", "good")] * 4
 
@@ -26,7 +26,7 @@ def folder(file):
     small = {"num_layers": 4, "num_heads": 2, "embedding_dim": 8, "hidden_dim": 16}
     folder = file.parent / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "SMALL", small | {"intermediate_dim": 32})
+        patch.setattr(command, "SMALL", small | {"intermediate_dim": 32})
         assert finetune("classification", file, folder) == 0
     return folder
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from keras_albert.commands.finetune.tasks import KINDS
+from keras_albert.commands.tasks import KINDS
 from keras_albert.pretraining import PretrainingConfig
 from keras_albert.pretraining.prepare.pipeline import PART_SIZE
 from keras_albert.pretraining.prepare.vocabulary import NUM_LINES

@@ -5,8 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from keras_albert.commands import verify
-from keras_albert.commands.predict import command as predict
+from keras_albert.commands import predict, verify
 from keras_albert_cli.options import COMMANDS as ALL
 from keras_albert_cli.run_command import run_command
 

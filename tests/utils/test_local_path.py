@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from keras_albert import AlbertClassifier, AlbertTokenizer
-from keras_albert.commands.files.rows import FileRows
+from keras_albert.commands.files import FileRows
 from keras_albert.conversion import convert_checkpoint
 from keras_albert.pretraining import (
     PretrainingConfig,

@@ -10,7 +10,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.commands.files.table import read_table
+from keras_albert.commands.files import read_table
 from keras_albert.serving.layer_weights import float_weight, split_int8
 from keras_albert.text import train_vocabulary
 from tests.one_backend import on_one_backend

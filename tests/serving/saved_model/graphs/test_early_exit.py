@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from examples.rest_json import read_rest_request
-from keras_albert.commands.predict.open_predictor import open_predictor
+from keras_albert.commands.predict import open_predictor
 from keras_albert.serving import verify
 from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
 from keras_albert.serving.verification import session_program

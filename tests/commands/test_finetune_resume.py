@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertTokenizer
-from keras_albert.commands.finetune import training as finetune_training
+from keras_albert.commands import finetune
 from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.training.training_checkpoint import TrainingCheckpoint
 from keras_albert.training.training_recorder import TrainingRecorder
-from tests.commands.finetune.finetune_runs import (
+from tests.commands.finetune_runs import (
     EPOCHS,
     STEPS,
     assert_same_outcome,
@@ -181,7 +181,7 @@ def test_from_any_state_of_the_disk_it_comes_out_the_same(
     start, whole, tmp_path, monkeypatch
 ):
     # A checkpoint after each step.
-    monkeypatch.setattr(finetune_training, "_SECONDS_PER_CHECKPOINT", 0.0)
+    monkeypatch.setattr(finetune, "_SECONDS_PER_CHECKPOINT", 0.0)
     output = tmp_path / "run"
     states = DiskStates(output, tmp_path / "copies")
     start(output)
@@ -210,10 +210,10 @@ def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
     folder = RunFolder(output)
     program = (
         "import sys, time\n"
-        "from keras_albert.commands.finetune import training\n"
+        "from keras_albert.commands import finetune\n"
         "from keras_albert.training.training_recorder import TrainingRecorder\n"
         "from keras_albert_cli.run_command import run_command\n"
-        "training._SECONDS_PER_CHECKPOINT = 0.0\n"
+        "finetune._SECONDS_PER_CHECKPOINT = 0.0\n"
         "end = TrainingRecorder.on_train_batch_end\n"
         # A signal takes a moment, too.
         "def wait(*args, **kwargs): time.sleep(0.05), end(*args, **kwargs)\n"

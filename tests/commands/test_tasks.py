@@ -5,8 +5,8 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
-from keras_albert.commands.finetune.tasks import KINDS
-from tests.commands.finetune.finetune_runs import training_file
+from keras_albert.commands.tasks import KINDS
+from tests.commands.finetune_runs import training_file
 
 WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
 TAGS = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]] * 4

@@ -1,4 +1,4 @@
-"""The report, plots and model card of a run."""
+"""The console, the report, the plots and the model card of a run."""
 
 import importlib.util
 import json
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 
 from keras_albert.training.model_card import (
     Declared,
@@ -22,6 +23,15 @@ from keras_albert.training.training_curve import draw_curves
 from keras_albert.utils.atomic_file import atomic_file
 from keras_albert.utils.figure import new_figure
 from keras_albert.utils.packages import versions
+
+
+def plain_console() -> Console:
+    """Return a console that prints names of files and classes as they are.
+
+    Rich would read "[red]" as a style, and ":cat:" as an emoji.
+    """
+    return Console(markup=False, emoji=False)
+
 
 # Settings that are part of a card's metadata, and of nothing else.
 ON_CARD = tuple(each.name for each in fields(Declared))

@@ -3,7 +3,11 @@
 import csv
 import importlib.util
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 
@@ -11,9 +15,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.commands.files.rows import FileRows
-from keras_albert.commands.predict import command as predict
-from keras_albert.commands.predict.open_predictor import open_predictor
+from keras_albert.commands import predict
+from keras_albert.commands.files import FileRows
 from keras_albert_cli.run_command import run_command
 from tests.serving.served_models import TAGS, make_task
 
@@ -121,10 +124,10 @@ def test_a_preset_answers_files(suffix, preset, expected, tmp_path):
 
 def test_a_run_that_dies_goes_on(preset, file, expected, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(predict, "_BATCHES_AT_ONCE", 2)
-    asked = []
+    asked, opened = [], predict.open_predictor
 
     def open_one_that_dies(*arguments):
-        predictor = open_predictor(*arguments)
+        predictor = opened(*arguments)
 
         def dies(columns):
             asked.append(len(columns["text"]))
@@ -389,3 +392,43 @@ def test_a_model_that_cannot_be_asked_is_an_error(
     classifier.export(tmp_path / "ids.onnx", format="onnx")
     assert run("predict", tmp_path / "ids.onnx", file) == 1
     assert "Name the preset" in capsys.readouterr().err
+
+
+_PREDICTS = """
+import sys, time
+from pathlib import Path
+from keras_albert.commands import predict
+predict._PROGRAM = Path(sys.argv[1])
+process = predict.OnnxProcess(Path("model.onnx"))
+try:
+    print("ready", flush=True)
+    time.sleep(600)
+except KeyboardInterrupt:
+    process.close()
+    print("stopped", file=sys.stderr)
+"""
+_ANSWERS = """
+import sys
+print('{"columns": [], "numbers": [], "metadata": {}}', flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_ctrl_c_is_not_for_the_process_of_the_model(tmp_path):
+    pytest.importorskip("onnxruntime")
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    (tmp_path / "program.py").write_text(start + _ANSWERS)
+    with subprocess.Popen(
+        [sys.executable, "-c", start + _PREDICTS, tmp_path / "program.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        # As a terminal does it: all of the group at once.
+        os.killpg(process.pid, signal.SIGINT)
+        *_, last = process.stderr.read().splitlines()
+    assert last == "stopped"
+    assert process.returncode == 0

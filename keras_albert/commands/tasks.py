@@ -15,8 +15,10 @@ import keras
 import numpy as np
 
 from keras_albert import tasks
-from keras_albert.commands.files.rows import OBJECTS, TABLES, FileRows
-from keras_albert.commands.files.table import (
+from keras_albert.commands.files import (
+    OBJECTS,
+    TABLES,
+    FileRows,
     Table,
     choice_columns_of,
     describe,
@@ -24,7 +26,7 @@ from keras_albert.commands.files.table import (
     read_choices,
     read_table,
 )
-from keras_albert.commands.finetune.report import Report
+from keras_albert.commands.report import Report
 from keras_albert.tasks.question_answering.squad_scores import squad_scores
 from keras_albert.tasks.text_embedding.similarities import cosine_scores
 from keras_albert.text.multiple_choice.read_targets import check_answers, encode_answers

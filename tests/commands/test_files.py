@@ -4,8 +4,8 @@ import argparse
 
 import pytest
 
-from keras_albert.commands.files.table import describe, read_table
-from keras_albert.commands.finetune.tasks import KINDS, check_files
+from keras_albert.commands.files import describe, read_table
+from keras_albert.commands.tasks import KINDS, check_files
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
 

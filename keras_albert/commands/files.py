@@ -1,0 +1,440 @@
+"""Reads users' files row by row or as tables, and finds their columns."""
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+from keras_albert.utils.local_path import local_path
+
+OBJECTS = (".jsonl", ".ndjson", ".json")
+TABLES = (".tsv", ".csv", *OBJECTS)
+TEXTS = (".txt",)
+
+Row = dict[str, Any]
+
+
+class FileRows:
+    r"""The rows of a file as dicts, read one by one.
+
+    Attributes:
+        columns: The names of the columns, in the file's order.
+        line: The line, from 1, on which the row begins that was read last.
+        position: The number of bytes that have been read.
+    """
+
+    def __init__(self, path: Path, kinds: tuple[str, ...] = TABLES + TEXTS) -> None:
+        suffix = local_path(path).suffix.lower()
+        if suffix not in kinds:
+            known = [kind for kind in kinds if kind not in (".ndjson", ".json")]
+            msg = (
+                f"{path} is none of the files that are known here: {', '.join(known)}. "
+                "Rename it by what it holds."
+            )
+            raise ValueError(msg)
+        self.path = path
+        self.line = self.position = 0
+        readers = {".tsv": self._tab, ".csv": self._comma}
+        readers |= dict.fromkeys(OBJECTS, self._objects)
+        self._read = readers.get(suffix, self._lines)
+        # The first row sets the columns; in a table without rows, the header does.
+        self.columns: tuple[str, ...] = ()
+        next(iter(self), None)
+
+    def __iter__(self) -> Iterator[Row]:
+        with self.path.open("rb") as file:
+            # The wrapper reads in large chunks: `position` counts the bytes it took.
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            try:
+                for row in self._read(self._without_nul(text)):
+                    self.position = file.tell()
+                    yield row
+            except UnicodeDecodeError as error:
+                msg = (
+                    f"{self.path} is not UTF-8 (after byte {self.position}: "
+                    f"{error.reason}). Convert it, as in `iconv -f latin1 -t utf-8`."
+                )
+                raise ValueError(msg) from error
+
+    def _without_nul(self, file: TextIO) -> Iterator[str]:
+        for number, line in enumerate(file, 1):
+            if "\0" in line:
+                msg = (
+                    f"{self.path}, line {number} holds a NUL character, as a text in "
+                    "UTF-16 does. Convert it, as in `iconv -f utf-16 -t utf-8`, or "
+                    "correct the line."
+                )
+                raise ValueError(msg)
+            yield line
+
+    def _tab(self, file: Iterator[str]) -> Iterator[Row]:
+        return self._table(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    def _comma(self, file: Iterator[str]) -> Iterator[Row]:
+        return self._table(csv.reader(file, strict=True))
+
+    def _table(self, reader: Any) -> Iterator[Row]:
+        # A field may be a whole document.
+        csv.field_size_limit(2**31 - 1)
+        try:
+            header: list[str] = next(reader, [])
+            self.columns = self._different(header)
+            self.line = reader.line_num + 1
+            for row in reader:
+                if len(row) != len(header):
+                    msg = (
+                        f"{self.path}, line {self.line} has {len(row)} fields, and the "
+                        f"header has {len(header)}: {', '.join(header)}. Correct or "
+                        "drop the row."
+                    )
+                    raise ValueError(msg)
+                yield dict(zip(header, row, strict=True))
+                self.line = reader.line_num + 1
+        except csv.Error as error:
+            msg = f"{self.path}, line {reader.line_num}: {error}. Correct the quotes."
+            raise ValueError(msg) from error
+
+    def _objects(self, file: Iterator[str]) -> Iterator[Row]:
+        names: set[str] | None = None
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(
+                    line, object_pairs_hook=_object, parse_constant=_no_constant
+                )
+            except (ValueError, RecursionError) as error:
+                msg = (
+                    f"{self.path}, line {number} is no JSON ({error}). One object a "
+                    "line."
+                )
+                raise ValueError(msg) from error
+            if not isinstance(row, dict) or (names is not None and set(row) != names):
+                expected = f" with {', '.join(self.columns)}" if names else ""
+                msg = (
+                    f"{self.path}, line {number} is no JSON object{expected}: "
+                    f"{line[:80]}"
+                )
+                raise ValueError(msg)
+            if names is None:
+                names, self.columns = set(row), tuple(row)
+            self.line = number
+            yield row
+
+    def _different(self, names: list[str]) -> tuple[str, ...]:
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            msg = (
+                f"{self.path}: the header has {', '.join(map(repr, repeated))} more "
+                "than once. Give each column a name of its own."
+            )
+            raise ValueError(msg)
+        return tuple(names)
+
+    def _lines(self, file: Iterator[str]) -> Iterator[Row]:
+        self.columns = ("text",)
+        for self.line, line in enumerate(file, 1):
+            yield {"text": line.rstrip("\r\n")}
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has {repeated!r} more than once")
+    return row
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"it holds {name}, which is not a value of JSON")
+
+
+_Value = TypeVar("_Value")
+
+_CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
+
+# Common names of columns; the first one in the file is used.
+_ALIASES = {
+    "text": (
+        *("text", "sentence", "sentence1", "premise", "question1", "#1 string"),
+        *("first", "review", "message", "content", "title"),
+    ),
+    "text_pair": (
+        *("text_pair", "sentence2", "hypothesis", "question2", "#2 string", "second"),
+    ),
+    "label": (
+        *("label", "labels", "class", "category", "gold_label", "target", "quality"),
+        *("is_duplicate", "sentiment", "intent", "tag"),
+    ),
+    "score": ("score", "similarity", "rating", "label", "target"),
+    "context": ("context", "article", "passage"),
+    "question": ("question", "query"),
+    "choices": ("choices", "options"),
+    "answer": ("answer", "answers", "label", "correct"),
+    "words": ("words", "tokens"),
+    "tags": ("tags", "ner_tags", "labels"),
+}
+
+
+_OF_WORDS = ("word", "token", *_ALIASES["words"], *_ALIASES["text"])
+_OF_TAGS = ("ner", *_ALIASES["tags"], *_ALIASES["label"])
+
+
+def is_header(word: str, tag: str) -> bool:
+    """Return whether a word and its tag are names of columns."""
+    return word.strip().lower() in _OF_WORDS and tag.strip().lower() in _OF_TAGS
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a file, by name."""
+
+    path: Path
+    columns: dict[str, list[Any]]
+    lines: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def where(self, row: int) -> str:
+        """Return the place of a row, for a message."""
+        return f"{self.path}, line {self.lines[row]}"
+
+    def find(self, role: str, asked: str | None = None) -> str | None:
+        """Find the column of a role."""
+        if asked is not None:
+            if asked in self.columns:
+                return asked
+            msg = (
+                f"{self.path} has no column {asked!r}. It has: "
+                f"{', '.join(self.columns)}. {_remedy(role)}"
+            )
+            raise ValueError(msg)
+        for alias in _ALIASES[role]:
+            found = [name for name in self.columns if name.strip().lower() == alias]
+            if len(found) > 1:
+                msg = (
+                    f"{self.path} has {' and '.join(map(repr, found))}, each of which "
+                    f"may be the {role}. {_remedy(role)}"
+                )
+                raise ValueError(msg)
+            if found:
+                return found[0]
+        return None
+
+    def require(self, role: str, asked: str | None = None) -> str:
+        """Find the column of a role, which must exist; see `find`."""
+        name = self.find(role, asked)
+        if name is None:
+            msg = (
+                f"{self.path} has no column that is known as a {role}. It has: "
+                f"{', '.join(self.columns)}. {_remedy(role)}"
+            )
+            raise ValueError(msg)
+        return name
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column of texts."""
+        return self._convert(name, _text, "a text")
+
+    def numbers(self, name: str) -> list[float]:
+        """Return a column of numbers."""
+        return self._convert(name, _number, "a number")
+
+    def labels(self, name: str) -> list[str]:
+        """Return a column of labels, stripped of surrounding spaces."""
+        return self._convert(name, _label, "a label")
+
+    def lists(self, name: str) -> list[list[str]]:
+        """Return a column of lists of words or choices."""
+        return self._convert(name, _texts, "a list of texts")
+
+    def label_lists(self, name: str) -> list[list[str]]:
+        """Return a column of lists of tags, stripped of surrounding spaces."""
+        return self._convert(name, _labels, "a list of labels")
+
+    def _convert(
+        self, name: str, convert: Callable[[Any], _Value], what: str
+    ) -> list[_Value]:
+        values = []
+        for row, value in enumerate(self.columns[name]):
+            try:
+                values.append(convert(value))
+            except (TypeError, ValueError):
+                msg = (
+                    f"{self.where(row)}: the column {name!r} holds "
+                    f"{value!r:.80}, and {what} is needed in every row. Correct or "
+                    "drop the row."
+                )
+                raise ValueError(msg) from None
+        return values
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(value: Any) -> float:
+    # `float` would read "1_0" as 10 and true as 1.
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        raise TypeError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON has one kind of numbers: 1.0 is 1.
+    label = value.strip() if isinstance(value, str) else str(value)
+    if not label or not isinstance(value, str | int | float):
+        raise ValueError
+    return label
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError
+    return [each if isinstance(each, str) else _label(each) for each in value]
+
+
+def _labels(value: Any) -> list[str]:
+    return list(map(_label, _texts(value)))
+
+
+# Roles whose column is set by another role's option.
+_OPTIONS = {"context": "text", "words": "text", "question": "text-pair"}
+_OPTIONS |= dict.fromkeys(("answer", "score", "tags"), "label")
+
+
+def _remedy(role: str) -> str:
+    if role == "choices":
+        return "Name it choices; or A, B, ..., a column each."
+    return f"Name it: --{_OPTIONS.get(role, role.replace('_', '-'))}-column"
+
+
+def read_table(path: Path, limit: int | None = None) -> Table:
+    """Read a TSV, CSV or JSON lines file, according to its suffix."""
+    rows = FileRows(path, TABLES)
+    read = [(rows.line, row) for row in islice(rows, limit)]
+    if not read:
+        msg = f"{path} holds no rows. Pass a file with a header and at least one row."
+        raise ValueError(msg)
+    columns = {name: [row[name] for _, row in read] for name in rows.columns}
+    return Table(path, columns, [line for line, _ in read])
+
+
+def choice_columns_of(names: Iterable[str]) -> list[str]:
+    """Find the columns of the choices, and sort them."""
+    found = [(_CHOICE.fullmatch(name.strip()), name) for name in names]
+    columns = [(match[1] or match[2], name) for match, name in found if match]
+    # By length first, so that numbers are sorted by value.
+    return [
+        name for _, name in sorted(columns, key=lambda c: (len(c[0]), c[0].lower()))
+    ]
+
+
+def read_choices(row: Sequence[Any], where: str) -> list[Any]:
+    """Read the choices of a row; rows may have different numbers of choices."""
+    count = max((number for number, text in enumerate(row, 1) if text), default=0)
+    if not all(row[:count]):
+        msg = (
+            f"{where} has no choice {row.index('') if '' in row else 0}, and has one "
+            "after it. Move the choices up, or fill it in."
+        )
+        raise ValueError(msg)
+    return list(row[:count])
+
+
+def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
+    """Describe a table and the columns of its roles."""
+    names = [name for _, name in roles if name is not None]
+    for name in names:
+        if names.count(name) > 1:
+            both = " and ".join(role for role, taken in roles if taken == name)
+            msg = (
+                f"{table.path}: the column {name!r} would be the {both}. Name another "
+                "column for one of them."
+            )
+            raise ValueError(msg)
+    taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
+    return f"{table.path}: {len(table):,} rows; {taken}"
+
+
+# Inputs whose column is set by another input's option, as in `finetune`.
+_SAME = {"context": "text", "question": "text_pair"}
+
+
+class InputColumns:
+    """The inputs of a model, found in the columns of a file.
+
+    Attributes:
+        names: The columns that each input of the model is read from.
+    """
+
+    def __init__(
+        self,
+        rows: FileRows,
+        choices: Sequence[tuple[str, ...]],
+        asked: dict[str, str | None],
+    ) -> None:
+        self._table = Table(rows.path, {name: [] for name in rows.columns}, [])
+        self._asked = asked
+        for inputs in choices:
+            found = {name: self._find(name) for name in inputs}
+            if all(found.values()):
+                self.names = found
+                break
+        else:
+            # Names the missing column of the smallest set that the model accepts.
+            for name in choices[-1]:
+                if not self._find(name):
+                    self._table.require(name, self._asked_for(name))
+        self._readers = {name: self._reader(name) for name in self.names}
+
+    def _asked_for(self, name: str) -> str | None:
+        return self._asked.get(_SAME.get(name, name))
+
+    def _find(self, name: str) -> list[str]:
+        column = self._table.find(name, self._asked_for(name))
+        if column is not None:
+            return [column]
+        if name != "choices":
+            return []
+        return choice_columns_of(self._table.columns)
+
+    def _reader(self, name: str) -> Callable[[Row, str], Any]:
+        columns = self.names[name]
+        if name != "choices" or self._table.find(name) is not None:
+            return lambda row, where: row[columns[0]]
+        return lambda row, where: read_choices([row[c] for c in columns], where)
+
+    def read(self, rows: Sequence[tuple[int, Row]]) -> dict[str, list[Any]]:
+        """Read the inputs of the model from rows."""
+        taken: dict[str, list[Any]] = {name: [] for name in self._readers}
+        for line, row in rows:
+            for name, read in self._readers.items():
+                where = f"{self._table.path}, line {line}"
+                value = read(row, where)
+                texts = value if name == "choices" else [value]
+                if not isinstance(texts, list) or not all(
+                    isinstance(text, str) for text in texts
+                ):
+                    msg = (
+                        f"{where}: {name!r} is {value!r:.80}, and "
+                        f"{'a list of texts' if name == 'choices' else 'a text'} is "
+                        "needed in every row."
+                    )
+                    raise ValueError(msg)
+                taken[name].append(value)
+        return taken

@@ -1,0 +1,324 @@
+"""`keras-albert finetune`: fine-tunes a model on a user's files."""
+
+import argparse
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import keras
+from rich.console import Console
+from rich.table import Table
+
+from keras_albert.backbone import AlbertBackbone
+from keras_albert.commands.report import (
+    ON_CARD,
+    Report,
+    draw,
+    model_card,
+    plain_console,
+    write_report,
+)
+from keras_albert.commands.tasks import (
+    KINDS,
+    Data,
+    Kind,
+    check_files,
+    on_one_scale,
+)
+from keras_albert.presets.preset_files import preset_directory
+from keras_albert.tasks.distribution.processes import check_processes
+from keras_albert.tasks.inputs.length_batches import LengthBatches
+from keras_albert.tasks.inputs.model_input import read_model_input
+from keras_albert.tasks.optimizers.default_optimizer import (
+    default_learning_rate,
+    default_optimizer,
+)
+from keras_albert.tasks.recipes import recipe
+from keras_albert.text import AlbertTokenizer, train_vocabulary
+from keras_albert.training.one_device import OneDevice
+from keras_albert.training.resumable_fit import resumable_fit
+from keras_albert.training.run_folder import RunFolder
+from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.training_curve import Row, write_table
+from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
+from keras_albert.types import Batch
+
+# The model without a preset; trains in minutes on a CPU.
+SMALL: dict[str, Any] = {
+    "num_layers": 3,
+    "num_heads": 4,
+    "embedding_dim": 64,
+    "hidden_dim": 128,
+    "intermediate_dim": 512,
+    "dropout": 0.2,
+}
+
+_MAX_LENGTH = 128
+
+
+def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
+    """Build the task on a preset, or on a small model with random weights."""
+    try:
+        return _build_task(kind, train, arguments)
+    except ValueError as error:
+        # The name in Python is not that of the option.
+        text = str(error).replace("max_sequence_length=", "--max-length ")
+        text = text.replace("max_sequence_length", "--max-length")
+        raise ValueError(text) from error
+
+
+def _build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
+    head = train.head | ({"exits": True} if arguments.exits else {})
+    if arguments.recipe is not None:
+        how = recipe(arguments.recipe)
+        if arguments.max_length:
+            how = replace(how, max_sequence_length=arguments.max_length)
+        return how.build(kind.task, arguments.preset, **head)
+    if arguments.preset is not None:
+        load = kind.task.preprocessor_cls.from_preset
+        length = arguments.max_length or min(
+            _MAX_LENGTH, load(arguments.preset).max_sequence_length
+        )
+        preprocessor = load(arguments.preset, max_sequence_length=length)
+        if kind.task.shared_head_layers:
+            # The pretrained head was trained for the same task.
+            return kind.task.from_preset(arguments.preset, preprocessor=preprocessor)
+        backbone = AlbertBackbone.from_preset(arguments.preset)
+    else:
+        length = arguments.max_length or _MAX_LENGTH
+        tokenizer, backbone = _small_model(train.texts(), length)
+        preprocessor = kind.task.preprocessor_cls(tokenizer, max_sequence_length=length)
+    return kind.task(backbone, preprocessor=preprocessor, **head)
+
+
+def _small_model(
+    texts: Iterable[str], max_sequence_length: int
+) -> tuple[AlbertTokenizer, AlbertBackbone]:
+    """Train a vocabulary and build a small backbone with random weights."""
+    proto = train_vocabulary(texts, vocabulary_size=8000, hard_vocab_limit=False)
+    tokenizer = AlbertTokenizer(proto)
+    backbone = AlbertBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        max_sequence_length=max_sequence_length,
+        **SMALL,
+    )
+    return tokenizer, backbone
+
+
+_BATCH_SIZE = 32
+_EPOCHS = 3
+
+# Epochs may last hours.
+_SECONDS_PER_CHECKPOINT = 300.0
+
+
+def train_task(
+    kind: Kind,
+    task: Any,
+    train: Data,
+    dev: Data,
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    identity: dict[str, Any],
+    checkpoint: TrainingCheckpoint | None,
+    console: Console,
+) -> TrainingRecorder:
+    """Train to the end, from the checkpoint if there is one."""
+    width = task.backbone.hidden_dim
+    how = None if arguments.recipe is None else recipe(arguments.recipe)
+    batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
+    batches: Any
+    _, batches = read_model_input(
+        task,
+        train.x,
+        train.y,
+        batch_size=batch_size,
+        shuffle=True,
+        purpose="training",
+    )
+    held_out, _ = read_model_input(task, dev.x, dev.y, batch_size=batch_size)
+    epochs = arguments.epochs
+    if epochs is None:
+        epochs = how.epochs(len(batches.examples)) if how else _EPOCHS
+    steps = epochs * len(batches)
+    if how is not None:
+        rate = arguments.learning_rate or how.for_width(width).learning_rate
+        optimizer = replace(how, learning_rate=rate).optimizer(steps)
+    else:
+        rate = arguments.learning_rate or default_learning_rate(
+            width, task.backbone.pretrained
+        )
+        optimizer = default_optimizer(rate, steps)
+    task.compile(optimizer=optimizer)
+    optimizer.build(task.trainable_variables)
+    read = _reader(batches)
+    with StopSignals() as stop:
+        recorder = TrainingRecorder(
+            folder,
+            OneDevice(),
+            stop,
+            identity,
+            seed=arguments.seed,
+            num_batches=steps,
+            batches_per_row=len(batches),
+            batches_per_checkpoint=len(batches),
+            seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
+            monitor=kind.monitor,
+            remedy=f"Begin anew with a lower --learning-rate than {rate:g}, in another "
+            "--output.",
+        )
+        recorder.devices.prepare(task, read(0))
+        recorder.begin(checkpoint, task)
+        if checkpoint is not None:
+            console.print(
+                f"going on after {len(recorder.rows)} epochs, at step "
+                f"{recorder.done:,} of {steps:,}"
+            )
+        resumable_fit(
+            task,
+            recorder,
+            read,
+            validation_data=held_out,
+        )
+    return recorder
+
+
+def _reader(batches: LengthBatches) -> Callable[[int], Batch]:
+    """Return a function from the number of a batch in the run to the batch."""
+    # A thread reads ahead, possibly into the next epoch.
+    of_epoch = lru_cache(maxsize=2)(batches.of_epoch)
+
+    def read(number: int) -> Batch:
+        epoch, index = divmod(number, len(batches))
+        return of_epoch(epoch)[index]
+
+    return read
+
+
+# The locations of files and the card do not affect the result.
+_NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    check_processes("training")
+    console = plain_console()
+    folder = RunFolder(arguments.output)
+    try:
+        with folder.locked():
+            _run(arguments, folder, console)
+    except KeyboardInterrupt as stop:
+        stop.add_note("the same command goes on")
+        raise
+
+
+def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
+    kind = KINDS[arguments.task]
+    if not folder.last.is_file():
+        folder.check_unfinished()
+    files = [kind.read(path, arguments) for path in (arguments.train, arguments.dev)]
+    check_files(*files)
+    train, dev = on_one_scale(files)
+    for data in (train, dev):
+        console.print(data.description, highlight=False)
+    keras.utils.set_random_seed(arguments.seed)
+    task = build_task(kind, train, arguments)
+    identity = _identity(arguments, task)
+    checkpoint = folder.open(identity)
+    if folder.preset.exists():
+        # The run was interrupted during cleanup.
+        folder.tidy_up()
+        console.print(f"model: {folder.preset}", soft_wrap=True)
+        return
+    recorder = train_task(
+        *(kind, task, train, dev, arguments),
+        *(folder, identity, checkpoint, console),
+    )
+    recorder.load_best(task)
+    _finish(kind, task, dev, arguments, folder, recorder.rows, console)
+
+
+def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
+    """Describe a run, so that a repeated command can be recognized."""
+    options = {
+        name: value
+        for name, value in vars(arguments).items()
+        if name not in _NOT_COMPARED
+    }
+    return options | {
+        "training file": _file_digest(arguments.train),
+        "dev file": _file_digest(arguments.dev),
+        "vocabulary": _digest(task.preprocessor.tokenizer.proto),
+        "backbone": _digest(_config(task.backbone)),
+        "backend": keras.config.backend(),
+    }
+
+
+def _config(backbone: Any) -> bytes:
+    config = backbone.get_config()
+    # Keras numbers models in the order of their creation.
+    del config["name"]
+    return json.dumps(config, sort_keys=True, default=str).encode()
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _finish(
+    kind: Kind,
+    task: Any,
+    dev: Data,
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    rows: list[Row],
+    console: Console,
+) -> None:
+    """Write the reports and the model; the preset last."""
+    settings = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in vars(arguments).items()
+        if name != "output"
+    }
+    report = kind.report(task, dev)
+    write_report(folder.path, report, rows, settings)
+    write_table(folder.path / "curve.csv", rows)
+    plots = draw(folder.path, report, rows)
+    card = model_card(
+        *(arguments.task, kind.pipeline_tag, kind.use, report),
+        *(vars(arguments) | {"output": None}, task, plots),
+    )
+    with preset_directory(folder.preset) as finished:
+        task.save_to_preset(finished)
+        for picture in plots:
+            shutil.copy(picture, finished)
+        (finished / "README.md").write_text(card, encoding="utf-8")
+    folder.tidy_up()
+    _show(console, report)
+    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
+    for plot in plots or ("none: pip install matplotlib",):
+        console.print(f"plot: {plot}")
+
+
+def _show(console: Console, report: Report) -> None:
+    table = Table("metric", "dev")
+    for name, value in report.scores.items():
+        table.add_row(name, f"{value:.4f}")
+    console.print(table)
+    if not report.classes:
+        return
+    columns = next(iter(report.classes.values()))
+    table = Table("class", *columns)
+    for name, row in report.classes.items():
+        table.add_row(name, *(f"{value:.4g}" for value in row.values()))
+    console.print(table)

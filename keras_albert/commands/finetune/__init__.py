@@ -1,1 +1,0 @@
-"""`keras-albert finetune`."""

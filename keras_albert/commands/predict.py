@@ -1,0 +1,623 @@
+"""`keras-albert predict`: writes predictions for the rows of a file."""
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from keras_albert import tasks
+from keras_albert.commands.answer_file import FORMATS, Answer, AnswerFile, AnswerLines
+from keras_albert.commands.files import FileRows, InputColumns, Row
+from keras_albert.conversion.task_classes import load_task
+from keras_albert.serving.saved_model.export import served_versions
+from keras_albert.tasks.classification.exit_rule import read_exit_rule
+from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
+from keras_albert.tasks.text_embedding.similarities import cosine_scores
+from keras_albert.text.packing.examples import pack_all
+from keras_albert.utils.packages import check_packages
+from keras_albert_cli.loading import hidden_messages
+
+Columns = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model that predicts for rows of texts."""
+
+    inputs: Sequence[tuple[str, ...]]
+    predict: Callable[[Columns], list[Answer]]
+    close: Callable[[], None] = lambda: None
+
+
+def text_predictor(
+    inputs: Sequence[tuple[str, ...]],
+    run: Callable[[Columns], dict[str, Any]],
+    batch_size: int,
+    close: Callable[[], None] = lambda: None,
+) -> Predictor:
+    """Return the predictor of an export that takes texts."""
+
+    def run_batch(columns: Columns) -> list[Answer]:
+        if "choices" in columns:
+            columns = columns | {"choices": fill_up(columns["choices"])}
+        return rows_of_outputs(run(columns))
+
+    return Predictor(
+        inputs, lambda columns: by_length(columns, batch_size, run_batch), close
+    )
+
+
+def by_length(
+    columns: Columns, batch_size: int, run: Callable[[Columns], list[Answer]]
+) -> list[Answer]:
+    """Run batches of texts of similar length, which need little padding."""
+    rows = list(zip(*columns.values(), strict=True))
+    order = np.argsort([sum(map(_length, row)) for row in rows], kind="stable")
+    answers: list[Answer] = [{} for _ in rows]
+    for first in range(0, len(rows), batch_size):
+        batch = order[first : first + batch_size]
+        part = {
+            name: [column[row] for row in batch] for name, column in columns.items()
+        }
+        for row, answer in zip(batch, run(part), strict=True):
+            answers[row] = answer
+    return answers
+
+
+def _length(text: Any) -> int:
+    return len(text) if isinstance(text, str) else max(map(len, text), default=0)
+
+
+def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
+    """Split the outputs of a batch into rows."""
+    counts = outputs.get("count")
+    size = len(next(iter(outputs.values())))
+    rows: list[Answer] = []
+    for row in range(size):
+        answer = {name: array[row] for name, array in outputs.items()}
+        if counts is not None:
+            for name, value in answer.items():
+                if np.ndim(value):
+                    answer[name] = value[: int(counts[row])]
+        rows.append(answer)
+    return rows
+
+
+def fill_up(choices: list[list[str]]) -> list[list[str]]:
+    """Pad the choices of each row with "" to equal numbers."""
+    most = max(map(len, choices), default=0)
+    return [row + [""] * (most - len(row)) for row in choices]
+
+
+_PAIRS = (("text", "text_pair"), ("text",))
+
+
+def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
+    """Return the predictor of a task, which calls its method with readable answers."""
+    if task.preprocessor is None:
+        msg = (
+            "The model has no preprocessor, and texts are to be read. Save it with one."
+        )
+        raise ValueError(msg)
+    kind = next((kind for kind in _CALLS if isinstance(task, kind)), None)
+    if kind is None:
+        raise ValueError(f"What to ask of an {type(task).__name__} is not known.")
+    inputs, call = _CALLS[kind]
+    if exits:
+        if kind is not tasks.AlbertClassifier:
+            msg = (
+                f"An {type(task).__name__} has no exits. Leave out "
+                f"{', '.join(sorted(exits))}; `num_layers` runs fewer layers."
+            )
+            raise ValueError(msg)
+        # Before any row is read.
+        options = {name: x for name, x in exits.items() if name != "return_depths"}
+        read_exit_rule(task, **options)
+        call = partial(_classify, **exits)
+    return Predictor(inputs, lambda columns: call(task, columns, batch_size))
+
+
+def _texts(columns: Columns) -> Any:
+    pairs = "text_pair" in columns
+    return (columns["text"], columns["text_pair"]) if pairs else columns["text"]
+
+
+def _classify(
+    task: Any, columns: Columns, batch_size: int, **exits: Any
+) -> list[Answer]:
+    answers = task.classify(_texts(columns), batch_size=batch_size, **exits)
+    # Multi-label classification returns a list for each text.
+    return [row if isinstance(row, dict) else {"labels": row} for row in answers]
+
+
+def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    mask = task.preprocessor.tokenizer.mask_token
+    if not any(mask in text for texts in columns.values() for text in texts):
+        msg = (
+            f"No text has a {mask}, and the model fills masks. For labels, train a "
+            "head on it first: `keras-albert finetune classification --preset ...`."
+        )
+        raise ValueError(msg)
+    answers = task.fill_mask(_texts(columns), batch_size=batch_size)
+    return [{"masks": row} for row in answers]
+
+
+def _tag(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    answers = task.tag(columns["text"], batch_size=batch_size)
+    return [{"entities": row} for row in answers]
+
+
+def _answer(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    texts = columns["question"], columns["context"]
+    answers: list[Answer] = task.answer(*texts, batch_size=batch_size)
+    return answers
+
+
+def _choose(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    texts = columns.get("context"), columns["question"], columns["choices"]
+    answers: list[Answer] = task.choose(*texts, batch_size=batch_size)
+    return answers
+
+
+def _embed(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    vectors = task.embed(_texts(columns), batch_size=batch_size)
+    if "text_pair" not in columns:
+        return [{"embedding": vector} for vector in vectors]
+    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))
+    return [{"similarity": cosine} for cosine in cosines[:, 0]]
+
+
+def _score_order(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    scores = task.score_order(*_texts(columns), batch_size=batch_size)
+    return [{"score": score} for score in scores]
+
+
+_Call = Callable[[Any, Columns, int], list[Answer]]
+
+_CALLS: dict[type[Any], tuple[tuple[tuple[str, ...], ...], _Call]] = {
+    tasks.AlbertClassifier: (_PAIRS, _classify),
+    tasks.AlbertMaskedLM: (_PAIRS, _fill),
+    tasks.AlbertMultipleChoice: (
+        (("context", "question", "choices"), ("question", "choices")),
+        _choose,
+    ),
+    tasks.AlbertPretrainer: ((("text", "text_pair"),), _score_order),
+    tasks.AlbertQuestionAnswerer: ((("question", "context"),), _answer),
+    tasks.AlbertTextEmbedder: (_PAIRS, _embed),
+    tasks.AlbertTokenClassifier: ((("text",),), _tag),
+}
+
+
+_NAMES = ("context", "question", "text", "text_pair", "choices")
+# Tasks whose ids are one row per text; others would have to combine windows of a text.
+_ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "AlbertClassifier": (("text", "text_pair"), ("text",)),
+    "AlbertTextEmbedder": (("text",),),
+    "AlbertMultipleChoice": (
+        ("context", "question", "choices"),
+        ("question", "choices"),
+    ),
+}
+
+
+_FIXED = (
+    "{} is an export, whose depth is fixed. Predict with the preset instead, or leave "
+    "out the options of depth."
+)
+
+
+def open_predictor(
+    model: str,
+    batch_size: int,
+    task: str | None = None,
+    preset: str | None = None,
+    signature: str | None = None,
+    num_layers: int | None = None,
+    **exits: Any,
+) -> Predictor:
+    """Open a model of any kind."""
+    path = Path(model)
+    kinds = {".onnx": _open_onnx, ".tflite": _open_litert}
+    is_saved_model = path.is_dir() and (_version_of(path) / "saved_model.pb").is_file()
+    if (is_saved_model or path.suffix in kinds) and num_layers:
+        raise ValueError(_FIXED.format(path))
+    if path.suffix in kinds:
+        return kinds[path.suffix](path, batch_size, preset, exits)
+    if is_saved_model:
+        return _open_saved_model(path, batch_size, signature, exits)
+    depth = {} if num_layers is None else {"num_layers": num_layers}
+    return task_predictor(load_task(model, task, **depth), batch_size, **exits)
+
+
+def _read_numbers(
+    path: Path, known: Collection[str], exits: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the numbers of the rule by which texts leave an export."""
+    if exits and not known:
+        raise ValueError(_FIXED.format(path))
+    numbers = {name: x for name, x in exits.items() if name != "return_depths"}
+    if set(numbers) != set(known):
+        names, given = (
+            ", ".join(f"--{x}" for x in names) for names in (known, numbers)
+        )
+        msg = f"{path} takes {names}. Received: {given or 'neither'}."
+        raise ValueError(msg)
+    return numbers
+
+
+def _asked_for(outputs: dict[str, Any], exits: dict[str, Any]) -> dict[str, Any]:
+    """Return outputs without the depth, unless it is asked for."""
+    left_out = () if "return_depths" in exits else ("depth",)
+    return {name: x for name, x in outputs.items() if name not in left_out}
+
+
+def _open_onnx(
+    path: Path, batch_size: int, preset: str | None, exits: dict[str, Any]
+) -> Predictor:
+    process = OnnxProcess(path)
+    try:
+        metadata = process.metadata
+        numbers = _read_numbers(path, process.numbers, exits)
+
+        def run(columns: Columns) -> dict[str, Any]:
+            return _asked_for(process.run(columns | numbers), exits)
+
+        if metadata.get("inputs") == "text":
+            return text_predictor((process.columns,), run, batch_size, process.close)
+        return _token_predictor(
+            lambda ids: run({name: x.tolist() for name, x in ids.items()}),
+            metadata.get("task", ""),
+            json.loads(metadata.get("labels", "[]")),
+            _named(path, preset),
+            None,
+            batch_size,
+            process.close,
+        )
+    except BaseException:
+        process.close()
+        raise
+
+
+def _open_litert(
+    path: Path, batch_size: int, preset: str | None, exits: dict[str, Any]
+) -> Predictor:
+    _read_numbers(path, (), exits)
+    check_packages("A LiteRT model", "keras-albert[litert]", "ai_edge_litert")
+    interpreter = import_module("ai_edge_litert.interpreter").Interpreter
+    try:
+        with zipfile.ZipFile(path) as archive:
+            described = json.loads(archive.read("metadata.json"))
+        # It writes to stderr how it will compute.
+        with hidden_messages():
+            run = interpreter(str(path)).get_signature_runner()
+    except (KeyError, ValueError, zipfile.BadZipFile) as error:
+        msg = f"{path} is no LiteRT model that `export` wrote ({error})."
+        raise ValueError(msg) from error
+    return _token_predictor(
+        lambda ids: run(**ids),
+        described["task"],
+        described.get("labels", ()),
+        _named(path, preset),
+        described["sequence_length"],
+        batch_size,
+    )
+
+
+def _named(path: Path, preset: str | None) -> str:
+    if preset is None:
+        msg = (
+            f"{path} takes ids, and has no vocabulary. Name the preset that it was "
+            "exported from with --preset."
+        )
+        raise ValueError(msg)
+    return preset
+
+
+def _token_predictor(
+    run: Callable[[dict[str, Any]], dict[str, Any]],
+    task: str,
+    labels: Sequence[str],
+    preset: str,
+    sequence_length: int | None,
+    batch_size: int,
+    close: Callable[[], None] = lambda: None,
+) -> Predictor:
+    """Return the predictor of a model that takes ids, which a preset prepares."""
+    if task not in _ROWS:
+        msg = (
+            f"The ids that a {task or 'model of another program'} takes are not made "
+            "here. Ask the preset itself, its SavedModel, or what `keras-albert export "
+            "--format onnx --inputs text` wrote."
+        )
+        raise ValueError(msg)
+    length = {} if sequence_length is None else {"sequence_length": sequence_length}
+    preprocessor_cls = getattr(tasks, task).preprocessor_cls
+    preprocessor = preprocessor_cls.from_preset(preset, **length)
+
+    def run_batch(columns: Columns) -> list[Answer]:
+        texts: tuple[Any, ...] = tuple(columns.values())
+        x = texts if len(texts) > 1 else texts[0]
+        examples, _ = preprocessor.encode_for("prediction", x)
+        packed = pack_all(examples, preprocessor.padded_length, True)[0]
+        rows = rows_of_outputs(run({name: packed[name] for name in ID_NAMES}))
+        if labels:
+            for row in rows:
+                row["label"] = labels[int(row["index"])]
+        return rows
+
+    return Predictor(
+        _ROWS[task], lambda columns: by_length(columns, batch_size, run_batch), close
+    )
+
+
+def _open_saved_model(
+    path: Path, batch_size: int, signature: str | None, exits: dict[str, Any]
+) -> Predictor:
+    check_packages("A SavedModel", "tensorflow-text", "tensorflow", "tensorflow_text")
+    import tensorflow as tf  # noqa: PLC0415  (an extra)
+    import tensorflow_text  # noqa: F401, PLC0415  (its operations)
+
+    try:
+        model = tf.saved_model.load(str(_version_of(path)))
+    except (tf.errors.OpError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        msg = f"TensorFlow cannot load {path}: {reason}. Copy or export it again."
+        raise ValueError(msg) from error
+    numbers = {name: x for name, x in exits.items() if name != "return_depths"}
+    _read_numbers(path, numbers, exits)
+    names = _signatures_by_inputs(model.signatures, signature, numbers)
+    if not names:
+        known = ", ".join(sorted(model.signatures))
+        what = "".join(f" and takes --{name}" for name in numbers)
+        msg = f"{path} has no such signature that reads texts{what}. It has: {known}."
+        raise ValueError(msg)
+
+    def run(columns: Columns) -> dict[str, Any]:
+        tensors = {name: tf.constant(x, tf.string) for name, x in columns.items()}
+        # A function works only as long as the model exists.
+        function = model.signatures[names[tuple(columns)]]
+        specs = function.structured_input_signature[1]
+        tensors |= {
+            name: tf.constant(x, specs[name].dtype) for name, x in numbers.items()
+        }
+        try:
+            outputs = function(**tensors)
+        except tf.errors.InvalidArgumentError as error:
+            # The message of an assertion is in the middle of the place where it failed.
+            _, _, failed = error.message.partition("assertion failed: ")
+            reason = (failed or error.message).partition("\n")[0]
+            raise ValueError(f"TensorFlow says: {reason}") from error
+        return _asked_for({name: x.numpy() for name, x in outputs.items()}, exits)
+
+    return text_predictor(sorted(names, key=len, reverse=True), run, batch_size)
+
+
+def _version_of(path: Path) -> Path:
+    """Find the directory of the graph: `path`, or its highest version."""
+    if (path / "saved_model.pb").is_file():
+        return path
+    below = served_versions(path).values()
+    return [path, *(p for p in below if (p / "saved_model.pb").is_file())][-1]
+
+
+def _signatures_by_inputs(
+    signatures: Any, wanted: str | None, numbers: Collection[str]
+) -> dict[tuple[str, ...], str]:
+    found: dict[tuple[str, ...], str] = {}
+    # Among signatures with the same inputs, the servers' default comes first.
+    for name in sorted(signatures, key=lambda name: (name != "serving_default", name)):
+        specs = signatures[name].structured_input_signature[1]
+        if wanted in (None, name) and specs.keys() - _NAMES == set(numbers):
+            columns = tuple(column for column in _NAMES if column in specs)
+            found.setdefault(columns, name)
+    return found
+
+
+_PROGRAM = Path(__file__).with_name("onnx_program.py")
+
+
+class OnnxProcess:
+    """A process that runs an ONNX model; see `onnx_program`.
+
+    Attributes:
+        columns: The names of the model's inputs with a row for each text.
+        numbers: The names of its other inputs, scalars.
+        metadata: The metadata of the file, strings by name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        check_packages("An ONNX model", "keras-albert[onnx]", "onnxruntime")
+        self._process = subprocess.Popen(
+            [sys.executable, str(_PROGRAM), str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # Only this process receives Ctrl-C; it ends the other.
+            start_new_session=True,
+        )
+        try:
+            described = self._read_line()
+        except BaseException:
+            self.close()
+            raise
+        self.columns: tuple[str, ...] = tuple(described["columns"])
+        self.numbers: tuple[str, ...] = tuple(described["numbers"])
+        self.metadata: dict[str, str] = described["metadata"]
+
+    def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Run a batch."""
+        if self._process.stdin is None:
+            raise AssertionError("opened with a pipe")
+        # If the process has ended, the next read reports it.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(inputs) + "\n")
+            self._process.stdin.flush()
+        outputs = self._read_line()
+        return {name: np.array(rows) for name, rows in outputs.items()}
+
+    def _read_line(self) -> dict[str, Any]:
+        if self._process.stdout is None:
+            raise AssertionError("opened with a pipe")
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            msg = f"The process of ONNX Runtime ended with {code}. Its words are above."
+            raise RuntimeError(msg)
+        read: dict[str, Any] = json.loads(line)
+        if "error" in read:
+            raise ValueError(f"ONNX Runtime says: {read['error']}")
+        return read
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+# The number of batches that are read at once, to group rows of similar length.
+_BATCHES_AT_ONCE = 16
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    rows = FileRows(arguments.file)
+    if arguments.output is None:
+        lines = AnswerLines(arguments.to or FORMATS[0])
+        for answers in _answers(arguments, rows, 0):
+            sys.stdout.buffer.write(lines.encode(answers))
+            sys.stdout.buffer.flush()
+        return
+    file = AnswerFile(arguments.output, _format(arguments), _settings(arguments))
+    with file:
+        if file.done:
+            print(f"going on after {file.done:,} rows", file=sys.stderr)
+        try:
+            for answers in _watched(_answers(arguments, rows, file.done), rows):
+                file.write(answers)
+        except KeyboardInterrupt as stop:
+            stop.add_note("the same command goes on from here")
+            raise
+        file.finish()
+    print(arguments.output, file=sys.stderr)
+
+
+def _format(arguments: argparse.Namespace) -> str:
+    suffix = arguments.output.suffix.lower().removeprefix(".")
+    return arguments.to or (suffix if suffix in FORMATS else FORMATS[0])
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what identifies the run: options, and size and time of FILE and MODEL."""
+    settings = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in vars(arguments).items()
+        if name not in ("output", "to", "batch_size")
+    }
+    for name in ("file", "model", "preset"):
+        if (path := getattr(arguments, name)) is not None:
+            settings |= _size_and_time(name, Path(path))
+    return settings | {"format": _format(arguments)}
+
+
+def _size_and_time(name: str, path: Path) -> dict[str, int]:
+    """Return the size and the latest change of a file, or of all in a directory.
+
+    Nothing if it does not exist: a built-in name or a handle.
+    """
+    files = [p for p in (path, *path.rglob("*")) if p.is_file()]
+    found = [file.stat() for file in files]
+    if not found:
+        return {}
+    return {
+        f"bytes of {name}": sum(each.st_size for each in found),
+        f"change of {name}": max(each.st_mtime_ns for each in found),
+    }
+
+
+def _answers(
+    arguments: argparse.Namespace, rows: FileRows, done: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Predict for the rows after those that are done, in parts."""
+    predictor = open_predictor(
+        arguments.model,
+        arguments.batch_size,
+        arguments.task,
+        arguments.preset,
+        arguments.signature,
+        **_depth(arguments),
+    )
+    asked = {
+        "text": arguments.text_column,
+        "text_pair": arguments.text_pair_column,
+    }
+    with closing(predictor):
+        if not rows.columns:
+            return
+        columns = InputColumns(rows, predictor.inputs, asked)
+        left = ((rows.line, row) for row in islice(rows, done, None))
+        while part := list(islice(left, arguments.batch_size * _BATCHES_AT_ONCE)):
+            yield _ask(predictor, columns, part, rows.path)
+
+
+def _depth(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of depth that were given."""
+    names = ("num_layers", "patience", "threshold", "tolerance", "return_depths")
+    given = {name: getattr(arguments, name) for name in names}
+    # By identity: 0 equals False.
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not False
+    }
+
+
+def _ask(
+    predictor: Predictor,
+    columns: InputColumns,
+    rows: list[tuple[int, Row]],
+    path: Path,
+) -> list[dict[str, Any]]:
+    inputs = columns.read(rows)
+    try:
+        return predictor.predict(inputs)
+    except ValueError as error:
+        msg = f"{path}, in lines {rows[0][0]} to {rows[-1][0]}: {error}"
+        raise ValueError(msg) from error
+
+
+def _watched(
+    parts: Iterator[list[dict[str, Any]]], rows: FileRows
+) -> Iterator[list[dict[str, Any]]]:
+    """Show a progress bar of the file."""
+    console = Console(stderr=True)
+    bar = Progress(
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("", total=max(1, rows.path.stat().st_size), rows=0)
+        count = 0
+        for part in parts:
+            yield part
+            count += len(part)
+            bar.update(task, completed=rows.position, rows=count)
