@@ -154,7 +154,7 @@ def take_turn(worker):
 def prepare(folder, preset, texts, batch_size):
     """Write the exports and batches; return the order of texts, and parameters."""
     from keras_albert import AlbertClassifier
-    from keras_albert.text.packing.examples import pack_all
+    from keras_albert.text.packing import pack_all
 
     classifier = AlbertClassifier.from_preset(preset)
     classifier.save_to_preset(folder / "preset")

@@ -9,8 +9,7 @@ import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
 from keras_albert.tasks.inputs.shared_row_batches import SharedRowBatches
-from keras_albert.text.packing.length_buckets import plan_batches
-from keras_albert.text.packing.shared_rows import RowShape
+from keras_albert.text.batching import RowShape, plan_batches
 
 # KerasHub's default.
 FULL_LENGTH = 512

@@ -33,7 +33,7 @@ class Texts:
     """Texts whose ids are known.
 
     Args:
-        examples: The encoded texts, a `text.packing.examples.Examples`.
+        examples: The encoded texts, a `text.packing.Examples`.
         batches: The batches that `fit` makes of them, a `SharedRowBatches`.
     """
 
@@ -75,7 +75,7 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
     """
     from keras_albert.layers.shared_rows import without_rows
     from keras_albert.tasks.inputs.shared_row_batches import share_rows
-    from keras_albert.text.packing.shared_rows import RowShape
+    from keras_albert.text.batching import RowShape
 
     batch = texts.batches[0]
     if width is None:

@@ -48,7 +48,7 @@ with loading("albert_tiny.py"):
     from keras_albert.pretraining.dataset import EVALUATION_MASKS, HeldOut
     from keras_albert.pretraining.model import build_pretrainer
     from keras_albert.pretraining.run import model_card, training_cost
-    from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+    from keras_albert.text.masking import MaskingRates
     from keras_albert.training.training_curve import TrainingCurve, draw_curves
     from keras_albert.utils.atomic_file import atomic_file
     from keras_albert.utils.packages import versions

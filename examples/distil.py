@@ -28,11 +28,11 @@ from keras_albert.pretraining.dataset import HeldOut
 from keras_albert.pretraining.model import build_optimizer, compile_pretrainer
 from keras_albert.tasks.base.token_accuracy import TokenAccuracy
 from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
-from keras_albert.text.masked_lm.whole_word_masking import (
+from keras_albert.text.masking import (
     MaskingRates,
     WholeWordMasking,
 )
-from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+from keras_albert.text.packing import EncodedTexts, SpecialIds
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.training.training_curve import TrainingCurve
 from keras_albert.training.training_recorder import moving_averages

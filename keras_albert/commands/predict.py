@@ -28,7 +28,7 @@ from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.tasks.classification.exit_rule import read_exit_rule
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.text_embedding.similarities import cosine_scores
-from keras_albert.text.packing.examples import pack_all
+from keras_albert.text.packing import pack_all
 from keras_albert.utils.packages import check_packages
 from keras_albert_cli.loading import hidden_messages
 

@@ -29,9 +29,8 @@ from keras_albert.commands.files import (
 from keras_albert.commands.report import Report
 from keras_albert.tasks.question_answering.squad_scores import squad_scores
 from keras_albert.tasks.text_embedding.similarities import cosine_scores
-from keras_albert.text.multiple_choice.read_targets import check_answers, encode_answers
-from keras_albert.text.question_answering.squad_file import read_squad
-from keras_albert.text.token_classification.conll_file import read_conll
+from keras_albert.text.dataset_files import read_conll, read_squad
+from keras_albert.text.tasks.multiple_choice import check_answers, encode_answers
 
 _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.text import AlbertTextEmbedderPreprocessor
-from keras_albert.text.masked_lm.whole_word_masking import (
+from keras_albert.text.masking import (
     MaskedRows,
     MaskingRates,
     WholeWordMasking,

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.backbone.architectures import MODEL_SIZES
-from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+from keras_albert.text.masking import MaskingRates
 from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
 from keras_albert.utils.local_path import local_path
 

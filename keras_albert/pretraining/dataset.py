@@ -19,12 +19,12 @@ from keras_albert.pretraining.prepared_files import (
     Split,
     gather,
 )
-from keras_albert.text.masked_lm.examples import draw_pairs
-from keras_albert.text.masked_lm.whole_word_masking import (
+from keras_albert.text.masking import (
     MaskingRates,
     WholeWordMasking,
 )
-from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+from keras_albert.text.packing import EncodedTexts, SpecialIds
+from keras_albert.text.tasks.masked_lm import draw_pairs
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array

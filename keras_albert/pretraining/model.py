@@ -15,8 +15,8 @@ from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
 from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
 from keras_albert.tasks.optimizers.default_optimizer import NOT_DECAYED, adamw
 from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
-from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
-from keras_albert.text.masked_lm.pretrainer_preprocessor import (
+from keras_albert.text.tasks.masked_lm import (
+    AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from keras_albert.text.token_classification.tag_schemes import tags_to_spans
+from keras_albert.text.tag_schemes import tags_to_spans
 
 # The default of `fill_mask`.
 TOP_K = 5

@@ -1,26 +1,25 @@
 """Text preprocessing: the tokenizer, and a preprocessor for each task."""
 
-from keras_albert.text.classification.preprocessor import (
+from keras_albert.text.dataset_files import SquadFile, read_conll, read_squad
+from keras_albert.text.tag_schemes import tag_names
+from keras_albert.text.tasks.classification import (
     AlbertClassifierPreprocessor,
     AlbertTextClassifierPreprocessor,
 )
-from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
-from keras_albert.text.masked_lm.pretrainer_preprocessor import (
+from keras_albert.text.tasks.masked_lm import (
+    AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,
 )
-from keras_albert.text.multiple_choice.preprocessor import (
+from keras_albert.text.tasks.multiple_choice import (
     AlbertMultipleChoicePreprocessor,
 )
-from keras_albert.text.question_answering.preprocessor import (
+from keras_albert.text.tasks.question_answering import (
     AlbertQuestionAnswererPreprocessor,
 )
-from keras_albert.text.question_answering.squad_file import SquadFile, read_squad
-from keras_albert.text.text_embedding.preprocessor import AlbertTextEmbedderPreprocessor
-from keras_albert.text.token_classification.conll_file import read_conll
-from keras_albert.text.token_classification.preprocessor import (
+from keras_albert.text.tasks.text_embedding import AlbertTextEmbedderPreprocessor
+from keras_albert.text.tasks.token_classification import (
     AlbertTokenClassifierPreprocessor,
 )
-from keras_albert.text.token_classification.tag_schemes import tag_names
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.token_rows import TokenRows

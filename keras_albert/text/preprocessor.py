@@ -9,19 +9,18 @@ import numpy as np
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
-from keras_albert.text.inputs.read_text_columns import (
+from keras_albert.text.batching import (
+    all_buckets,
+    bucket_length,
+)
+from keras_albert.text.packing import Examples, SpecialIds, pack_all
+from keras_albert.text.reading import (
     MAX_COLUMNS,
     TextColumns,
     holds_text,
     is_graph_text,
     text_columns,
 )
-from keras_albert.text.packing.examples import Examples, pack_all
-from keras_albert.text.packing.length_buckets import (
-    all_buckets,
-    bucket_length,
-)
-from keras_albert.text.packing.pack import SpecialIds
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths, Purpose
 from keras_albert.utils.arguments import (

@@ -11,7 +11,7 @@ from tests.tasks.conftest import toy, toy_proto  # noqa: F401
 def _train(texts, **arguments):
     import sentencepiece
 
-    from keras_albert.text.tokenizer.sentencepiece_proto import ModelProto
+    from keras_albert.text.tokenizer.sentencepiece_file import ModelProto
 
     model_file = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(

@@ -35,7 +35,7 @@ from keras_albert import (
 from keras_albert.pretraining import Lamb
 from keras_albert.tasks.optimizers.adamw import AdamW
 from keras_albert.text import TextRules
-from keras_albert.text.packing.pack import truncated_lengths
+from keras_albert.text.packing import truncated_lengths
 
 SIZES = {
     "vocabulary_size": 99,

@@ -21,7 +21,7 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.text import train_vocabulary
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from tests.foreign_models import TINY
 
 VOCABULARY = "assets/tokenizer/vocabulary.spm"

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.pretraining import PretrainingData
-from keras_albert.text.masked_lm.whole_word_masking import MaskingRates
+from keras_albert.text.masking import MaskingRates
 
 BATCH = 8
 

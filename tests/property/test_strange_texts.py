@@ -20,7 +20,7 @@ from keras_albert import (
     AlbertMaskedLMPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from keras_albert.text.tokenizer.word_piece import is_word_piece
 from tests.property.strange_texts import TEXTS
 from tests.word_pieces import word_proto

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")

@@ -8,7 +8,7 @@ from keras_albert.serving.verification.run_saved_model import (
     read_answer,
     write_request,
 )
-from keras_albert.text.packing.examples import pack_all
+from keras_albert.text.packing import pack_all
 from tests.serving.served_models import HARD, MASKED
 
 QUESTIONS = ["What do you hear?", "who _ the _?", "_", "When? " * 40]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from keras_albert.text.inputs import read_texts
+from keras_albert.text import reading as read_texts
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
 from tests.tasks.question_answering.small_reader import small_reader
 from tests.tasks.small_models import small_chooser, small_embedder, small_tagger

@@ -12,7 +12,7 @@ from keras_albert.tasks.inputs.shared_row_batches import (
     row_shape,
     share_rows,
 )
-from keras_albert.text.packing.shared_rows import RowShape
+from keras_albert.text.batching import RowShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer

@@ -24,11 +24,11 @@ from keras_albert.conversion.tables.weight_table import (
     load_weights,
 )
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
-from keras_albert.text.tokenizer.read_vocabulary import read_any_vocabulary
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,
     read_word_piece,
 )
+from keras_albert.text.tokenizer.vocabularies import read_any_vocabulary
 
 
 class TabledFormat(CheckpointFormat):

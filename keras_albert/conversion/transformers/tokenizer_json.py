@@ -13,19 +13,19 @@ from keras_albert.conversion.transformers.normalizers import (
     normalizer_steps,
     replace_string,
 )
-from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
+from keras_albert.text.tokenizer.sentencepiece_file import (
+    MOST_BYTES,
+    SPECIAL_TOKENS,
+    check_vocabulary,
+    parse_vocabulary,
+)
 from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
     default_text_rules,
     retire_digit_comma_pieces,
     table_normalizer,
-)
-from keras_albert.text.tokenizer.vocabulary_file import (
-    MOST_BYTES,
-    SPECIAL_TOKENS,
-    check_vocabulary,
-    parse_vocabulary,
 )
 from keras_albert.utils.reading import (
     parse_json,

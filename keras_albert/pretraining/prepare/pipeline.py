@@ -34,8 +34,8 @@ from keras_albert.pretraining.prepared_files import (
     shard_name,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.tokenizer.read_vocabulary import VocabularySource
 from keras_albert.text.tokenizer.read_word_piece import split_pieces
+from keras_albert.text.tokenizer.vocabularies import VocabularySource
 from keras_albert.utils.arguments import check_at_least, check_positive
 
 # Folders beside the shards: unfinished files, and reports of finished parts.

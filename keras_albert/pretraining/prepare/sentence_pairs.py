@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_albert.pretraining.prepare.documents import Section
 from keras_albert.pretraining.prepared_files import Example
-from keras_albert.text.packing.pack import truncated_lengths
+from keras_albert.text.packing import truncated_lengths
 from keras_albert.types import Int64Array
 from keras_albert.utils.packages import import_package
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from keras_albert.serving.onnx.builder import OnnxBuilder
 from keras_albert.serving.onnx.word_piece import OnnxWordPiece
-from keras_albert.text.tokenizer.vocabularies import Vocabulary, WordPieceVocabulary
-from keras_albert.text.tokenizer.vocabulary_file import (
+from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
 )
+from keras_albert.text.tokenizer.vocabularies import Vocabulary, WordPieceVocabulary
 
 
 @dataclass(frozen=True)

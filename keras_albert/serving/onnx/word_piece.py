@@ -6,10 +6,11 @@ from typing import Any
 
 from keras_albert.serving.onnx.builder import TABLE_DOMAIN
 from keras_albert.serving.onnx.words import escape_codes, split
-from keras_albert.text.tokenizer.word_piece import CONTINUES, LONGEST_WORD
-from keras_albert.text.tokenizer.word_piece_characters import (
+from keras_albert.text.tokenizer.word_piece import (
     ALONE,
+    CONTINUES,
     DROPPED,
+    LONGEST_WORD,
     SPACE,
     character_table,
     is_of_kind,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_albert.serving.graph_tables import SPACES
-from keras_albert.text.token_classification.words import JOINER, character_kinds
-from keras_albert.text.tokenizer.characters import BLANKS
+from keras_albert.text.tasks.token_classification import JOINER, character_kinds
+from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.types import Int64Array
 
 if TYPE_CHECKING:

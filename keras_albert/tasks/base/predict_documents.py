@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keras_albert.text.packing.document_windows import TextWindows
+from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
 
 

@@ -39,8 +39,8 @@ from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.tasks.inputs.tables import Columns, has_columns, read_table
 from keras_albert.tasks.inputs.targets import EncodedTargets, unchanged_on_error
 from keras_albert.tasks.inputs.validation_split import split_validation
-from keras_albert.text.inputs.read_text_columns import text_columns
-from keras_albert.text.packing.examples import read_weights
+from keras_albert.text.packing import read_weights
+from keras_albert.text.reading import text_columns
 from keras_albert.types import Purpose
 from keras_albert.utils.arguments import check_at_least, refuse_unknown
 from keras_albert.utils.keras_internals import (
@@ -275,7 +275,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         epoch; set `options().autotune` to enable it.
 
         Args:
-            x: Texts or pairs (see `keras_albert.text.inputs.read_text_columns`); a dict
+            x: Texts or pairs (see `keras_albert.text.reading`); a dict
                 of `token_ids`, `segment_ids` and `padding_mask`; a data set of batches
                 `(x, y)`, `(x, y, sample_weight)` or dicts; or a table: a dict of
                 columns, a list of dicts, a data frame, or a Hugging Face data set.

@@ -26,7 +26,7 @@ from keras_albert.tasks.classification.exits import (
 )
 from keras_albert.tasks.classification.target_kinds import target_kind
 from keras_albert.tasks.inputs.class_weights import encode_class_weights
-from keras_albert.text.classification.preprocessor import AlbertClassifierPreprocessor
+from keras_albert.text.tasks.classification import AlbertClassifierPreprocessor
 from keras_albert.types import Activation, Texts
 
 

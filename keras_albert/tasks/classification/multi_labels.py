@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.tasks.inputs.tables import column_names
-from keras_albert.text.inputs.read_texts import plain_column
+from keras_albert.text.reading import plain_column
 from keras_albert.types import FloatArray
 
 

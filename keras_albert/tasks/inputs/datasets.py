@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.text.inputs.read_texts import is_column
+from keras_albert.text.reading import is_column
 
 # Preprocesses one element of a data set: `x`, `(x, y)` or `(x, y, sample_weight)`.
 Preprocess = Callable[[Any], tuple[Any, ...]]

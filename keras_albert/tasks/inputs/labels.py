@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.inputs.read_texts import plain_column
+from keras_albert.text.reading import plain_column
 
 
 def encode_classes(

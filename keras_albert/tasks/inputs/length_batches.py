@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.packing.examples import Examples
-from keras_albert.text.packing.length_buckets import plan_batches
+from keras_albert.text.batching import plan_batches
+from keras_albert.text.packing import Examples
 from keras_albert.types import Batch, Int64Array
 
 

@@ -37,13 +37,13 @@ from keras_albert.tasks.inputs.tables import (
     read_table,
 )
 from keras_albert.tasks.inputs.targets import EncodedTargets
-from keras_albert.text.packing.examples import (
+from keras_albert.text.batching import RowShape
+from keras_albert.text.packing import (
     check_counts,
     pack_all,
     read_weights,
     weights_by_target,
 )
-from keras_albert.text.packing.shared_rows import RowShape
 from keras_albert.types import Batch, Purpose
 from keras_albert.utils.arguments import check_positive
 

@@ -8,13 +8,13 @@ import numpy as np
 from keras_albert.layers.shared_rows import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.tasks.inputs.even_rows import num_parts
 from keras_albert.tasks.inputs.length_batches import LengthBatches
-from keras_albert.text.packing.examples import lengths_by_text
-from keras_albert.text.packing.shared_rows import (
+from keras_albert.text.batching import (
     SAMPLE,
     RowShape,
     plan_even_batches,
     row_inputs,
 )
+from keras_albert.text.packing import lengths_by_text
 from keras_albert.types import Batch, Int64Array
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
-from keras_albert.text.inputs.read_texts import plain_column
+from keras_albert.text.reading import plain_column
 
 
 class Columns(NamedTuple):

@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.targets import EncodedTargets
-from keras_albert.text.inputs.read_text_columns import TextColumns, text_columns
-from keras_albert.text.packing.examples import check_counts
+from keras_albert.text.packing import check_counts
+from keras_albert.text.reading import TextColumns, text_columns
 
 Examples = tuple[Any, Any, Any]
 

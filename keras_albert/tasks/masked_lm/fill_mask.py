@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from keras_albert.tasks.base.outputs import outputs_of, softmax
 from keras_albert.tasks.inputs.length_batches import LengthBatches
-from keras_albert.text.masked_lm.examples import WrittenMasks
+from keras_albert.text.tasks.masked_lm import WrittenMasks
 from keras_albert.types import Int64Array, IntArray
 
 

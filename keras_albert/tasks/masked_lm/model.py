@@ -15,7 +15,7 @@ from keras_albert.tasks.masked_lm.base import (
     masked_lm_inputs,
     masked_lm_loss,
 )
-from keras_albert.text.masked_lm.preprocessor import AlbertMaskedLMPreprocessor
+from keras_albert.text.tasks.masked_lm import AlbertMaskedLMPreprocessor
 from keras_albert.types import Activation
 
 

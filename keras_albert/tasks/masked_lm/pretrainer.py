@@ -18,7 +18,7 @@ from keras_albert.tasks.masked_lm.base import (
     masked_lm_inputs,
     masked_lm_loss,
 )
-from keras_albert.text.masked_lm.pretrainer_preprocessor import (
+from keras_albert.text.tasks.masked_lm import (
     AlbertPretrainerPreprocessor,
 )
 from keras_albert.types import Texts

@@ -12,11 +12,12 @@ from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
-from keras_albert.text.inputs.read_text_columns import TextColumns
-from keras_albert.text.multiple_choice.preprocessor import (
+from keras_albert.text.reading import TextColumns
+from keras_albert.text.tasks.multiple_choice import (
     AlbertMultipleChoicePreprocessor,
+    check_answers,
+    encode_answers,
 )
-from keras_albert.text.multiple_choice.read_targets import check_answers, encode_answers
 from keras_albert.types import FloatArray, IntArray, Purpose
 
 

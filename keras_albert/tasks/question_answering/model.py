@@ -32,18 +32,16 @@ from keras_albert.tasks.question_answering.span_search import (
     span_candidates,
 )
 from keras_albert.tasks.question_answering.squad_scores import question_scores
-from keras_albert.text.inputs.read_text_columns import TextColumns
-from keras_albert.text.packing.examples import check_counts
-from keras_albert.text.question_answering.examples import (
+from keras_albert.text.packing import check_counts
+from keras_albert.text.reading import TextColumns
+from keras_albert.text.tasks.question_answering import (
+    MAX_STARTS,
+    AlbertQuestionAnswererPreprocessor,
     SpanWindows,
     head_inputs,
     head_targets,
+    read_answers,
 )
-from keras_albert.text.question_answering.preprocessor import (
-    MAX_STARTS,
-    AlbertQuestionAnswererPreprocessor,
-)
-from keras_albert.text.question_answering.read_targets import read_answers
 from keras_albert.types import Purpose
 from keras_albert.utils.arguments import check_at_most, check_positive
 

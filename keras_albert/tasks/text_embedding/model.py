@@ -23,9 +23,9 @@ from keras_albert.tasks.text_embedding.similarities import (
     contrastive_scores,
     cosine_scores,
 )
-from keras_albert.text.inputs.read_text_columns import TextColumns
-from keras_albert.text.packing.document_windows import TextWindows
-from keras_albert.text.text_embedding.preprocessor import (
+from keras_albert.text.packing import TextWindows
+from keras_albert.text.reading import TextColumns
+from keras_albert.text.tasks.text_embedding import (
     AlbertTextEmbedderPreprocessor,
 )
 from keras_albert.types import FloatArray, Purpose, Tensor, Texts

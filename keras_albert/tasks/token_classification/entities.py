@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.text.token_classification.tag_schemes import Span, tags_to_spans
-from keras_albert.text.token_classification.words import WordRow
+from keras_albert.text.tag_schemes import Span, tags_to_spans
+from keras_albert.text.tasks.token_classification import WordRow
 
 
 def find_entities(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from keras_albert.text.token_classification.tag_schemes import Span, spans_to_tags
+from keras_albert.text.tag_schemes import Span, spans_to_tags
 from keras_albert.utils.packages import check_packages
 
 

@@ -30,16 +30,16 @@ from keras_albert.tasks.token_classification.read_targets import (
     read_word_weights,
     refuse_ignored,
 )
-from keras_albert.text.token_classification.examples import TaggedDocuments
-from keras_albert.text.token_classification.preprocessor import (
-    AlbertTokenClassifierPreprocessor,
-)
-from keras_albert.text.token_classification.tag_schemes import (
+from keras_albert.text.tag_schemes import (
     Scheme,
     check_scheme,
     scheme_of_names,
     spans_to_tags,
     tags_to_spans,
+)
+from keras_albert.text.tasks.token_classification import (
+    AlbertTokenClassifierPreprocessor,
+    TaggedDocuments,
 )
 
 

@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from keras_albert.tasks.inputs.labels import encode_classes
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
-from keras_albert.text.inputs.read_texts import plain_column
-from keras_albert.text.packing.examples import read_weights
-from keras_albert.text.token_classification.align_tags import SpanTags
-from keras_albert.text.token_classification.tag_schemes import (
+from keras_albert.text.packing import read_weights
+from keras_albert.text.reading import plain_column
+from keras_albert.text.tag_schemes import (
     OUTSIDE,
     Scheme,
     Span,
@@ -21,6 +20,7 @@ from keras_albert.text.token_classification.tag_schemes import (
     spans_to_tags,
     tag_names,
 )
+from keras_albert.text.tasks.token_classification import SpanTags
 
 # The tag of a word that does not count, as in PyTorch's cross-entropy.
 IGNORED = -100

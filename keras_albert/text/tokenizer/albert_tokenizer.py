@@ -12,25 +12,24 @@ import numpy as np
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
-from keras_albert.text.inputs.read_text_columns import check_graph_text
-from keras_albert.text.inputs.read_texts import to_text_rows
-from keras_albert.text.tokenizer.characters import graph_tokens_with_offsets
-from keras_albert.text.tokenizer.read_vocabulary import (
-    VocabularySource,
-    asset_of,
-    read_any_rules,
-    read_any_vocabulary,
-    rules_in_config,
-    special_tokens_of,
-)
-from keras_albert.text.tokenizer.text_rules import TextRules
+from keras_albert.text.reading import check_graph_text, to_text_rows
+from keras_albert.text.tokenizer.text_rules import TextRules, graph_tokens_with_offsets
 from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
 from keras_albert.text.tokenizer.tokenize_in_graph import (
     detokenize_in_graph,
     is_in_graph,
     tokenize_in_graph,
 )
-from keras_albert.text.tokenizer.vocabularies import Vocabulary, open_vocabulary
+from keras_albert.text.tokenizer.vocabularies import (
+    Vocabulary,
+    VocabularySource,
+    asset_of,
+    open_vocabulary,
+    read_any_rules,
+    read_any_vocabulary,
+    rules_in_config,
+    special_tokens_of,
+)
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from keras_albert.types import IntArray
 from keras_albert.utils.arguments import (

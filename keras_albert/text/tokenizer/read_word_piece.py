@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_albert.text.tokenizer.vocabulary_file import MOST_BYTES
+from keras_albert.text.tokenizer.sentencepiece_file import MOST_BYTES
 from keras_albert.text.tokenizer.word_piece import (
     CONTINUES,
     LONGEST_WORD,

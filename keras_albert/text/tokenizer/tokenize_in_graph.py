@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from keras_albert.text.inputs.read_text_columns import check_graph_text
+from keras_albert.text.reading import check_graph_text
 
 
 def is_in_graph() -> bool:

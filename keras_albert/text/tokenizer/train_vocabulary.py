@@ -9,18 +9,18 @@ from typing import Any
 
 import sentencepiece
 
-from keras_albert.text.inputs.read_texts import to_text_rows
-from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
-from keras_albert.text.tokenizer.text_rules import (
-    TextRules,
-    add_text_rules,
-    retire_digit_comma_pieces,
-)
-from keras_albert.text.tokenizer.vocabulary_file import (
+from keras_albert.text.reading import to_text_rows
+from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
+from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     check_vocabulary,
     parse_vocabulary,
     write_vocabulary,
+)
+from keras_albert.text.tokenizer.text_rules import (
+    TextRules,
+    add_text_rules,
+    retire_digit_comma_pieces,
 )
 from keras_albert.utils.local_path import local_path
 

@@ -18,8 +18,8 @@ from keras_albert.conversion.transformers.tokenizer_json import (
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
-from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
-from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tasks.masked_lm import tokenize_masks
+from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
 from keras_albert.text.tokenizer.text_rules import retire_digit_comma_pieces
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,7 +12,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.text.tokenizer import sentencepiece_proto
+from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_proto
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules
 from keras_albert.text.tokenizer.word_piece import WordPieceRules
 from tests.foreign_models import TINY, change_config

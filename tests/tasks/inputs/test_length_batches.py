@@ -11,9 +11,8 @@ from keras_albert.tasks.inputs.datasets import (
 )
 from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.text import TokenRows
-from keras_albert.text.masked_lm.batch_seeds import BatchSeeds
-from keras_albert.text.packing.examples import LabelledTexts
-from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
+from keras_albert.text.tasks.masked_lm import BatchSeeds
 
 COUNT = 23
 

@@ -1,7 +1,7 @@
 import pytest
 
 from keras_albert.tasks.inputs.validation_split import split_validation
-from keras_albert.text.inputs.read_text_columns import TextColumns
+from keras_albert.text.reading import TextColumns
 
 
 def test_holds_out_the_end():

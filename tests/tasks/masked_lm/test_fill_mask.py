@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertMaskedLM, AlbertTokenizer
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from tests.foreign_models import save_transformers
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 

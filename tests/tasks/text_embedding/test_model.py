@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertTextEmbedder
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary as read_model
+from keras_albert.text.tokenizer.sentencepiece_file import (
+    parse_vocabulary as read_model,
+)
 from tests.foreign_models import (
     ragged_inputs,
     run_transformers,

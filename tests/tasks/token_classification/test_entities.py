@@ -10,8 +10,8 @@ from keras_albert.tasks.token_classification.entities import (
     find_entities,
 )
 from keras_albert.tasks.token_classification.entity_scores import score_entities
-from keras_albert.text.token_classification.tag_schemes import Span
-from keras_albert.text.token_classification.words import join_words, split_words
+from keras_albert.text.tag_schemes import Span
+from keras_albert.text.tasks.token_classification import join_words, split_words
 
 NAMES = ("B-x", "I-x", "O")
 

@@ -9,7 +9,7 @@ from keras_albert import (
     AlbertClassifierPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.text.packing.length_buckets import (
+from keras_albert.text.batching import (
     bucket_length,
     default_length_buckets,
 )

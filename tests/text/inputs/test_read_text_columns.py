@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_albert.text.inputs.read_text_columns import (
+from keras_albert.text.reading import (
     holds_text,
     is_graph_text,
     text_columns,

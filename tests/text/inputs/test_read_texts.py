@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from keras_albert.text.inputs.read_texts import to_text_rows
+from keras_albert.text.reading import to_text_rows
 
 
 class FakeTensor:

@@ -3,7 +3,7 @@
 import pytest
 
 from keras_albert import AlbertTokenizer
-from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
+from keras_albert.text.tasks.masked_lm import tokenize_masks
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenizer
-from keras_albert.text.masked_lm.whole_word_masking import (
+from keras_albert.text.masking import (
     MaskingRates,
     WholeWordMasking,
 )

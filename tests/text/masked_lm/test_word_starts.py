@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_albert.text.masked_lm.word_starts import WordStarts
+from keras_albert.text.masking import WordStarts
 
 
 class Pieces:

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.multiple_choice.examples import ChoiceRows
-from keras_albert.text.packing.pack import SpecialIds
+from keras_albert.text.packing import SpecialIds
+from keras_albert.text.tasks.multiple_choice import ChoiceRows
 from keras_albert.text.tokenizer.token_rows import TokenRows
 
 CLS, SEP, PAD = 2, 3, 0

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_albert.text.multiple_choice.read_input import choice_columns
+from keras_albert.text.tasks.multiple_choice import choice_columns
 
 COLUMNS = (["c", "d"], ["q", "r"], [["x", "y"], ["z"]])
 WITHOUT = COLUMNS[1:]

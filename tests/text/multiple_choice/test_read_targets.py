@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_albert.text.multiple_choice.read_targets import check_answers, encode_answers
+from keras_albert.text.tasks.multiple_choice import check_answers, encode_answers
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.packing.document_windows import TextWindows
-from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
+from keras_albert.text.packing import EncodedTexts, SpecialIds, TextWindows
 from keras_albert.text.tokenizer.token_rows import TokenRows
 
 SPECIAL = SpecialIds(cls=2, sep=3, pad=0)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_albert.text.packing import length_buckets
-from keras_albert.text.packing.length_buckets import (
+from keras_albert.text import batching as length_buckets
+from keras_albert.text.batching import (
     bucket_length,
     default_length_buckets,
     plan_batches,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.packing.pack import EncodedTexts, SpecialIds, truncated_lengths
+from keras_albert.text.packing import EncodedTexts, SpecialIds, truncated_lengths
 from keras_albert.text.tokenizer.token_rows import TokenRows
 
 CLS, SEP, PAD = 2, 3, 0

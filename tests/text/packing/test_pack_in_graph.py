@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.packing.length_buckets import bucket_length
-from keras_albert.text.packing.pack import EncodedTexts, SpecialIds
-from keras_albert.text.packing.pack_in_graph import pack_in_graph
+from keras_albert.text.batching import bucket_length
+from keras_albert.text.packing import EncodedTexts, SpecialIds, pack_in_graph
 from keras_albert.text.tokenizer.token_rows import TokenRows
 
 tf = pytest.importorskip("tensorflow")

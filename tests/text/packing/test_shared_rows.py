@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.packing.shared_rows import (
+from keras_albert.text.batching import (
     RowShape,
     place_texts,
     plan_even_batches,

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.packing.windows import OverlappingWindows
+from keras_albert.text.packing import OverlappingWindows
 
 
 @settings(deadline=None)

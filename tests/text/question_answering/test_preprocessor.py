@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertQuestionAnswererPreprocessor, AlbertTokenizer
-from keras_albert.text.question_answering.context_tokens import ContextTokens
+from keras_albert.text.tasks.question_answering import ContextTokens
 from tests.word_pieces import word_proto
 
 CLS, SEP = 2, 3

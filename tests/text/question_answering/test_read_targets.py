@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_albert.text.question_answering.read_targets import answer_spans, read_answers
+from keras_albert.text.tasks.question_answering import answer_spans, read_answers
 
 CONTEXT = "ten small ducks, ten hills"
 

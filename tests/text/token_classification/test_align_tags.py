@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from keras_albert.text.token_classification.align_tags import SpanTags, word_tags
-from keras_albert.text.token_classification.words import join_words, split_words
+from keras_albert.text.tasks.token_classification import (
+    SpanTags,
+    join_words,
+    split_words,
+    word_tags,
+)
 
 TEXT = "Ada Lovelace, of London"
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
 from keras_albert.text import TextRules, train_vocabulary
-from keras_albert.text.token_classification.align_tags import SpanTags
-from keras_albert.text.token_classification.tag_schemes import (
+from keras_albert.text.tag_schemes import (
     Span,
     spans_to_tags,
     tags_to_spans,
 )
+from keras_albert.text.tasks.token_classification import SpanTags
 from tests.word_pieces import word_proto
 
 NAMES = ("B-x", "I-x", "O")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.token_classification.tag_schemes import (
+from keras_albert.text.tag_schemes import (
     SCHEMES,
     Span,
     check_scheme,

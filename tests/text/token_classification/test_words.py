@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_albert.text.token_classification.words import (
+from keras_albert.text.tasks.token_classification import (
     join_words,
     split_words,
     word_columns,

@@ -10,8 +10,8 @@ import pytest
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from keras_albert.text.tokenizer.text_rules import TextRules, rule_name
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 
 SPECIAL = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_albert.text.masked_lm.word_starts import WordStarts
-from keras_albert.text.token_classification.words import split_words
-from keras_albert.text.tokenizer.characters import BLANKS, UNSPACED
+from keras_albert.text.masking import WordStarts
+from keras_albert.text.tasks.token_classification import split_words
+from keras_albert.text.tokenizer.text_rules import BLANKS, UNSPACED
 
 SCRIPTS = {
     *("BOPOMOFO", "CJK", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI"),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertTokenizer
-from keras_albert.text.tokenizer import sentencepiece_proto
-from keras_albert.text.tokenizer.vocabulary_file import (
+from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_proto
+from keras_albert.text.tokenizer.sentencepiece_file import (
     graph_vocabulary,
     parse_vocabulary,
 )

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import example, given, settings
 
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.text.tokenizer.word_piece import WordPieceRules
-from keras_albert.text.tokenizer.word_piece_characters import (
+from keras_albert.text.tokenizer.word_piece import (
     ALONE,
     DROPPED,
     IN_WORD,
     SPACE,
+    WordPieceRules,
     character_table,
 )
 from tests.property.strange_texts import TEXTS

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import descriptor_pool, message_factory
 
 from keras_albert.text import train_vocabulary
-from keras_albert.text.tokenizer import sentencepiece_proto as ours
+from keras_albert.text.tokenizer import sentencepiece_file as ours
 
 NAMES = ("ModelProto", "NormalizerSpec", "TrainerSpec")
 

@@ -5,7 +5,8 @@ import unicodedata
 import pytest
 import sentencepiece
 
-from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
+from keras_albert.text.tokenizer import sentencepiece_file as sentencepiece_messages
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from keras_albert.text.tokenizer.text_rules import (
     TextRules,
     add_text_rules,
@@ -13,7 +14,6 @@ from keras_albert.text.tokenizer.text_rules import (
     read_text_rules,
     rule_name,
 )
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 
 
 def model_with_table(table, *pieces):

@@ -3,9 +3,9 @@ import gzip
 import pytest
 import sentencepiece
 
+from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 from keras_albert.text.tokenizer.text_rules import TextRules, add_text_rules, rule_name
 from keras_albert.text.tokenizer.train_vocabulary import train_vocabulary
-from keras_albert.text.tokenizer.vocabulary_file import parse_vocabulary
 
 TEXTS = ["The Café opened in 2011, and again in 2012, (twice).", "Más café £5 -"] * 9
 

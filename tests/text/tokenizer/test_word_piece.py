@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
-from keras_albert.text.masked_lm.word_starts import WordStarts
+from keras_albert.text.masking import WordStarts
+from keras_albert.text.tasks.masked_lm import tokenize_masks
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.read_word_piece import (
     holds_word_piece,

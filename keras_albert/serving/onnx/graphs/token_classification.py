@@ -9,8 +9,8 @@ from keras_albert.serving.onnx.graphs.base import OnnxTask
 from keras_albert.serving.onnx.text import Pieces
 from keras_albert.serving.onnx.windows import OnnxWindows, run_windows
 from keras_albert.serving.onnx.words import OnnxCharacters, split_words
-from keras_albert.text.packing.windows import window_stride
-from keras_albert.text.token_classification.tag_schemes import OUTSIDE
+from keras_albert.text.packing import window_stride
+from keras_albert.text.tag_schemes import OUTSIDE
 
 
 class TokenClassifierGraph(OnnxTask):

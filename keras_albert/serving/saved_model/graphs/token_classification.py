@@ -13,9 +13,8 @@ from keras_albert.serving.saved_model.graphs.base import (
 )
 from keras_albert.serving.saved_model.graphs.windows import WindowGraph, run_windows
 from keras_albert.serving.saved_model.graphs.words import WordTensors, find_words
-from keras_albert.text.packing.pack_in_graph import join_in_graph
-from keras_albert.text.packing.windows import window_stride
-from keras_albert.text.token_classification.tag_schemes import (
+from keras_albert.text.packing import join_in_graph, window_stride
+from keras_albert.text.tag_schemes import (
     OUTSIDE,
     Span,
     spans_to_tags,

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from keras_albert.serving.graph_tables import WINDOWS_AT_ONCE
 from keras_albert.serving.saved_model.graphs.base import TaskGraph
-from keras_albert.text.packing.pack_in_graph import join_in_graph
-from keras_albert.text.packing.windows import window_stride
+from keras_albert.text.packing import join_in_graph, window_stride
 
 
 class WindowGraph:

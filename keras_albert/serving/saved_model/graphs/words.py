@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_albert.text.token_classification.words import JOINER, character_kinds
+from keras_albert.text.tasks.token_classification import JOINER, character_kinds
 
 _MARK, _UNSPACED, _LETTER, _FLAG, _SIGN = (1 << bit for bit in range(5))
 _KINDS = {

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenizer
-from keras_albert.text.masked_lm.tokenize_masks import tokenize_masks
-from keras_albert.text.packing.windows import OverlappingWindows
-from keras_albert.text.token_classification.tag_schemes import (
+from keras_albert.text.packing import OverlappingWindows
+from keras_albert.text.tag_schemes import (
     SCHEMES,
     Span,
     spans_to_tags,
 )
-from keras_albert.text.token_classification.words import split_words
+from keras_albert.text.tasks.masked_lm import tokenize_masks
+from keras_albert.text.tasks.token_classification import split_words
 
 tf = pytest.importorskip("tensorflow")
 tf_text = pytest.importorskip("tensorflow_text")

@@ -1,4 +1,10 @@
-"""Reads, checks and writes SentencePiece model files."""
+"""Reads, checks and writes SentencePiece model files.
+
+The module in the SentencePiece package is generated for one version of protobuf and
+does not support older versions, which Apache Beam, for example, requires. The messages
+here are those of `sentencepiece_model.proto` of
+[SentencePiece](https://github.com/google/sentencepiece), for any version.
+"""
 
 import base64
 import binascii
@@ -12,15 +18,60 @@ import numpy as np
 import sentencepiece
 from google.protobuf.message import DecodeError
 
-from keras_albert.text.tokenizer import sentencepiece_proto as sentencepiece_messages
 from keras_albert.types import FloatArray
 from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.protobuf import Field, message_classes
 from keras_albert.utils.reading import read_bytes, reading
+
+_MESSAGES = message_classes(
+    "sentencepiece",
+    {
+        "TrainerSpec": {
+            "model_type": Field(3, "TrainerSpec.ModelType", "UNIGRAM"),
+            "vocab_size": Field(4, "int32", "8000"),
+            "byte_fallback": Field(35, "bool", "false"),
+            "unk_id": Field(40, "int32", "0"),
+            "bos_id": Field(41, "int32", "1"),
+            "eos_id": Field(42, "int32", "2"),
+            "pad_id": Field(43, "int32", "-1"),
+        },
+        "NormalizerSpec": {
+            "name": Field(1, "string"),
+            "precompiled_charsmap": Field(2, "bytes"),
+            "add_dummy_prefix": Field(3, "bool", "true"),
+            "remove_extra_whitespaces": Field(4, "bool", "true"),
+            "escape_whitespaces": Field(5, "bool", "true"),
+            "normalization_rule_tsv": Field(6, "string"),
+        },
+        "ModelProto": {
+            "pieces": Field(1, "ModelProto.SentencePiece", repeated=True),
+            "trainer_spec": Field(2, "TrainerSpec"),
+            "normalizer_spec": Field(3, "NormalizerSpec"),
+            "denormalizer_spec": Field(5, "NormalizerSpec"),
+        },
+        "ModelProto.SentencePiece": {
+            "piece": Field(1, "string"),
+            "score": Field(2, "float"),
+            "type": Field(3, "ModelProto.SentencePiece.Type", "NORMAL"),
+        },
+    },
+    {
+        "TrainerSpec.ModelType": ("UNIGRAM", "BPE", "WORD", "CHAR"),
+        "ModelProto.SentencePiece.Type": (
+            *("NORMAL", "UNKNOWN", "CONTROL"),
+            *("USER_DEFINED", "UNUSED", "BYTE"),
+        ),
+    },
+)
+ModelProto: Any = _MESSAGES["ModelProto"]
+NormalizerSpec: Any = _MESSAGES["NormalizerSpec"]
+TrainerSpec: Any = _MESSAGES["TrainerSpec"]
+SentencePiece: Any = _MESSAGES["ModelProto.SentencePiece"]
+
 
 # The special tokens of all released checkpoints, in the order of their ids.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
-_PIECE = sentencepiece_messages.SentencePiece
 
 _BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
@@ -42,7 +93,7 @@ _REMEDY = "Copy or download it again, or pass a `tokenizer` of your own."
 
 def parse_vocabulary(proto: bytes) -> Any:
     """Parse the bytes of a SentencePiece model."""
-    model = sentencepiece_messages.ModelProto()
+    model = ModelProto()
     try:
         model.ParseFromString(proto)
     except DecodeError:
@@ -88,10 +139,10 @@ def check_vocabulary(proto: bytes) -> bytes:
         if found != token:
             raise ValueError(_misplaced(model, token_id, token, found))
         piece = model.pieces[token_id]
-        if token_id != 1 and piece.type != _PIECE.CONTROL:
-            piece.type = _PIECE.CONTROL
+        if token_id != 1 and piece.type != SentencePiece.CONTROL:
+            piece.type = SentencePiece.CONTROL
             changed = True
-    if model.pieces[1].type != _PIECE.UNKNOWN:
+    if model.pieces[1].type != SentencePiece.UNKNOWN:
         raise ValueError(
             "The vocabulary's `<unk>` at id 1 is not its unknown token. Train it with "
             "`unk_id=1`, as `keras_albert.text.tokenizer.train_vocabulary` does."
@@ -111,7 +162,7 @@ def _check_pieces(model: Any) -> None:
     """Raise if a piece would crash other versions of SentencePiece."""
     for token_id, piece in enumerate(model.pieces):
         size = len(piece.piece.encode())
-        is_symbol = piece.type == _PIECE.USER_DEFINED
+        is_symbol = piece.type == SentencePiece.USER_DEFINED
         most = _LONGEST_SYMBOL if is_symbol else _LONGEST_PIECE
         if not 0 < size <= most or "\0" in piece.piece:
             kind = "user-defined symbol" if is_symbol else "piece"
@@ -181,12 +232,12 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
     """
     model = parse_vocabulary(proto)
     for piece in model.pieces:
-        if piece.type == _PIECE.NORMAL:
+        if piece.type == SentencePiece.NORMAL:
             piece.score = round(piece.score * _STEPS) / _STEPS
     if with_bytes and {piece.piece for piece in model.pieces}.isdisjoint(_BYTES):
         model.trainer_spec.byte_fallback = True
         for name in _BYTES:
-            model.pieces.add(piece=name, type=_PIECE.BYTE)
+            model.pieces.add(piece=name, type=SentencePiece.BYTE)
     return bytes(model.SerializeToString())
 
 

@@ -5,16 +5,19 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_albert.text.inputs.read_text_columns import (
+from keras_albert.text.packing import (
+    EncodedTexts,
+    LabelledTexts,
+    check_truncation,
+    pack_in_graph,
+)
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.reading import (
     COLUMN_NAMES,
     check_graph_text,
     holds_text,
     is_graph_text,
 )
-from keras_albert.text.packing.examples import LabelledTexts
-from keras_albert.text.packing.pack import EncodedTexts, check_truncation
-from keras_albert.text.packing.pack_in_graph import pack_in_graph
-from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Lengths, Tensor, Texts, Truncation
 

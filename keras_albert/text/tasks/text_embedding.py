@@ -7,10 +7,9 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_albert.text.inputs.read_text_columns import TextColumns
-from keras_albert.text.packing.examples import LabelledTexts
-from keras_albert.text.packing.pack import EncodedTexts
+from keras_albert.text.packing import EncodedTexts, LabelledTexts
 from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.reading import TextColumns
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Int64Array, IntArray, Lengths, Texts
 

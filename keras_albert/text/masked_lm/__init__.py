@@ -1,1 +1,0 @@
-"""Preprocessing for masked language modeling and pretraining."""

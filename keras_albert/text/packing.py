@@ -1,0 +1,438 @@
+"""Tokenized examples, their windows, and the rows of a batch packed of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.reading import plain_column
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
+from keras_albert.types import (
+    Batch,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    Tensor,
+    Truncation,
+)
+
+_WEIGHTS_ARE = "`sample_weight` must have a number for each example."
+
+
+class Examples(Protocol):
+    """Tokenized input, from which batches are packed.
+
+    A row is one line of a batch; a long document may have several.
+    """
+
+    # Tokens in each row, int64 `(rows,)`.
+    lengths: Int64Array
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows.
+
+        Returns `(x,)`, `(x, y)` or `(x, y, sample_weight)`, padded to `length`, at
+        least the longest of the rows.
+        """
+
+
+class PackableTexts(Protocol):
+    """Encoded texts without targets, such as `EncodedTexts`."""
+
+    lengths: Int64Array
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
+        """Pack some rows; see `EncodedTexts.pack`."""
+
+
+class LabelledTexts:
+    """Texts with optional targets and sample weights."""
+
+    def __init__(
+        self, texts: PackableTexts, y: Any = None, sample_weight: Any = None
+    ) -> None:
+        y, sample_weight = (
+            None if values is None else np.atleast_1d(values)
+            for values in (y, sample_weight)
+        )
+        check_counts(len(texts), y, sample_weight)
+        self.texts = texts
+        self.lengths = texts.lengths
+        self.text_lengths = lengths_by_text(texts)
+        self.y = y
+        self.sample_weight = sample_weight
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`."""
+        batch: Batch = (self.texts.pack(rows, length),)
+        if self.y is not None:
+            batch += (self.y[rows],)
+            if self.sample_weight is not None:
+                batch += (self.sample_weight[rows],)
+        return batch
+
+
+def lengths_by_text(examples: Any) -> Int64Array:
+    """Return the tokens of each text of each row.
+
+    int64 `(rows, texts)`, 0 for a missing text, from `text_lengths` if rows have
+    several texts.
+    """
+    found: Int64Array = getattr(examples, "text_lengths", examples.lengths[:, None])
+    return found
+
+
+def pack_all(
+    examples: Examples, padded_length: Any, batched: bool
+) -> tuple[Any, Any, Any]:
+    """Pack all rows as one batch, or the only one as an example.
+
+    `x`, `y` and `sample_weight` are `None` if they are missing.
+    """
+    longest = int(examples.lengths.max(initial=1))
+    batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))
+    if not batched:
+        batch = keras.tree.map_structure(lambda array: array[0], batch)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    return x, y, sample_weight
+
+
+def read_weights(sample_weight: Any, axes: int = 1) -> Any:
+    """Read sample weights, and check that they are finite and not negative.
+
+    They are `(examples,)` or `(examples, 1)`, or a dict of such; errors name the row.
+    """
+    if isinstance(sample_weight, Mapping):
+        return {name: read_weights(part, axes) for name, part in sample_weight.items()}
+    sample_weight = plain_column(sample_weight)
+    try:
+        weights = np.asarray(sample_weight, np.float32)
+    except (TypeError, ValueError) as error:
+        msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80} ({error})"
+        raise ValueError(msg) from error
+    if not weights.ndim:
+        msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80}"
+        raise ValueError(msg)
+    if axes == 1 and weights.ndim == 2 and weights.shape[1] == 1:
+        weights = weights[:, 0]
+    if weights.ndim > axes:
+        msg = f"{_WEIGHTS_ARE} Received an array of shape {weights.shape}."
+        raise ValueError(msg)
+    # False for NaN.
+    valid = (weights >= 0) & (weights < np.inf)
+    is_valid = np.asarray(valid.all(axis=tuple(range(1, weights.ndim))))
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
+        msg = (
+            f"Row {row} has the sample weight {weights[row]}. Pass finite numbers that "
+            "are not negative."
+        )
+        raise ValueError(msg)
+    return weights
+
+
+def weights_by_target(targets: Any, weights: Any) -> Any:
+    """Copy one array of weights to each of several targets, with as many axes.
+
+    If several outputs share one array of weights, Keras on TensorFlow does not know its
+    number of axes and fails, or multiplies each loss by each weight. Weights stay as
+    they are unless `targets` is a dict and they are one array.
+    """
+    if weights is None or isinstance(weights, Mapping):
+        return weights
+    if not isinstance(targets, Mapping):
+        return weights
+    return {
+        name: weights.reshape(weights.shape + (1,) * (target.ndim - weights.ndim))
+        for name, target in targets.items()
+    }
+
+
+def check_counts(count: int, targets: Any, weights: Any) -> None:
+    """Check that there are as many targets and weights as examples."""
+    for name, values in (("targets", targets), ("sample weights", weights)):
+        parts = values.values() if isinstance(values, Mapping) else (values,)
+        for part in parts:
+            if part is not None and len(part) != count:
+                msg = (
+                    f"There are {count} examples, but {len(part)} {name}. Each example "
+                    "needs one."
+                )
+                raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The ids that packing adds.
+
+    `[CLS]` is the first token of a row; `[SEP]` follows each text.
+    """
+
+    cls: int
+    sep: int
+    pad: int
+
+
+def check_truncation(truncate: str) -> None:
+    """Raise if `truncate` is neither "round_robin" nor "waterfall"."""
+    if truncate not in ("round_robin", "waterfall"):
+        msg = (
+            "`truncate` is 'round_robin' or 'waterfall'. Received: "
+            f"truncate={truncate!r}"
+        )
+        raise ValueError(msg)
+
+
+def truncated_lengths(
+    lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
+) -> tuple[Int64Array, ...]:
+    """Return how many tokens of each text are kept.
+
+    Both ways are KerasHub's, in closed form. "round_robin" assigns the budget one token
+    at a time, the first text first, so `A = min(a, max(ceil(M / 2), M - b))` and `B =
+    min(b, M - A)`; "waterfall" fills it with the first text, then the second. `budget`
+    excludes special tokens.
+    """
+    if len(lengths) == 1:
+        return (np.minimum(lengths[0], budget),)
+    first, second = lengths
+    if truncate == "waterfall":
+        first = np.minimum(first, budget)
+    else:
+        share = np.maximum((budget + 1) // 2, budget - second)
+        first = np.minimum(first, share)
+    return first, np.minimum(second, budget - first)
+
+
+class EncodedTexts:
+    """Tokenized and truncated texts or pairs, which are packed batch by batch.
+
+    One or two columns of equal length; `max_length` includes special tokens.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[TokenRows, ...],
+        special: SpecialIds,
+        max_length: int,
+        truncate: Truncation = "round_robin",
+    ) -> None:
+        self.columns = columns
+        self.special = special
+        budget = max_length - self.num_specials
+        lengths = tuple(column.lengths for column in columns)
+        self._kept = truncated_lengths(lengths, budget, truncate)
+        self._starts = tuple(column.starts for column in columns)
+        self.lengths: Int64Array = np.sum(self._kept, axis=0) + self.num_specials
+
+    @property
+    def num_specials(self) -> int:
+        """The number of special tokens in a row."""
+        return len(self.columns) + 1
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
+        """Pack some rows into rectangular arrays; see `Examples`.
+
+        Returns `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
+        """
+        position = np.arange(length)
+        rows = np.arange(len(indices))
+        special = self.special
+        token_ids = np.full((len(indices), length), special.pad, np.int32)
+        segment_ids = np.zeros((len(indices), length), np.int32)
+        token_ids[:, 0] = special.cls
+        begin = np.ones(len(indices), np.int64)
+        for segment, column in enumerate(self.columns):
+            kept = self._kept[segment][indices]
+            end = begin + kept
+            inside = (position >= begin[:, None]) & (position < end[:, None])
+            # Row by row, from left to right: the order of the ids in `column`.
+            source = ragged_range(self._starts[segment][indices], kept)
+            token_ids[inside] = column.values[source]
+            token_ids[rows, end] = special.sep
+            if segment:
+                segment_ids[inside] = segment
+                segment_ids[rows, end] = segment
+            begin = end + 1
+        padding_mask = (position < begin[:, None]).astype(np.int32)
+        return {
+            "token_ids": token_ids,
+            "segment_ids": segment_ids,
+            "padding_mask": padding_mask,
+        }
+
+
+def pack_in_graph(
+    segments: tuple[Tensor, ...],
+    special: SpecialIds,
+    max_length: int,
+    truncate: Truncation,
+    pad_to: int | Sequence[int] | None = None,
+) -> dict[str, Tensor]:
+    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations.
+
+    `pad_to` is a length; rising lengths, of which the smallest that fits is taken; or
+    `None` for the length of the longest row.
+    """
+    import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
+
+    budget = max_length - len(segments) - 1
+    if truncate == "round_robin":
+        trimmer: Any = tf_text.RoundRobinTrimmer(budget)
+    else:
+        trimmer = tf_text.WaterfallTrimmer(budget)
+    return join_in_graph(tuple(trimmer.trim(list(segments))), special, pad_to)
+
+
+def join_in_graph(
+    segments: tuple[Tensor, ...],
+    special: SpecialIds,
+    pad_to: int | Sequence[int] | None = None,
+) -> dict[str, Tensor]:
+    """Join segments of any length to rows; see `pack_in_graph`."""
+    import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
+    import tensorflow_text as tf_text  # noqa: PLC0415
+
+    token_ids, segment_ids = tf_text.combine_segments(
+        list(segments),
+        start_of_sequence_id=special.cls,
+        end_of_segment_id=special.sep,
+    )
+    longest = tf.cast(token_ids.bounding_shape(axis=1), tf.int32)
+    if pad_to is None:
+        # An empty batch has no longest row, but a model needs at least one token.
+        length = tf.maximum(longest, 1)
+    elif isinstance(pad_to, int):
+        length = pad_to
+    else:
+        buckets = tf.constant(list(pad_to), tf.int32)
+        length = buckets[tf.searchsorted(buckets, longest[None])[0]]
+    shape = [None, length] if isinstance(pad_to, int) else tf.stack([-1, length])
+    padding_mask = tf.ones_like(token_ids, dtype=tf.int32)
+    return {
+        "token_ids": token_ids.to_tensor(special.pad, shape=shape),
+        "segment_ids": segment_ids.to_tensor(0, shape=shape),
+        "padding_mask": padding_mask.to_tensor(0, shape=shape),
+    }
+
+
+class OverlappingWindows:
+    """The windows of documents, and the tokens that each of them owns.
+
+    Windows begin `stride` tokens apart. The last window of a document ends with the
+    document, and is as long as the others unless it is the only one. Each token is
+    owned by one window, that in which it has the most context: the window with the
+    nearest middle, or the first of two that are equally near. Documents are
+    concatenated; `size` and `stride` are one number or one for each document.
+    """
+
+    def __init__(
+        self, lengths: Int64Array, size: int | Int64Array, stride: int | Int64Array
+    ) -> None:
+        counts = 1 + np.maximum(0, -(-(lengths - size) // stride))
+        # The document of each window.
+        self.documents = np.repeat(np.arange(len(lengths)), counts)
+        whole = lengths[self.documents]
+        size = np.broadcast_to(size, lengths.shape)[self.documents]
+        stride = np.broadcast_to(stride, lengths.shape)[self.documents]
+        number = ragged_range(np.zeros_like(counts), counts)
+        inside = np.minimum(number * stride, np.maximum(0, whole - size))
+        self._sizes = np.minimum(whole, size)
+        begins = inside + (np.cumsum(lengths) - lengths)[self.documents]
+        # The tokens of each window, as positions in the concatenated documents.
+        self.tokens = TokenRows(
+            ragged_range(begins, self._sizes).astype(np.int32), self._sizes
+        )
+        # Middles are doubled, and borders quadrupled, to remain integers.
+        middles = 2 * begins + self._sizes
+        same = self.documents[1:] == self.documents[:-1]
+        borders = (middles[1:] + middles[:-1]) // 2
+        low, high = begins.copy(), begins + self._sizes
+        # The middle of token t is t + 1/2.
+        low[1:][same] = (borders[same] + 1) // 2
+        high[:-1][same] = low[1:][same]
+        at = self.tokens.values
+        # Whether the window owns the token, for each of `tokens.values`.
+        self.owned = np.asarray(
+            (at >= np.repeat(low, self._sizes)) & (at < np.repeat(high, self._sizes))
+        )
+        # The number of tokens that each window owns: 0 for an empty document.
+        self.owned_counts: Int64Array = high - low
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+
+def window_stride(stride: int | None, size: int) -> int:
+    """Check the stride, or choose the default.
+
+    `None` is half a window.
+    """
+    if stride is None:
+        return max(1, size // 2)
+    if not 1 <= stride <= size:
+        msg = (
+            "`stride` is the distance in tokens from window to window, from 1 to "
+            f"{size}, the length of a window. Received: stride={stride}"
+        )
+        raise ValueError(msg)
+    return stride
+
+
+class TextWindows:
+    """Tokenized texts, cut into windows if they are too long; see `Examples`.
+
+    A row is `[CLS] window [SEP]`. `stride` is the distance of their starts, half a
+    window by default.
+    """
+
+    def __init__(
+        self,
+        texts: TokenRows,
+        special: SpecialIds,
+        max_length: int,
+        stride: int | None = None,
+    ) -> None:
+        room = max_length - 2
+        windows = OverlappingWindows(texts.lengths, room, window_stride(stride, room))
+        tokens = windows.tokens
+        ids = TokenRows(texts.values[tokens.values], tokens.lengths)
+        self._rows = EncodedTexts((ids,), special, max_length)
+        self.lengths = self._rows.lengths
+        self._texts = windows.documents
+        # How many windows each text has.
+        self.counts: Int64Array = np.bincount(self._texts, minlength=len(texts))
+        # The only window of an empty text owns no token, but has a weight too.
+        owned = np.maximum(1, windows.owned_counts)
+        self._shares = owned / np.bincount(self._texts, owned)[self._texts]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`."""
+        return (self._rows.pack(rows, length),)
+
+    def mean(self, outputs: npt.NDArray[np.floating]) -> FloatArray:
+        """Return the means over each text's windows, float32 `(texts, width)`.
+
+        Windows are weighted by the tokens that they own, so that no token counts twice.
+        """
+        sums = np.zeros((len(self.counts), outputs.shape[1]))
+        np.add.at(sums, self._texts, outputs * self._shares[:, None])
+        return sums.astype(np.float32)

@@ -1,1 +1,0 @@
-"""From token ids to rows of one length."""

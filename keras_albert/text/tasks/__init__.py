@@ -1,0 +1,1 @@
+"""Preprocessing for each task."""

@@ -1,0 +1,547 @@
+"""Preprocessors of masked language modeling and pretraining, and their examples."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_albert.text.masking import (
+    MaskingRates,
+    WholeWordMasking,
+    number_in_row,
+)
+from keras_albert.text.packing import EncodedTexts, Examples, check_truncation
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.reading import MAX_COLUMNS, text_columns
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import (
+    Batch,
+    FloatArray,
+    Int64Array,
+    IntArray,
+    Lengths,
+    Purpose,
+    Texts,
+    Truncation,
+)
+
+_Drawn = TypeVar("_Drawn")
+
+
+class Seeds(Protocol):
+    """Splits a batch into parts, each with its random generator."""
+
+    def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
+        """Split the rows of a batch into parts, each with a random generator."""
+
+    def of_epoch(self, epoch: int) -> "Seeds":
+        """Return seeds for one epoch, which are the same each time for a batch."""
+
+
+class BatchSeeds:
+    """One generator per batch, which differs each time and is set by the seed.
+
+    The generator depends on the seed, on the batch's first row, and on the number of
+    times that this row was visited before.
+    """
+
+    def __init__(
+        self, entropy: list[int], num_rows: int, epoch: int | None = None
+    ) -> None:
+        self._entropy = entropy
+        self._visits = np.full(num_rows, epoch or 0, np.int64)
+        self._is_counting = epoch is None
+
+    def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
+        """Return the batch as one part, and count the visit; see `Seeds`."""
+        # No two batches of an epoch begin with the same row.
+        place = [int(rows[0]), int(self._visits[rows[0]])] if len(rows) else []
+        if self._is_counting:
+            self._visits[rows] += 1
+        return [(rows, np.random.default_rng([*self._entropy, *place]))]
+
+    def of_epoch(self, epoch: int) -> Self:
+        """Return the seeds of one epoch; see `Seeds`."""
+        return type(self)(self._entropy, len(self._visits), epoch)
+
+
+class TextSeeds:
+    """One generator per row, which depends on the seed and the row's text alone.
+
+    An evaluation is thus the same each time, with any batches in any order.
+    """
+
+    def __init__(self, seed: int, columns: tuple[TokenRows, ...]) -> None:
+        # Reduces an int of any size to one 32-bit word.
+        self._seed = np.random.SeedSequence(seed).generate_state(1)
+        self._columns = columns
+        self._starts = tuple(column.starts for column in columns)
+
+    def parts(self, rows: Int64Array) -> list[tuple[Int64Array, np.random.Generator]]:
+        """Split a batch into its rows; see `Seeds`."""
+        if not len(rows):
+            return [(rows, np.random.default_rng(self._seed))]
+        return [(rows[i : i + 1], self._generator(row)) for i, row in enumerate(rows)]
+
+    def of_epoch(self, epoch: int) -> Self:
+        """Return the same seeds, since epochs do not differ."""
+        return self
+
+    def _generator(self, row: int) -> np.random.Generator:
+        # Each text is preceded by its length, so that different pairs differ.
+        entropy: list[Any] = [self._seed]
+        for column, starts in zip(self._columns, self._starts, strict=True):
+            start, length = starts[row], column.lengths[row]
+            entropy += [[length], column.values[start : start + length]]
+        return np.random.default_rng(np.concatenate(entropy).astype(np.uint32))
+
+
+def join_parts(parts: list[_Drawn]) -> _Drawn:
+    """Concatenate trees of arrays that differ in their first axes only."""
+    if len(parts) == 1:
+        return parts[0]
+    joined: _Drawn = keras.tree.map_structure(
+        lambda *arrays: np.concatenate(arrays), *parts
+    )
+    return joined
+
+
+class MaskedTexts:
+    """Texts that are masked when they are packed; see `Examples`."""
+
+    def __init__(
+        self,
+        texts: EncodedTexts,
+        masking: WholeWordMasking,
+        seeds: Seeds,
+        sample_weight: FloatArray | None = None,
+    ) -> None:
+        self.texts = texts
+        self.lengths = texts.lengths
+        self.masking = masking
+        self.seeds = seeds
+        self.sample_weight = sample_weight
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack and mask some rows; see `Examples`."""
+        parts = self.seeds.parts(rows)
+        return join_parts([self._draw(part, length, rng) for part, rng in parts])
+
+    def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
+        packed = self.texts.pack(rows, length)
+        masked = self.masking(packed["token_ids"], rng)
+        x = packed | {
+            "token_ids": masked.token_ids,
+            "mask_positions": masked.positions,
+        }
+        weights = masked.weights
+        if self.sample_weight is not None:
+            weights = weights * self.sample_weight[rows, None]
+        return x, masked.labels, weights
+
+
+class MaskedPairs(NamedTuple):
+    """A batch of masked pairs, some of them changed.
+
+    `labels` and `weights` are `(rows, slots)`, the original ids and 1, or 0 in unused
+    slots; `changed` is 1 for a changed pair.
+    """
+
+    x: dict[str, IntArray]
+    labels: IntArray
+    weights: FloatArray
+    changed: IntArray
+
+
+def draw_pairs(
+    pairs: EncodedTexts,
+    changed_pairs: EncodedTexts,
+    masking: WholeWordMasking,
+    generator: np.random.Generator,
+    rows: Int64Array,
+    length: int,
+) -> MaskedPairs:
+    """Pack some pairs, each changed with probability 0.5, and mask them.
+
+    `changed_pairs` are the same pairs, swapped or with other second texts.
+    """
+    changed = generator.random(len(rows)) < 0.5
+    x: dict[str, IntArray] = {}
+    for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
+        for name, packed in texts.pack(rows[here], length).items():
+            x.setdefault(name, np.empty((len(rows), length), np.int32))[here] = packed
+    masked = masking(x["token_ids"], generator)
+    x |= {"token_ids": masked.token_ids, "mask_positions": masked.positions}
+    return MaskedPairs(x, masked.labels, masked.weights, changed.astype(np.int32))
+
+
+class SegmentPairs(MaskedTexts):
+    """Pairs that are swapped with probability 0.5, and masked, when they are packed.
+
+    The target of `sentence_order` is 1 for a swapped pair. After truncation a pair is
+    as long as its swapped one.
+    """
+
+    def __init__(
+        self,
+        texts: EncodedTexts,
+        swapped: EncodedTexts,
+        masking: WholeWordMasking,
+        seeds: Seeds,
+        sample_weight: FloatArray | None = None,
+    ) -> None:
+        super().__init__(texts, masking, seeds, sample_weight)
+        self.swapped = swapped
+
+    def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
+        drawn = draw_pairs(self.texts, self.swapped, self.masking, rng, rows, length)
+        y = {"masked_lm": drawn.labels, "sentence_order": drawn.changed}
+        weight = np.ones(len(rows), np.float32)
+        if self.sample_weight is not None:
+            weight = self.sample_weight[rows]
+        weights = {
+            "masked_lm": drawn.weights * weight[:, None],
+            "sentence_order": weight,
+        }
+        return drawn.x, y, weights
+
+
+class WrittenMasks:
+    """Texts that contain mask tokens to fill; see `Examples`."""
+
+    def __init__(self, texts: EncodedTexts, mask_token_id: int) -> None:
+        self.texts = texts
+        self.lengths = texts.lengths
+        self.mask_token_id = mask_token_id
+        # The number of masks in each row before truncation.
+        self.written = np.zeros(len(texts), np.int64)
+        for column in texts.columns:
+            row = np.repeat(np.arange(len(texts)), column.lengths)
+            masks = row[column.values == mask_token_id]
+            self.written += np.bincount(masks, minlength=len(texts))
+        # The same for all batches, so that outputs do not depend on the batch; a power
+        # of two, since the model is compiled for each number.
+        most = int(self.written.max(initial=1))
+        self.slots = 1 << (max(most, 1) - 1).bit_length()
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows and their mask positions, 0 in unused slots."""
+        x: dict[str, Any] = self.texts.pack(rows, length)
+        row, place = np.nonzero(x["token_ids"] == self.mask_token_id)
+        positions = np.zeros((len(rows), self.slots), np.int32)
+        positions[row, number_in_row(row)] = place
+        return (x | {"mask_positions": positions},)
+
+
+def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
+    """Tokenize texts, with `[MASK]` as the mask token.
+
+    Text that follows `[MASK]` without a space continues its word: "[MASK]." is
+    tokenized as `[MASK]` and ".", as "word." is in training.
+    """
+    mask = tokenizer.mask_token
+    parts = [text.split(mask) for text in texts]
+    # All parts of all texts in one multithreaded call.
+    flat = [part for row in parts for part in row]
+    tokens: TokenRows = tokenizer.tokenize_rows(flat, checked=True)
+    if len(flat) == len(texts):
+        return tokens
+    mask_id = np.array([tokenizer.mask_token_id], np.int32)
+    cut = iter(np.split(tokens.values, tokens.starts[1:]))
+    rows = []
+    for row in parts:
+        ids = [next(cut)]
+        for part in row[1:]:
+            ids += [mask_id, _without_space(tokenizer, part, next(cut))]
+        rows.append(np.concatenate(ids))
+    return TokenRows.from_arrays(rows)
+
+
+def _without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
+    """Remove the space before a text, unless it begins with one."""
+    if not len(ids) or text[0].isspace():
+        return ids
+    inner = tokenizer.vocabulary.inner_ids[ids[:1]]
+    return np.concatenate([inner[inner >= 0], ids[1:]])
+
+
+class MaskingPreprocessor(AlbertPreprocessor):
+    """The part of a preprocessor that masks tokens.
+
+    A subclass creates its examples in `_mask_examples`.
+    """
+
+    truncate: Truncation
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        truncate: Truncation = "round_robin",
+        mask_selection_rate: float = 0.15,
+        mask_selection_length: int | None = None,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        max_ngram: int = 3,
+        seed: int | None = None,
+        share_rows: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_truncation(truncate)
+        if seed is not None and seed < 0:
+            msg = f"`seed` is a number from 0 on, or None. Received: seed={seed}"
+            raise ValueError(msg)
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            share_rows=share_rows,
+            **kwargs,
+        )
+        self.truncate = truncate
+        self.mask_selection_rate = mask_selection_rate
+        self.mask_selection_length = mask_selection_length
+        self.mask_token_rate = mask_token_rate
+        self.random_token_rate = random_token_rate
+        self.max_ngram = max_ngram
+        if (self._rates.mask_selection_length or 0) > self.max_length:
+            msg = (
+                f"`mask_selection_length` is at most {self.max_length}, the tokens in "
+                f"a row. Received: mask_selection_length={mask_selection_length}"
+            )
+            raise ValueError(msg)
+        self.seed = seed
+        self._calls = 0
+        self._masking: tuple[Any, WholeWordMasking] | None = None
+
+    @property
+    def _rates(self) -> MaskingRates:
+        return MaskingRates(
+            mask_selection_rate=self.mask_selection_rate,
+            mask_token_rate=self.mask_token_rate,
+            random_token_rate=self.random_token_rate,
+            max_ngram=self.max_ngram,
+            mask_selection_length=self.mask_selection_length,
+        )
+
+    @property
+    def masking(self) -> WholeWordMasking:
+        """The `WholeWordMasking` of the current vocabulary and rates, cached."""
+        rates = self._rates
+        key = (self.tokenizer.proto, rates)
+        if self._masking is None or self._masking[0] != key:
+            self._masking = key, WholeWordMasking(self.tokenizer, rates)
+        return self._masking[1]
+
+    def mask_slots(self, width: int) -> int:
+        """Return the number of `mask_positions` of rows of some width."""
+        return self.masking.rates.slots(width)
+
+    def encode(
+        self, x: Texts, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Examples, bool]:
+        """Tokenize texts with other masks in each call; see `encode_for`."""
+        return self.encode_for("training", x, y, sample_weight)
+
+    def encode_for(
+        self, purpose: Purpose, x: Texts, y: Any = None, sample_weight: Any = None
+    ) -> tuple[Examples, bool]:
+        """Tokenize texts for training, evaluation or prediction.
+
+        Args:
+            purpose: `"training"`, with other masks each time; `"evaluation"`, with
+                masks that depend on the text alone; or `"prediction"`, which masks only
+                the `[MASK]` of texts.
+            x: Texts or pairs, in any form that `text_columns` reads.
+            y: Must be `None`: targets come from the texts. Defaults to `None`.
+            sample_weight: Weights, one per example. Defaults to `None`.
+
+        Returns:
+            The examples, and whether `x` was a batch.
+
+        Raises:
+            TypeError: If `x` has an unknown type.
+            ValueError: If a row is not a text, or there are targets.
+        """
+        if y is not None:
+            msg = (
+                "A masked language model makes its targets from the texts, and there "
+                f"are others: {str(y)[:80]!r}. Leave them out; a pair of texts is one "
+                "argument, `x=(first, second)`."
+            )
+            raise ValueError(msg)
+        columns, batched = self.columns(x)
+        if purpose == "prediction":
+            rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
+            mask_id = self.tokenizer.mask_token_id
+            return WrittenMasks(self._texts(rows), mask_id), batched
+        rows = tuple(
+            self.tokenizer.tokenize_rows(column, checked=True) for column in columns
+        )
+        seeds: Seeds
+        if purpose == "evaluation":
+            seeds = TextSeeds(self.seed or 0, rows)
+        else:
+            self._calls += 1
+            # `keras.utils.set_random_seed` sets NumPy's global generator.
+            seed = np.random.randint(2**31) if self.seed is None else self.seed
+            seeds = BatchSeeds([seed, self._calls], len(rows[0]))
+        return self._mask_examples(rows, seeds, sample_weight), batched
+
+    def _mask_examples(
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+    ) -> Examples:
+        """Create the examples from tokenized columns."""
+        raise NotImplementedError
+
+    def _texts(self, columns: Any) -> EncodedTexts:
+        return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config = super().get_config()
+        config.update(
+            truncate=self.truncate,
+            mask_selection_rate=self.mask_selection_rate,
+            mask_selection_length=self.mask_selection_length,
+            mask_token_rate=self.mask_token_rate,
+            random_token_rate=self.random_token_rate,
+            max_ngram=self.max_ngram,
+            seed=self.seed,
+        )
+        return config
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertMaskedLMPreprocessor(
+    MaskingPreprocessor, keras_hub.models.MaskedLMPreprocessor
+):
+    """Tokenize texts, pack them, and mask whole words.
+
+    Returns `(x, y, sample_weight)`: `x` contains `token_ids`, `segment_ids`,
+    `padding_mask` and `mask_positions`; `y` contains the original ids at these
+    positions; the weights are 0 for unused positions. Masks differ with each call and
+    each epoch. See `WholeWordMasking` for how masks are drawn.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
+            `None`.
+        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+            Defaults to `None`.
+        truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
+            `"round_robin"`.
+        mask_selection_rate: float. The fraction of a row's tokens to predict; 0 masks
+            nothing. Defaults to `0.15`.
+        mask_selection_length: int or `None`. The number of predictions per row.
+            Defaults to `None`, the rate times the padded length plus `max_ngram`.
+        mask_token_rate: float. The fraction of selected tokens that are replaced by
+            `[MASK]`. Defaults to `0.8`.
+        random_token_rate: float. The fraction of selected tokens that are replaced by
+            a random token; the others are unchanged. Defaults to `0.1`.
+        max_ngram: int. The maximum number of consecutive words that are masked
+            together. Defaults to `3`.
+        seed: int or `None`. Makes the masks reproducible. Defaults to `None`, which
+            uses `keras.utils.set_random_seed`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        **kwargs: `name`, as for any Keras layer.
+
+    Raises:
+        ValueError: If a length, a rate or a count is out of range.
+
+    Example:
+        >>> from keras_albert import AlbertMaskedLMPreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> preprocessor = AlbertMaskedLMPreprocessor(
+        ...     tokenizer, sequence_length=16, seed=1)
+        >>> x, y, sample_weight = preprocessor(["the quick fox", "the lazy dog"])
+        >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
+        ((2, 16), (2, 6), (2, 6))
+    """
+
+    def _mask_examples(
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+    ) -> MaskedTexts:
+        return MaskedTexts(self._texts(columns), self.masking, seeds, sample_weight)
+
+
+def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
+    """Read pairs into columns; see `text_columns`."""
+    columns, batched = text_columns(x)
+    if len(columns) != MAX_COLUMNS:
+        msg = (
+            "The order of segments is learned from pairs, and these are single "
+            f"texts: {str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of "
+            "segments that follow each other, or a list of pairs."
+        )
+        raise ValueError(msg)
+    return columns, batched
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preprocessor):
+    """Tokenize pairs of consecutive segments, swap half of them, and mask words.
+
+    Returns `(x, y, sample_weight)`: `x` is that of `AlbertMaskedLMPreprocessor`, `y`
+    and `sample_weight` are dicts of `masked_lm` and `sentence_order`, whose target is
+    0 for a pair in order and 1 for a swapped pair. Swaps and masks differ with each
+    call and each epoch.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
+            `None`.
+        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+            Defaults to `None`.
+        truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
+            `"round_robin"`.
+        mask_selection_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to
+            `0.15`.
+        mask_selection_length: int or `None`. See `AlbertMaskedLMPreprocessor`.
+            Defaults to `None`.
+        mask_token_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to `0.8`.
+        random_token_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to `0.1`.
+        max_ngram: int. See `AlbertMaskedLMPreprocessor`. Defaults to `3`.
+        seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
+            which uses `keras.utils.set_random_seed`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        **kwargs: `name`, as for any Keras layer.
+
+    Raises:
+        ValueError: If a length, a rate or a count is out of range.
+
+    Example:
+        >>> from keras_albert import AlbertPretrainerPreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> preprocessor = AlbertPretrainerPreprocessor(tokenizer, seed=1)
+        >>> x, y, _ = preprocessor([("the fox", "jumped"), ("the dog", "the fox")])
+        >>> x["mask_positions"].shape == y["masked_lm"].shape
+        True
+        >>> y["sentence_order"].shape
+        (2,)
+    """
+
+    read_input = staticmethod(segment_pairs)
+
+    def _mask_examples(
+        self, columns: Any, seeds: Seeds, sample_weight: FloatArray | None
+    ) -> SegmentPairs:
+        in_order, swapped = self._texts(columns), self._texts(columns[::-1])
+        return SegmentPairs(in_order, swapped, self.masking, seeds, sample_weight)

@@ -1,0 +1,424 @@
+"""Preprocessor of the multiple-choice model, with a row for each choice."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.reading import plain_column, to_text_rows
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
+from keras_albert.types import Int64Array, IntArray, Lengths
+from keras_albert.utils.arguments import check_positive
+
+_KEYS = ("context", "question", "choices")
+
+
+def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
+    """Read questions into columns.
+
+    Args:
+        x: `(contexts, questions, choices)`, or `(questions, choices)` without
+            contexts; a list of such tuples; or a dict of `context` (optional),
+            `question` and `choices`, or a list of dicts. `choices` is a list of texts
+            for one question, and a list of lists for many.
+
+    Returns:
+        The columns, `(contexts, questions, choices)` or `(questions, choices)`, and
+        whether `x` was a batch.
+
+    Raises:
+        TypeError: If `x` is of another type.
+        ValueError: If a row is incomplete; the message names it.
+
+    Example:
+        >>> choice_columns({"question": "Who?", "choices": ["I", "you"]})
+        ((['Who?'], [['I', 'you']]), False)
+        >>> choice_columns(([], [], []))
+        (([], [], []), True)
+    """
+    if isinstance(x, list):
+        x = _transpose(x)
+    elif isinstance(x, Mapping):
+        _check_keys(x, "`x`")
+        x = tuple(x[key] for key in _KEYS if x.get(key) is not None)
+    if not isinstance(x, tuple) or len(x) not in (2, 3):
+        kind = f"a tuple of {len(x)}" if isinstance(x, tuple) else type(x).__name__
+        msg = (
+            "Pass (contexts, questions, choices), (questions, choices), or a list of "
+            f"dicts with {', '.join(_KEYS)}. Received: {kind}"
+        )
+        raise TypeError(msg)
+    *texts, choices = x
+    names = ("contexts", "questions")[-len(texts) :]
+    read = [to_text_rows(c, name=n) for c, n in zip(texts, names, strict=True)]
+    batched = read[-1][1]
+    columns: tuple[list[Any], ...]
+    columns = (*(rows for rows, _ in read), _read_choices(choices, batched))
+    counts = [len(column) for column in columns]
+    if len(set(counts)) > 1 or len({batch for _, batch in read}) > 1:
+        parts = zip((*names, "lists of choices"), counts, strict=True)
+        msg = (
+            "Each question needs its context and its choices. Received: "
+            f"{', '.join(f'{count} {name}' for name, count in parts)}."
+        )
+        raise ValueError(msg)
+    return columns, batched
+
+
+def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
+    """Convert a list of dicts or tuples to columns."""
+    if not rows:
+        return [], []
+    for number, row in enumerate(rows):
+        name = f"Row {number}"
+        if isinstance(row, Mapping):
+            _check_keys(row, name)
+        elif not isinstance(row, tuple) or len(row) not in (2, 3):
+            msg = (
+                f"{name} is {row!r:.80}. Pass a dict with {', '.join(_KEYS)}, or a "
+                "tuple (context, question, choices)."
+            )
+            raise TypeError(msg)
+    tuples = [
+        tuple(row[key] for key in _KEYS if row.get(key) is not None)
+        if isinstance(row, Mapping)
+        else row
+        for row in rows
+    ]
+    width = len(tuples[0])
+    for number, row in enumerate(tuples):
+        if len(row) != width:
+            has = {2: "no context", 3: "a context"}
+            msg = (
+                f"Row {number} has {has[len(row)]}, and row 0 has {has[width]}. Give "
+                "all rows one, if only an empty text, or none."
+            )
+            raise ValueError(msg)
+    return tuple([row[column] for row in tuples] for column in range(width))
+
+
+def _check_keys(row: Mapping[Any, Any], name: str) -> None:
+    missing = [key for key in _KEYS[1:] if row.get(key) is None]
+    if missing:
+        msg = (
+            f"{name} has no {missing[0]!r}; it has {', '.join(map(repr, row))}. Each "
+            "question needs 'question' and 'choices', and may have a 'context'."
+        )
+        raise ValueError(msg)
+
+
+def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
+    choices = (
+        choices.to_list() if hasattr(choices, "to_list") else plain_column(choices)
+    )
+    if hasattr(choices, "numpy"):
+        choices = choices.numpy()
+    if isinstance(choices, str | bytes) or not isinstance(
+        choices, list | tuple | np.ndarray
+    ):
+        msg = (
+            "`choices` are lists of texts, one list a question. Received: "
+            f"{type(choices).__name__}"
+        )
+        raise TypeError(msg)
+    rows = choices if batched else [choices]
+    return [_read_row(row, number) for number, row in enumerate(rows)]
+
+
+def _read_row(row: Any, number: int) -> list[str]:
+    if row is None or isinstance(row, str | bytes):
+        msg = (
+            f"The choices of row {number} are {row!r:.80}. Pass a list of texts for "
+            "each question."
+        )
+        raise ValueError(msg)
+    texts, _ = to_text_rows(row, name=f"the choices of row {number}")
+    if not texts:
+        msg = f"Row {number} has no choices. Give it at least one, or drop it."
+        raise ValueError(msg)
+    for choice, text in enumerate(texts):
+        if not text.strip():
+            msg = (
+                f"Choice {choice} of row {number} is empty. Give it a text, such as "
+                "'nothing', or drop it."
+            )
+            raise ValueError(msg)
+    return texts
+
+
+def encode_answers(y: Any) -> IntArray:
+    """Convert answers to the numbers of the correct choices.
+
+    An answer is a number from 0 on, or a letter from "A" on; errors name the row.
+    """
+    y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
+    # As objects: NumPy would convert numbers to strings in a list with letters.
+    answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
+    if answers.ndim == 2 and answers.shape[1] == 1:
+        answers = answers[:, 0]
+    if answers.ndim != 1:
+        msg = (
+            "Each question has one right choice. Received answers of shape "
+            f"{answers.shape}. For one-hot answers pass `y.argmax(axis=-1)`."
+        )
+        raise ValueError(msg)
+    if answers.dtype.kind in "iu" and not (answers < 0).any():
+        return answers.astype(np.int32)
+    numbers = [_number(answer, row) for row, answer in enumerate(answers.tolist())]
+    return np.array(numbers, np.int32)
+
+
+def check_answers(answers: IntArray, counts: Int64Array) -> None:
+    """Check that each question has the choice that its answer names."""
+    wrong = np.asarray(answers) >= counts
+    if wrong.any():
+        row = int(wrong.argmax())
+        answer, count = int(answers[row]), int(counts[row])
+        msg = (
+            f"Row {row} has the answer {_name(answer)}, and its question has {count} "
+            f"choices, {_name(0)} to {_name(count - 1)}. Correct the answer, or add "
+            "the choice."
+        )
+        raise ValueError(msg)
+
+
+def _number(answer: Any, row: int) -> int:
+    if isinstance(answer, bytes):
+        answer = answer.decode("utf-8", errors="replace")
+    if isinstance(answer, str) and len(answer) == 1:
+        number = ascii_uppercase.find(answer.upper())
+        if number >= 0:
+            return number
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    if (
+        type(answer) is not bool
+        and isinstance(answer, int | np.integer)
+        and answer >= 0
+    ):
+        return int(answer)
+    msg = (
+        f"Row {row} has the answer {answer!r}. Pass the number of the right choice, "
+        "from 0 on, or its letter, from 'A' on; drop the row if nobody knows."
+    )
+    raise ValueError(msg)
+
+
+def _name(answer: int) -> str:
+    letter = ascii_uppercase[answer : answer + 1]
+    return f"{answer} ({letter})" if letter else str(answer)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """The start and the number of the ids of each row that are kept."""
+
+    begins: Int64Array
+    lengths: Int64Array
+
+
+class ChoiceRows:
+    """Questions whose choices are packed as rows `[CLS] text [SEP] choice [SEP]`.
+
+    As in the reference, the last `max_choice_length` tokens of a choice are kept, and
+    the text, which all choices of a question share, is truncated to the rest of the
+    row. `texts` are distinct, and `text_numbers` index them for each question;
+    `choices` of all questions are concatenated, `counts` of each.
+    """
+
+    def __init__(
+        self,
+        texts: TokenRows,
+        text_numbers: Int64Array,
+        choices: TokenRows,
+        counts: Int64Array,
+        special: SpecialIds,
+        max_length: int,
+        max_choice_length: int,
+    ) -> None:
+        self.texts = texts
+        self.choices = choices
+        self.counts = counts
+        self.special = special
+        self.max_length = max_length
+        # Leaves room for `[CLS]`, two `[SEP]` and one token of the text.
+        longest = min(max_choice_length, max_length - 4)
+        kept = np.minimum(choices.lengths, longest)
+        self._choices = _Cut(choices.lengths - kept, kept)
+        self._text_numbers = np.repeat(text_numbers, counts)
+        room = max_length - 3 - kept
+        kept_text = np.minimum(texts.lengths[self._text_numbers], room)
+        self._texts = _Cut(np.zeros_like(kept), kept_text)
+        self._firsts = np.cumsum(counts) - counts
+        rows = kept + kept_text + 3
+        present = np.arange(counts.max(initial=1)) < counts[:, None]
+        self.text_lengths: Int64Array = np.zeros(present.shape, np.int64)
+        self.text_lengths[present] = rows
+        self.lengths: Int64Array = self.text_lengths.max(axis=1)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
+        """Pack some questions; see `Examples`.
+
+        Arrays are `(batch, choices, length)`; a missing choice contains only padding.
+        """
+        counts = self.counts[indices]
+        most = int(counts.max(initial=1))
+        present = np.arange(most) < counts[:, None]
+        rows = (self._firsts[indices][:, None] + np.arange(most))[present]
+        columns = (
+            _take(self.texts, self._text_numbers[rows], self._texts, rows),
+            _take(self.choices, rows, self._choices, rows),
+        )
+        packed = EncodedTexts(columns, self.special, self.max_length).pack(
+            np.arange(len(rows)), length
+        )
+        boxes = {}
+        for name, values in packed.items():
+            fill = self.special.pad if name == "token_ids" else 0
+            boxes[name] = np.full((*present.shape, length), fill, np.int32)
+            boxes[name][present] = values
+        return boxes
+
+
+def _take(
+    source: TokenRows, numbers: Int64Array, cut: _Cut, rows: Int64Array
+) -> TokenRows:
+    """Return the ids that are kept of some rows of `source`."""
+    lengths = cut.lengths[rows]
+    starts = source.starts[numbers] + cut.begins[rows]
+    return TokenRows(source.values[ragged_range(starts, lengths)], lengths)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertMultipleChoicePreprocessor(
+    AlbertPreprocessor, keras_hub.models.Preprocessor
+):
+    """Tokenize questions and pack a row for each choice.
+
+    A row is `[CLS] context [SEP] question and choice [SEP]`. As in RACE, the choice
+    replaces `_` in the question, or is appended to a question without `_`. Without a
+    context, a row is `[CLS] question [SEP] choice [SEP]`.
+
+    The last `max_qa_length` tokens of the text between the two `[SEP]` are kept; the
+    first text is truncated to the rest of the row.
+
+    Source: [google-research/albert](https://github.com/google-research/albert),
+    `race_utils.py`.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to, as TPUs require. Defaults to `None`, which pads to the smallest of
+            `length_buckets` that fits the batch's longest row.
+        max_sequence_length: int. The length that rows are truncated to if
+            `sequence_length` is `None`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. The lengths that batches are
+            padded to. Defaults to `None`, see `default_length_buckets`.
+        max_qa_length: int. The maximum number of tokens of question and choice
+            together. Defaults to `128`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        **kwargs: `name`, as for any Keras layer.
+
+    Raises:
+        ValueError: If a length is out of range.
+
+    Example:
+        >>> from keras_albert import AlbertMultipleChoicePreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
+        >>> preprocessor = AlbertMultipleChoicePreprocessor(
+        ...     tokenizer, sequence_length=32)
+        >>> packed, answers = preprocessor(
+        ...     (["the dog", "the fox"],
+        ...      ["the dog is _", "who jumped?"],
+        ...      [["lazy", "quick", "brown"], ["fox", "dog"]]),
+        ...     ["A", "A"])
+        >>> packed["token_ids"].shape  # questions, choices, tokens
+        (2, 3, 32)
+        >>> packed["padding_mask"].any(axis=-1).sum(axis=-1)
+        array([3, 2])
+    """
+
+    read_input = staticmethod(choice_columns)
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        max_qa_length: int = 128,
+        share_rows: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_positive(max_qa_length=max_qa_length)
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            share_rows=share_rows,
+            **kwargs,
+        )
+        self.max_qa_length = max_qa_length
+
+    def encode(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[LabelledTexts, bool]:
+        """Tokenize questions; see `AlbertPreprocessor.encode`.
+
+        The targets are the numbers or letters of the correct choices.
+        """
+        columns, batched = self.columns(x)
+        *contexts, questions, choices = columns
+        texts = contexts[0] if contexts else questions
+        tails = [
+            _fill_in(question, choice) if contexts else choice
+            for question, row in zip(questions, choices, strict=True)
+            for choice in row
+        ]
+        # Several questions often share a text, which is tokenized once.
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        rows = ChoiceRows(
+            self.tokenizer.tokenize_rows(list(numbers), checked=True),
+            np.array([numbers[text] for text in texts], np.int64),
+            self.tokenizer.tokenize_rows(tails, checked=True),
+            np.array([len(row) for row in choices], np.int64),
+            self.special_ids,
+            self.max_length,
+            self.max_qa_length,
+        )
+        if y is not None:
+            y = encode_answers(y if batched else np.reshape(y, (1,)))
+        examples = LabelledTexts(rows, y, sample_weight)
+        if y is not None:
+            check_answers(y, rows.counts)
+        return examples, batched
+
+    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Split one element of a data set, unless it is columns of texts."""
+        first = element[0]
+        rows = isinstance(first, list) and bool(first)
+        if isinstance(first[0] if rows else first, tuple | Mapping):
+            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
+            return x, y, sample_weight
+        return element, None, None
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "max_qa_length": self.max_qa_length}
+
+
+def _fill_in(question: str, choice: str) -> str:
+    """Insert a choice into its question, by RACE's rule."""
+    if "_" in question:
+        return question.replace("_", choice)
+    return f"{question} {choice}"

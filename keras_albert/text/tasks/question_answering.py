@@ -1,0 +1,579 @@
+"""Preprocessor of the question answerer: contexts of any length, cut into windows."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import keras_hub
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.packing import (
+    EncodedTexts,
+    OverlappingWindows,
+    SpecialIds,
+    check_counts,
+    pack_all,
+    read_weights,
+    weights_by_target,
+)
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.reading import text_columns
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
+from keras_albert.types import Batch, Int64Array, IntArray, Lengths
+from keras_albert.utils.arguments import check_at_most, check_positive
+
+_KEYS = ("question", "context")
+
+
+def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
+    """Read questions with their contexts into two columns.
+
+    Args:
+        x: `(questions, contexts)`, a list of pairs, a list of dicts of `question` and
+            `context`, or one such dict of two texts or two lists.
+
+    Returns:
+        The questions and the contexts, and whether `x` was a batch.
+
+    Raises:
+        TypeError: If `x` is of another type.
+        ValueError: If a row is incomplete; the message names it.
+
+    Example:
+        >>> question_contexts([{"question": "Who?", "context": "He."}])
+        ((['Who?'], ['He.']), True)
+        >>> question_contexts(("Who?", "He."))
+        ((['Who?'], ['He.']), False)
+    """
+    if isinstance(x, Mapping):
+        _check_keys(x, "`x`")
+        x = tuple(x[key] for key in _KEYS)
+    elif isinstance(x, list) and any(isinstance(row, Mapping) for row in x):
+        for row, example in enumerate(x):
+            _check_keys(example, f"Row {row} of `x`")
+        x = tuple([example[key] for example in x] for key in _KEYS)
+    elif isinstance(x, list) and not x:
+        x = ([], [])
+    columns, batched = text_columns(x)
+    if len(columns) != len(_KEYS):
+        msg = (
+            "Each question needs its context. Received one text for each example. Pass "
+            "(questions, contexts), a list of pairs, or a list of dicts of `question` "
+            "and `context`."
+        )
+        raise ValueError(msg)
+    return columns, batched
+
+
+def _check_keys(example: Any, what: str) -> None:
+    if not isinstance(example, Mapping) or not set(_KEYS) <= set(example):
+        received = (
+            sorted(example) if isinstance(example, Mapping) else type(example).__name__
+        )
+        msg = f"{what} is no dict of `question` and `context`. Received: {received}"
+        raise ValueError(msg)
+
+
+# The correct answers to a question, each with its first character and its text; empty
+# if the context does not contain an answer.
+Answers: TypeAlias = tuple[tuple[int, str], ...]
+
+
+def read_answers(y: Any) -> list[Answers]:
+    """Read the answers to questions: any number for each question.
+
+    An element is SQuAD's dict of lists, a pair `(start, text)` or `None`; or `y` is a
+    dict of columns. The first answer is trained on.
+    """
+    if isinstance(y, Mapping):
+        y = [
+            {"text": text, "answer_start": start}
+            for text, start in zip(*_columns(y), strict=True)
+        ]
+    if isinstance(y, str | bytes) or not hasattr(y, "__iter__"):
+        msg = (
+            "Answers are a list with, for each question, a dict of `text` and "
+            "`answer_start`, a pair (start, text), or None for no answer. Received: "
+            f"{type(y).__name__}"
+        )
+        raise TypeError(msg)
+    return [_read_row(answer, row) for row, answer in enumerate(y)]
+
+
+def _columns(y: Mapping[str, Any]) -> tuple[Any, Any]:
+    if not {"text", "answer_start"} <= set(y):
+        msg = (
+            "A dict of answers has the columns `text` and `answer_start`. Received: "
+            f"{sorted(y)}"
+        )
+        raise ValueError(msg)
+    texts, starts = y["text"], y["answer_start"]
+    if len(texts) != len(starts):
+        msg = (
+            f"There are {len(texts)} texts of answers, but {len(starts)} values of "
+            "`answer_start`. Each answer needs both."
+        )
+        raise ValueError(msg)
+    return texts, starts
+
+
+def _read_row(answer: Any, row: int) -> Answers:
+    if answer is None:
+        return ()
+    if isinstance(answer, Mapping):
+        try:
+            texts, starts = _columns(answer)
+        except (TypeError, ValueError):
+            # Single values, or invalid ones, which are reported below.
+            texts, starts = answer.get("text"), answer.get("answer_start")
+        if isinstance(texts, str | bytes):
+            texts, starts = [texts], np.reshape(starts, -1)
+        if _is_list(texts) and _is_list(starts) and len(texts) == len(starts):
+            pairs = zip(starts, texts, strict=True)
+            return tuple(_read_pair(start, text, row) for start, text in pairs)
+    elif isinstance(answer, tuple | list):
+        if len(answer) == 2 and not isinstance(answer[0], tuple | list):
+            return (_read_pair(answer[0], answer[1], row),)
+        if all(isinstance(part, tuple) and len(part) == 2 for part in answer):
+            return tuple(_read_pair(part[0], part[1], row) for part in answer)
+    msg = (
+        f"Row {row} of the answers is {str(answer)[:80]!r}. Pass a dict of `text` and "
+        "`answer_start`, two lists of one length; a pair (start, text); or None where "
+        "the context has no answer."
+    )
+    raise ValueError(msg)
+
+
+def _is_list(values: Any) -> bool:
+    return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+
+
+def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
+    if isinstance(text, bytes):
+        text = text.decode()
+    try:
+        first = -1 if isinstance(start, bool) else operator.index(start)
+    except TypeError:
+        first = -1
+    if first < 0 or not isinstance(text, str) or not text.strip():
+        msg = (
+            f"Row {row} of the answers has the start {start!r} and the text "
+            f"{str(text)[:80]!r}. An answer is a text that is not empty, and the "
+            "number of its first character in the context, from 0 on; pass None where "
+            "there is no answer."
+        )
+        raise ValueError(msg)
+    return first, text
+
+
+def answer_spans(
+    answers: Sequence[Answers], contexts: Sequence[str], misaligned: str = "error"
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
+    """Find the characters of the first answer to each question.
+
+    Returns first characters and those after the last, -1 without an answer, and the
+    questions to drop; "repair" takes the nearest place where the text is found.
+    """
+    spans = np.full((len(answers), 2), -1, np.int64)
+    dropped = []
+    for row, (pairs, context) in enumerate(zip(answers, contexts, strict=True)):
+        if not pairs:
+            continue
+        start, text = pairs[0]
+        if not context.startswith(text, start):
+            found = context[start : start + len(text)]
+            nearest = _nearest(context, text, start)
+            if misaligned == "drop":
+                dropped.append(row)
+                continue
+            if misaligned != "repair" or nearest is None:
+                where = (
+                    "The context does not have it anywhere: correct the answer, or "
+                    "leave its row out"
+                    if nearest is None
+                    else f"It begins at {nearest}: correct `answer_start`, or pass "
+                    'misaligned="repair"'
+                )
+                msg = (
+                    f"The answer of row {row}, {text[:80]!r}, is not what its context "
+                    f"has at character {start}: {found[:80]!r}. {where} "
+                    '(misaligned="drop" leaves out all such rows).'
+                )
+                raise ValueError(msg)
+            start = nearest
+        # Whitespace around an answer does not belong to any token.
+        lead = len(text) - len(text.lstrip())
+        spans[row] = start + lead, start + len(text.rstrip())
+    return spans, dropped
+
+
+def _nearest(context: str, text: str, start: int) -> int | None:
+    before = context.rfind(text, 0, start + len(text))
+    after = context.find(text, start)
+    places = [place for place in (before, after) if place >= 0]
+    return min(places, key=lambda place: abs(place - start), default=None)
+
+
+class ContextTokens:
+    """The tokens of contexts and their character offsets.
+
+    Each distinct text is tokenized once.
+    """
+
+    def __init__(self, tokenizer: AlbertTokenizer, contexts: Sequence[str]) -> None:
+        numbers: dict[str, int] = {}
+        # The index of each context among the distinct texts.
+        self.text_of: Int64Array = np.fromiter(
+            (numbers.setdefault(context, len(numbers)) for context in contexts),
+            np.int64,
+            len(contexts),
+        )
+        ids, starts, ends = tokenizer.tokenize_with_offsets(list(numbers), checked=True)
+        self.rows = TokenRows.from_arrays(ids)
+        self._starts = _flat(starts)
+        self._ends = _flat(ends)
+        # Offsets into all texts, concatenated, so that one sorted search covers them.
+        self._room = 1 + max(map(len, numbers), default=0)
+        shift = np.repeat(np.arange(len(numbers)) * self._room, self.rows.lengths)
+        self._global_starts = self._starts + shift
+        self._global_ends = self._ends + shift
+
+    @property
+    def lengths(self) -> Int64Array:
+        """The number of tokens of each context."""
+        return self.rows.lengths[self.text_of]
+
+    @property
+    def begins(self) -> Int64Array:
+        """Where the tokens of each context begin in `rows.values`."""
+        return self.rows.starts[self.text_of]
+
+    def find(
+        self, contexts: Int64Array, starts: Int64Array, ends: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Find the tokens that cover spans of characters.
+
+        Returns the first and last token in the context of each span of characters; last
+        < first if no token covers it.
+        """
+        shift = self.text_of[contexts] * self._room
+        begins = self.begins[contexts]
+        first = np.searchsorted(self._global_ends, starts + shift, side="right")
+        last = np.searchsorted(self._global_starts, ends + shift, side="left") - 1
+        return first - begins, last - begins
+
+    def characters(
+        self, contexts: Int64Array, first: Int64Array, last: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Return the first characters of token spans, and those after the last."""
+        begins = self.begins[contexts]
+        return self._starts[begins + first], self._ends[begins + last]
+
+
+def _flat(parts: Sequence[IntArray]) -> Int64Array:
+    flat = np.concatenate(parts) if len(parts) else np.empty(0)
+    return flat.astype(np.int64)
+
+
+# [CLS], and a [SEP] after each of the two texts.
+_SPECIALS = 3
+
+
+class SpanWindows:
+    """Tokenized questions and contexts, cut into windows; see `Examples`.
+
+    A row is `[CLS] question [SEP] window [SEP]`. `spans` `(questions, 2)` are the first
+    and last token of answers, -1 without one; `num_starts` is `None` for the
+    independent head.
+    """
+
+    def __init__(
+        self,
+        questions: TokenRows,
+        contexts: ContextTokens,
+        special: SpecialIds,
+        max_length: int,
+        doc_stride: int,
+        max_query_length: int,
+        spans: Int64Array | None = None,
+        sample_weight: npt.NDArray[Any] | None = None,
+        num_starts: int | None = None,
+    ) -> None:
+        self.contexts = contexts
+        self.num_starts = num_starts
+        budget = max_length - _SPECIALS
+        kept = np.minimum(questions.lengths, min(max_query_length, budget // 2))
+        room = budget - kept
+        lengths = contexts.lengths
+        stride = np.minimum(min(doc_stride, budget), room)
+        windows = OverlappingWindows(lengths, room, stride)
+        # The question of each row.
+        self.questions: Int64Array = windows.documents
+        rows = windows.tokens
+        # Windows count in concatenated contexts; here, each distinct text is stored
+        # once.
+        base = np.cumsum(lengths) - lengths
+        place = rows.values - np.repeat(base[self.questions], rows.lengths)
+        source = place + np.repeat(contexts.begins[self.questions], rows.lengths)
+        tokens = TokenRows(contexts.rows.values[source], rows.lengths)
+        # Where a window begins in its row, and in its context.
+        self.offsets: Int64Array = kept[self.questions] + 2
+        self.begins: Int64Array = place[rows.starts].astype(np.int64)
+        self._owned = windows.owned
+        self._owned_from = rows.starts
+        self._window_lengths = rows.lengths
+        first = ragged_range(questions.starts, kept)
+        cut = TokenRows(questions.values[first], kept).take(self.questions)
+        self._texts = EncodedTexts((cut, tokens), special, max_length, "waterfall")
+        self.lengths = self._texts.lengths
+        self.targets = None if spans is None else self._window_targets(spans)
+        self._weights = None if sample_weight is None else sample_weight[self.questions]
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def _window_targets(self, spans: Int64Array) -> npt.NDArray[np.int32]:
+        """Return the answer's position in each row; 0, `[CLS]`, if it is incomplete."""
+        first, last = spans[self.questions].T
+        inside = (first >= self.begins) & (last < self.begins + self._window_lengths)
+        shift = self.offsets - self.begins
+        targets = np.stack([first + shift, last + shift], axis=1)
+        return np.where(inside[:, None], targets, 0).astype(np.int32)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`.
+
+        For the conditional head `x` has `start_positions` `(batch, starts)`, -1 without
+        targets, and `y` has `answerability`, 1 without an answer.
+        """
+        x: dict[str, Any] = self._texts.pack(rows, length)
+        if self.targets is None:
+            return (head_inputs(x, self.num_starts),)
+        starts, ends = self.targets[rows].T
+        x = head_inputs(x | {"start_positions": starts[:, None]}, self.num_starts)
+        y = {
+            "start_logits": starts,
+            "end_logits": ends,
+            "answerability": (starts == 0).astype(np.float32),
+        }
+        y = head_targets(y, self.num_starts)
+        if self._weights is None:
+            return (x, y)
+        return (x, y, weights_by_target(y, self._weights[rows]))
+
+    def owned_positions(self, rows: Int64Array, length: int) -> npt.NDArray[np.bool_]:
+        """Mark the positions of tokens that a row owns; see `OverlappingWindows`."""
+        place = np.arange(length) - self.offsets[rows, None]
+        inside = (place >= 0) & (place < self._window_lengths[rows, None])
+        owned = np.zeros(inside.shape, bool)
+        owned[inside] = self._owned[(place + self._owned_from[rows, None])[inside]]
+        return owned
+
+
+def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
+    """Return the inputs of a head; see `SpanWindows` for `num_starts`.
+
+    The independent head has no `start_positions`; -1 lets the other one choose them.
+    """
+    inputs = {name: array for name, array in x.items() if name != "start_positions"}
+    if num_starts is not None:
+        unknown = np.full((len(inputs["token_ids"]), num_starts), -1, np.int32)
+        inputs["start_positions"] = x.get("start_positions", unknown)
+    return inputs
+
+
+def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
+    """Return the targets of a head.
+
+    For the conditional head `end_logits` become `(rows, 1)`: one end for the one known
+    start.
+    """
+    if num_starts is None:
+        return {name: y[name] for name in ("start_logits", "end_logits")}
+    return {**y, "end_logits": y["end_logits"][:, None]}
+
+
+# Each start of the conditional head takes the memory of a hidden state.
+MAX_STARTS = 100
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertQuestionAnswererPreprocessor(
+    AlbertPreprocessor, keras_hub.models.Preprocessor
+):
+    """Tokenize questions and contexts, and find the answers' tokens.
+
+    A row is `[CLS] question [SEP] window [SEP]`. A context that does not fit into one
+    row is split into several windows, which together contain all its tokens; the last
+    window ends with the context. The targets of a window that does not contain the
+    whole answer point to `[CLS]`.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`.
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to. Defaults to `None`, which pads to the smallest of `length_buckets` that
+            fits the batch's longest row.
+        max_sequence_length: int. The maximum length of a row if `sequence_length` is
+            `None`. Defaults to `512`; the reference's SQuAD recipes also use 384.
+        length_buckets: Sequence of int or `None`. The lengths that batches are
+            padded to. Defaults to `None`, see `default_length_buckets`.
+        doc_stride: int. Distance in tokens between the starts of consecutive windows,
+            at most a window's length. Defaults to `128`.
+        max_query_length: int. The length that questions are truncated to; a question
+            takes at most half of a row. Defaults to `64`.
+        misaligned: string. How an answer is treated that is not found at
+            `answer_start` of its context: `"error"` raises, `"repair"` uses the
+            nearest place where it is found, `"drop"` drops the question. Defaults to
+            `"error"`.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        num_starts: int or `None`. The number of starts that the conditional head
+            considers in prediction, 100 at most. It adds the input `start_positions`
+            and the target `answerability`; an `AlbertQuestionAnswerer` sets it.
+            Defaults to `None`, the independent head.
+        **kwargs: `name`, as for any Keras layer.
+
+    Raises:
+        ValueError: If a number is out of range, or `misaligned` is unknown.
+
+    Example:
+        >>> from keras_albert import (
+        ...     AlbertQuestionAnswererPreprocessor, AlbertTokenizer)
+        >>> from keras_albert.text import train_vocabulary
+        >>> context = "It was found in Rome, in 1848."
+        >>> proto = train_vocabulary([context] * 9, vocabulary_size=32)
+        >>> preprocessor = AlbertQuestionAnswererPreprocessor(AlbertTokenizer(proto))
+        >>> x, y = preprocessor(("found in?", context), (16, "Rome"))
+        >>> start, end = int(y["start_logits"][0]), int(y["end_logits"][0])
+        >>> preprocessor.tokenizer.detokenize(x["token_ids"][0, start : end + 1])
+        'rome'
+    """
+
+    read_input = staticmethod(question_contexts)
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        doc_stride: int = 128,
+        max_query_length: int = 64,
+        misaligned: str = "error",
+        share_rows: bool = False,
+        num_starts: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_positive(
+            doc_stride=doc_stride,
+            max_query_length=max_query_length,
+            num_starts=1 if num_starts is None else num_starts,
+        )
+        check_at_most(MAX_STARTS, num_starts=num_starts or 1)
+        if misaligned not in ("error", "repair", "drop"):
+            msg = (
+                "`misaligned` is 'error', 'repair' or 'drop'. Received: "
+                f"misaligned={misaligned!r}"
+            )
+            raise ValueError(msg)
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            share_rows=share_rows,
+            **kwargs,
+        )
+        self.doc_stride = doc_stride
+        self.max_query_length = max_query_length
+        self.misaligned = misaligned
+        self.num_starts = num_starts
+
+    def encode(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[SpanWindows, bool]:
+        """Tokenize questions and contexts; see `AlbertPreprocessor.encode`.
+
+        The targets are answers, in any form that `read_answers` reads.
+        """
+        (questions, contexts), batched = self.columns(x)
+        weights = None if sample_weight is None else read_weights(sample_weight)
+        spans, rows = None, np.arange(len(questions))
+        if y is not None:
+            answers = read_answers(y if batched else [y])
+            check_counts(len(questions), answers, weights)
+            spans, dropped = answer_spans(answers, contexts, self.misaligned)
+            if dropped:
+                rows = np.setdiff1d(rows, dropped)
+                questions = [questions[row] for row in rows]
+                contexts = [contexts[row] for row in rows]
+                spans = spans[rows]
+                weights = None if weights is None else weights[rows]
+        question_rows = self.tokenizer.tokenize_rows(questions, checked=True)
+        context_tokens = ContextTokens(self.tokenizer, contexts)
+        _refuse_blank(question_rows.lengths, "question", rows)
+        _refuse_blank(context_tokens.lengths, "context", rows)
+        if spans is not None:
+            spans = _token_spans(spans, context_tokens, rows)
+        windows = SpanWindows(
+            question_rows,
+            context_tokens,
+            self.special_ids,
+            self.max_length,
+            self.doc_stride,
+            self.max_query_length,
+            spans,
+            weights,
+            self.num_starts,
+        )
+        return windows, batched
+
+    def call(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Preprocess questions and contexts, with answers as targets.
+
+        The result is always a batch, since a question may have several rows; see
+        `SpanWindows.pack`.
+        """
+        windows, _ = self.encode(x, y, sample_weight)
+        return keras.utils.pack_x_y_sample_weight(
+            *pack_all(windows, self.padded_length, True)
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            doc_stride=self.doc_stride,
+            max_query_length=self.max_query_length,
+            misaligned=self.misaligned,
+            num_starts=self.num_starts,
+        )
+        return config
+
+
+def _refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
+    blank = lengths == 0
+    if blank.any():
+        msg = (
+            f"The {what} of row {rows[blank.argmax()]} is empty. An answer is looked "
+            "for with a question in a context: fill it in, or leave the row out."
+        )
+        raise ValueError(msg)
+
+
+def _token_spans(
+    spans: Int64Array, contexts: ContextTokens, rows: Int64Array
+) -> Int64Array:
+    """Convert spans of characters to spans of tokens; -1 is kept (no answer)."""
+    answered = np.flatnonzero(spans[:, 0] >= 0)
+    first, last = contexts.find(answered, *spans[answered].T)
+    lost = last < first
+    if lost.any():
+        msg = (
+            f"The answer of row {rows[answered[lost.argmax()]]} has nothing that the "
+            "vocabulary sees (it is a mark or a joiner without width). Choose one with "
+            "a letter, a digit or a symbol."
+        )
+        raise ValueError(msg)
+    tokens = np.full_like(spans, -1)
+    tokens[answered] = np.stack([first, last], axis=1)
+    return tokens

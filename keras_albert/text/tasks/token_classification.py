@@ -1,0 +1,475 @@
+"""Preprocessor of the token classifier: words, their pieces and their tags."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import keras
+import keras_hub
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.text.packing import (
+    EncodedTexts,
+    OverlappingWindows,
+    SpecialIds,
+    check_counts,
+    window_stride,
+)
+from keras_albert.text.preprocessor import AlbertPreprocessor
+from keras_albert.text.reading import plain_column, to_text_rows
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.text.tokenizer.text_rules import UNSPACED
+from keras_albert.text.tokenizer.token_rows import TokenRows
+from keras_albert.types import Batch, FloatArray, Int64Array, IntArray, Lengths
+
+_FLAGS = "\U0001f1e6-\U0001f1ff"
+# Zero-width joiner: combines two symbols into one, as in emoji.
+JOINER = "\u200d"
+
+
+class WordRow(NamedTuple):
+    """One text and the offsets of its words.
+
+    `starts` and `ends` are characters of `text`, which was passed as a string if
+    `is_raw`.
+    """
+
+    text: str
+    starts: Int64Array
+    ends: Int64Array
+    is_raw: bool
+
+    @property
+    def words(self) -> list[str]:
+        """The words."""
+        spans = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [self.text[start:end] for start, end in spans]
+
+
+def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
+    """Read raw texts or lists of words.
+
+    A string is a text, and a tuple of strings is the words of one text; a list of
+    strings is a batch of texts, and a list of lists (or tuples) is the words of a
+    batch.
+
+    Args:
+        x: A text, the words of one text, or a batch of either: lists, NumPy arrays,
+            pandas columns, or string tensors, also ragged ones.
+
+    Returns:
+        One column, a list of `str` or of lists of `str`; and whether `x` was a batch.
+
+    Raises:
+        TypeError: If `x` is of another type.
+        ValueError: If a row or a word is not a text; the message names it.
+
+    Example:
+        >>> word_columns([["Ada", "wrote"]])
+        (([['Ada', 'wrote']],), True)
+        >>> word_columns("Ada wrote")
+        ((['Ada wrote'],), False)
+    """
+    if isinstance(x, tuple):
+        if any(not isinstance(word, str | bytes) for word in x):
+            msg = (
+                "A tuple is the words of one text. Received a tuple that holds "
+                f"{next(type(w).__name__ for w in x if not isinstance(w, str | bytes))}"
+                ". Pass many texts as a list."
+            )
+            raise TypeError(msg)
+        return ([_read_words(x, 0)],), False
+    x = x.to_list() if hasattr(x, "to_list") else plain_column(x)
+    if isinstance(x, np.ndarray) and x.ndim:
+        x = list(x)
+    rows = x if isinstance(x, list) else []
+    is_words = [isinstance(row, list | tuple | np.ndarray) for row in rows]
+    if not any(is_words):
+        texts, batched = to_text_rows(x)
+        return (texts,), batched
+    if not all(is_words):
+        row = is_words.index(not is_words[0])
+        kinds = ("a list of words", "a text")
+        here, there = kinds if is_words[row] else kinds[::-1]
+        msg = (
+            f"Row {row} is {here}, and row 0 is {there}. Pass raw texts or lists of "
+            "words, not both at once."
+        )
+        raise ValueError(msg)
+    return ([_read_words(words, row) for row, words in enumerate(x)],), True
+
+
+def read_word_rows(column: Iterable[Any]) -> list[WordRow]:
+    """Return a `WordRow` for each text or list of words of `word_columns`."""
+    return [
+        split_words(row) if isinstance(row, str) else join_words(row) for row in column
+    ]
+
+
+def join_words(words: list[str]) -> WordRow:
+    """Join words into a text with spaces."""
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    starts = np.cumsum(lengths + 1) - lengths - 1
+    return WordRow(" ".join(words), starts, starts + lengths, False)
+
+
+def split_words(text: str) -> WordRow:
+    """Split a text into words: runs of letters and digits, and single symbols.
+
+    Marks and joiners belong to the previous character. A character of a script
+    without spaces, such as an ideograph, is a word.
+    """
+    spans = [match.span() for match in _word_pattern().finditer(text)]
+    bounds = np.array(spans, np.int64).reshape(-1, 2)
+    return WordRow(text, bounds[:, 0], bounds[:, 1], True)
+
+
+@cache
+def character_kinds() -> dict[str, str]:
+    """Return the kinds of characters in words, as character classes of `re`.
+
+    "mark" belongs to the previous character, each "unspaced" one is a word, a "letter"
+    includes digits, two "flag"s are one symbol; the rest is "sign".
+    """
+    # Computed, because Python's `re` has no class of marks.
+    marks = "".join(
+        re.escape(chr(code))
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) in ("Mn", "Mc", "Me", "Cf")
+    )
+    return {
+        "mark": f"{marks}\U0001f3fb-\U0001f3ff",  # and skin-tone modifiers
+        "unspaced": UNSPACED,
+        "letter": rf"^\W{UNSPACED}",
+        "flag": _FLAGS,
+        "sign": rf"^\w\s{_FLAGS}",
+    }
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    kinds = {name: f"[{kind}]" for name, kind in character_kinds().items()}
+    marks, sign = f"{kinds['mark']}*", kinds["sign"]
+    return re.compile(
+        rf"{kinds['unspaced']}{marks}"
+        rf"|(?:{kinds['letter']}{marks})+"
+        rf"|{kinds['flag']}{{1,2}}{marks}"
+        rf"|{sign}{marks}(?:(?<={JOINER}){sign}{marks})*"
+    )
+
+
+def _read_words(words: Any, row: int) -> list[str]:
+    read, _ = to_text_rows(words, name=f"the words of row {row}")
+    return read
+
+
+@dataclass(frozen=True)
+class SpanTags:
+    """The entities of one raw text, and the numbers of their tags.
+
+    `spans` `(entities, 2)` are in characters, rising; `tags` `(entities, 4)` are for
+    one word, and the first, an inner and the last of several; -1 for none.
+    """
+
+    spans: Int64Array
+    tags: IntArray
+    outside: int
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+
+def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
+    """Return the weight of each word of all texts.
+
+    A weight is a number for each text, or a list with a number for each of its words.
+    """
+    parts = []
+    for row, (weights, text) in enumerate(zip(sample_weight, words, strict=True)):
+        count = len(text.starts)
+        given = np.asarray(weights, np.float32)
+        if given.ndim and len(given) != count:
+            msg = (
+                f"Row {row} has {count} words, but {len(given)} sample weights. Pass "
+                "one for each word, or one for the text."
+            )
+            raise ValueError(msg)
+        parts.append(np.broadcast_to(given, count))
+    return np.concatenate(parts) if parts else np.empty(0, np.float32)
+
+
+def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
+    """Return the tag of each word of a text.
+
+    An entity that begins or ends within a word includes the whole word. `target` has
+    one tag per word, or is `SpanTags` for a raw text.
+    """
+    count = len(words.starts)
+    if isinstance(target, SpanTags) and (words.is_raw or not (count or len(target))):
+        return _tags_of_spans(target, words, row)
+    if isinstance(target, SpanTags) or words.is_raw:
+        what, needs = "words", "a tag for each word"
+        if words.is_raw:
+            what = "a raw text"
+            needs = 'its entities, each {"start": 0, "end": 3, "label": "person"}'
+        msg = f"Row {row} is {what}, whose target is {needs}. Received: {target!r:.80}"
+        raise ValueError(msg)
+    if len(target) != count:
+        msg = (
+            f"Row {row} has {count} words, but {len(target)} tags. Each word needs one."
+        )
+        raise ValueError(msg)
+    return np.asarray(target, np.int32)
+
+
+def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
+    starts, ends = target.spans[:, 0], target.spans[:, 1]
+    first = np.searchsorted(words.ends, starts, side="right")
+    last = np.searchsorted(words.starts, ends, side="left") - 1
+    shared = first[1:] <= last[:-1]
+    parts = last - first + 1
+    others_untagged = (target.tags[:, 1:] < 0).any(axis=1)
+    for wrong, why in (
+        (ends > len(words.text), f"ends outside the text, of {len(words.text)}"),
+        (parts < 1, "holds no word"),
+        (np.append(False, shared), "shares a word with the one before"),
+        (
+            others_untagged & (parts > 1),
+            "has more than one word, and the model no tag for the others",
+        ),
+    ):
+        if wrong.any():
+            start, end = target.spans[int(np.argmax(wrong))].tolist()
+            msg = (
+                f"Row {row}: the entity from {start} to {end} "
+                f"({words.text[start:end]!r:.60}) {why}. Count in characters of the "
+                "text as given, join or drop entities that overlap, and pass "
+                "`labels=tag_names(...)` to the model."
+            )
+            raise ValueError(msg)
+    tags = np.full(len(words.starts), target.outside, np.int32)
+    for begin, end, numbers in zip(
+        first.tolist(), last.tolist(), target.tags.tolist(), strict=True
+    ):
+        tags[begin : end + 1] = numbers[2]
+        tags[begin], tags[end] = numbers[1], numbers[3]
+        if begin == end:
+            tags[begin] = numbers[0]
+    return tags
+
+
+class TaggedDocuments:
+    """Documents of words, as rows of pieces, with optional tags; see `Examples`.
+
+    A document that is too long is split into several rows, overlapping windows. Each
+    piece is trained and predicted once, in the window in which it has the most context.
+    `pieces` and `tags` are those of all documents' words, concatenated; a tag below 0
+    is ignored.
+    """
+
+    def __init__(
+        self,
+        words: list[WordRow],
+        pieces: TokenRows,
+        special: SpecialIds,
+        max_length: int,
+        stride: int | None = None,
+        label_all_pieces: bool = False,
+        tags: IntArray | None = None,
+        sample_weight: FloatArray | None = None,
+    ) -> None:
+        self.words = words
+        self._counts = np.fromiter((len(row.starts) for row in words), np.int64)
+        # Whether a word has pieces; U+200B, for example, has none.
+        self._is_seen = pieces.lengths > 0
+        word_of_piece = np.repeat(np.arange(len(pieces)), pieces.lengths)
+        room = max_length - 2
+        documents = np.repeat(np.arange(len(words)), self._counts)
+        lengths = np.bincount(documents, pieces.lengths, minlength=len(words))
+        windows = OverlappingWindows(
+            lengths.astype(np.int64), room, window_stride(stride, room)
+        )
+        at = windows.tokens.values
+        ids = TokenRows(pieces.values[at], windows.tokens.lengths)
+        self._texts = EncodedTexts((ids,), special, max_length)
+        self.lengths = self._texts.lengths
+        self._word = word_of_piece[at]
+        # The pieces whose tag is trained and predicted.
+        self._answers = windows.owned
+        if not label_all_pieces:
+            is_first = np.zeros(len(pieces.values), bool)
+            is_first[pieces.starts[self._is_seen]] = True
+            self._answers = self._answers & is_first[at]
+        self._places = TokenRows(np.arange(len(at), dtype=np.int32), ids.lengths)
+        self._targets = None
+        if tags is not None:
+            learned = tags[self._word]
+            counts = self._answers & (learned >= 0)
+            weights = counts.astype(np.float32)
+            if sample_weight is not None:
+                weights *= sample_weight[self._word]
+            self._targets = np.where(counts, learned, 0).astype(np.int32), weights
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def pack(self, rows: Int64Array, length: int) -> Batch:
+        """Pack some rows; see `Examples`."""
+        x = self._texts.pack(rows, length)
+        if self._targets is None:
+            return (x,)
+        # After `[CLS]`.
+        inside = np.zeros((len(rows), length), bool)
+        inside[:, 1:] = np.arange(length - 1) < self._places.lengths[rows][:, None]
+        places = self._places.take(rows).values
+        targets = []
+        for values in self._targets:
+            target = np.zeros((len(rows), length), values.dtype)
+            target[inside] = values[places]
+            targets.append(target)
+        return x, *targets
+
+    def merge(self, outputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """Merge the outputs of rows into outputs of words.
+
+        A word has the mean over its tagged pieces, or zeros without pieces.
+        """
+        sizes = self._places.lengths
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        column = 1 + self._places.values - np.repeat(self._places.starts, sizes)
+        word = self._word[self._answers]
+        answers = outputs[row[self._answers], column[self._answers]]
+        merged = np.zeros((len(self._is_seen), *outputs.shape[2:]), outputs.dtype)
+        np.add.at(merged, word, answers)
+        shares = np.maximum(1, np.bincount(word, minlength=len(merged)))
+        merged /= shares.reshape(-1, *[1] * (merged.ndim - 1)).astype(outputs.dtype)
+        return self._by_document(merged)
+
+    def seen_words(self) -> list[npt.NDArray[np.bool_]]:
+        """Return which words have pieces."""
+        return self._by_document(self._is_seen)
+
+    def _by_document(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        return np.split(values, np.cumsum(self._counts))[: len(self.words)]
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertTokenClassifierPreprocessor(
+    AlbertPreprocessor, keras_hub.models.Preprocessor
+):
+    """Tokenize words and pack them as `[CLS] words [SEP]`, with a tag for each.
+
+    Each word is tokenized separately, so that its pieces are known; raw texts are
+    split into words first (see `split_words`). Words keep their exact offsets in the
+    original text. A document of more than `max_sequence_length` tokens is split into
+    several rows, overlapping windows; each piece is trained once, in the window in
+    which it has the most context.
+
+    Args:
+        tokenizer: An `AlbertTokenizer`, cased or uncased.
+        sequence_length: int or `None`. A fixed length that all batches are padded
+            to. Defaults to `None`, which pads to the smallest of `length_buckets` that
+            fits the batch's longest row.
+        max_sequence_length: int. The maximum length of a row if `sequence_length` is
+            `None`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. The lengths that batches are
+            padded to. Defaults to `None`, see `default_length_buckets`.
+        stride: int or `None`. Distance in pieces between the starts of consecutive
+            windows. Defaults to `None`, half a window.
+        label_all_pieces: bool. Whether all pieces of a word are trained with its tag,
+            and their predictions are averaged. Defaults to `False`, which uses the
+            first piece alone.
+        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        **kwargs: `name`, as for any Keras layer.
+
+    Raises:
+        ValueError: If a length leaves no room for a piece, or `stride` is less than 1
+            or greater than a window's length.
+
+    Example:
+        >>> from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
+        >>> from keras_albert.text import train_vocabulary
+        >>> texts = ["Ada lived in London"] * 9
+        >>> tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=22))
+        >>> preprocessor = AlbertTokenClassifierPreprocessor(
+        ...     tokenizer, sequence_length=16)
+        >>> x, y, weights = preprocessor([["Ada", "lived"]], [[1, 0]])
+        >>> x["token_ids"].shape, y[weights > 0]
+        ((1, 16), array([1, 0], dtype=int32))
+    """
+
+    read_input = staticmethod(word_columns)
+
+    def __init__(
+        self,
+        tokenizer: AlbertTokenizer,
+        sequence_length: int | None = None,
+        max_sequence_length: int = 512,
+        length_buckets: Lengths | None = None,
+        stride: int | None = None,
+        label_all_pieces: bool = False,
+        share_rows: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(tokenizer, sequence_length, max_sequence_length, length_buckets),
+            share_rows=share_rows,
+            **kwargs,
+        )
+        window_stride(stride, self.max_length - 2)
+        self.stride = stride
+        self.label_all_pieces = label_all_pieces
+
+    def encode(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> tuple[TaggedDocuments, bool]:
+        """Tokenize documents; see `AlbertPreprocessor.encode`.
+
+        The targets are an array of tag numbers, one per word, or `SpanTags` for each
+        document. The result is always a batch, since a document may have several rows.
+        """
+        (column,), _ = self.columns(x)
+        words = read_word_rows(column)
+        check_counts(len(words), y, sample_weight)
+        tags = None
+        if y is not None:
+            parts = [
+                word_tags(target, row, number)
+                for number, (target, row) in enumerate(zip(y, words, strict=True))
+            ]
+            tags = np.concatenate(parts) if parts else np.empty(0, np.int32)
+        documents = TaggedDocuments(
+            words,
+            self._tokenize_words(words),
+            self.special_ids,
+            self.max_length,
+            self.stride,
+            self.label_all_pieces,
+            tags,
+            None if sample_weight is None else word_weights(sample_weight, words),
+        )
+        return documents, True
+
+    def _tokenize_words(self, rows: list[WordRow]) -> TokenRows:
+        """Tokenize the words of all documents, each distinct word once."""
+        numbers: dict[str, int] = {}
+        places = [
+            numbers.setdefault(word, len(numbers)) for row in rows for word in row.words
+        ]
+        words: TokenRows = self.tokenizer.tokenize_rows(list(numbers), checked=True)
+        return words.take(places)
+
+    def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Split one element of a data set; there are no pairs of texts here."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
+        return x, y, sample_weight
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config = super().get_config()
+        config.update(stride=self.stride, label_all_pieces=self.label_all_pieces)
+        return config
