@@ -102,16 +102,12 @@ ALONE_WITHOUT_TENSORFLOW = (
 )
 # Texts become NumPy's arrays; the graphs are TensorFlow's with any backend.
 TEXTS = (
-    "tests/text/classification/test_preprocessor_in_graph.py",
-    "tests/text/inputs",
-    "tests/text/masked_lm/test_whole_word_masking.py",
-    "tests/text/masked_lm/test_word_starts.py",
-    "tests/text/packing/test_*windows.py",
-    "tests/text/*/test_*_file.py",
-    "tests/text/*/test_read_*.py",
-    "tests/text/token_classification/test_align_tags.py",
-    "tests/text/token_classification/test_tag_schemes.py",
-    "tests/text/token_classification/test_words.py",
+    "tests/text/tasks/test_classification_in_graph.py",
+    "tests/text/test_dataset_files.py",
+    "tests/text/test_masking.py",
+    "tests/text/test_packing*.py",
+    "tests/text/test_reading.py",
+    "tests/text/test_tag_schemes.py",
     "tests/text/tokenizer",
 )
 WITHOUT_TENSORFLOW = {

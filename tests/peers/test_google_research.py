@@ -6,11 +6,11 @@ held elsewhere, against the same rules written anew:
 
 - `lamb_optimizer.py`: `tests/pretraining/test_lamb.py`.
 - `create_pretraining_data.py`: `tests/pretraining/prepare/test_sentence_pairs.py`,
-  `tests/text/masked_lm/test_whole_word_masking.py`.
+  `tests/text/test_masking.py`.
 - `squad_utils.py`: scores `tests/tasks/question_answering/test_squad_scores.py`,
-  windows `tests/text/packing/test_windows.py`, answers
+  windows `tests/text/test_packing.py`, answers
   `tests/tasks/question_answering/test_span_search.py`.
-- `race_utils.py`: rows `tests/text/multiple_choice/test_examples.py`; its texts are
+- `race_utils.py`: rows `tests/text/tasks/test_multiple_choice.py`; its texts are
   here.
 - `run_pretraining_test.py`, a run of one step and its files:
   `tests/pretraining/test_pretrain.py`.

@@ -13,7 +13,7 @@ Not here, for they have no counterpart:
 - Subword regularization: sampled pieces would differ between Python, graph and server.
 - `model_max_length` and its warning: rows are cut, to the length that a model reads.
 - Overflowing tokens: windows are made by the preprocessors that read long texts,
-  `tests/text/packing/test_windows.py`.
+  `tests/text/test_packing.py`.
 - Slow and fast tokenizers: there is one, in Python and in graphs,
   `tests/text/tokenizer/test_albert_tokenizer.py`; offsets are tested there as well.
 """

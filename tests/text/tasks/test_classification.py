@@ -1,3 +1,5 @@
+"""The classifier's preprocessor."""
+
 import keras
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""The text embedder's preprocessor."""
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,3 +1,5 @@
+"""Packing inside a TensorFlow graph equals packing in Python."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

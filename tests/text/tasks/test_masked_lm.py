@@ -1,10 +1,19 @@
-"""The preprocessor of the masked language model."""
+"""The preprocessors of the masked language model and of pretraining."""
+
+from itertools import pairwise
 
 import keras
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from keras_albert import AlbertMaskedLMPreprocessor, AlbertTokenizer
+from keras_albert import (
+    AlbertMaskedLMPreprocessor,
+    AlbertPretrainerPreprocessor,
+    AlbertTokenizer,
+)
+from keras_albert.text.tasks.masked_lm import tokenize_masks
 
 TEXTS = [
     "the river runs through the town",
@@ -194,3 +203,139 @@ def test_invalid_texts_name_the_row(preprocessor, texts):
 def test_targets_raise(preprocessor):
     with pytest.raises(ValueError, match="Leave them out"):
         preprocessor(TEXTS, y=list(range(12)))
+
+
+FIRST = [f"the river runs through the town {n}" for n in range(400)]
+SECOND = [f"she paid {n}" for n in range(400)]
+
+
+@pytest.fixture(scope="module")
+def pretrainer(tiny_proto):
+    return AlbertPretrainerPreprocessor(
+        AlbertTokenizer(tiny_proto), max_sequence_length=32, seed=5
+    )
+
+
+def unmask_pairs(x, y, weights):
+    ids = x["token_ids"].copy()
+    row, slot = np.nonzero(weights["masked_lm"])
+    ids[row, x["mask_positions"][row, slot]] = y["masked_lm"][row, slot]
+    return ids
+
+
+def test_half_of_the_pairs_are_swapped_and_labelled(pretrainer):
+    x, y, weights = pretrainer((FIRST, SECOND))
+    swapped = y["sentence_order"]
+    assert 150 < swapped.sum() < 250
+    assert (weights["sentence_order"] == 1).all()
+    ids = unmask_pairs(x, y, weights)
+    tokenizer = pretrainer.tokenizer
+    for row in range(40):
+        a, b = tokenizer(FIRST[row]).tolist(), tokenizer(SECOND[row]).tolist()
+        if swapped[row]:
+            a, b = b, a
+        real = x["padding_mask"][row].astype(bool)
+        expected = [2, *a, 3, *b, 3]
+        assert ids[row][real].tolist() == expected
+        segments = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+        assert x["segment_ids"][row][real].tolist() == segments
+
+
+def test_swaps_differ_each_epoch(pretrainer):
+    examples, _ = pretrainer.encode((FIRST, SECOND))
+    rows = np.arange(400)
+    orders = [examples.pack(rows, 32)[1]["sentence_order"] for _ in range(4)]
+    flips = np.mean([(a != b).mean() for a, b in pairwise(orders)])
+    assert 0.4 < flips < 0.6
+
+
+def test_number_of_masks_does_not_depend_on_the_order(pretrainer):
+    _, y, weights = pretrainer((FIRST, SECOND))
+    swapped = y["sentence_order"].astype(bool)
+    masked = weights["masked_lm"].sum(axis=1)
+    assert abs(masked[swapped].mean() - masked[~swapped].mean()) < 0.3
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    lengths=st.lists(
+        st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5
+    )
+)
+def test_truncated_length_does_not_depend_on_the_order(pretrainer, lengths):
+    first = ["town " * a for a, _ in lengths]
+    second = ["sea " * b for _, b in lengths]
+    examples, _ = pretrainer.encode((first, second))
+    np.testing.assert_array_equal(examples.texts.lengths, examples.swapped.lengths)
+    x, _, _ = examples.pack(np.arange(len(lengths)), 32)
+    np.testing.assert_array_equal(x["padding_mask"].sum(axis=1), examples.lengths)
+
+
+def test_sample_weights_of_pairs(pretrainer):
+    weight = np.array([0.0, 2.0], "float32")
+    _, _, weights = pretrainer((FIRST[:2], SECOND[:2]), sample_weight=weight)
+    assert weights["sentence_order"].tolist() == [0, 2]
+    assert not weights["masked_lm"][0].any()
+    assert weights["masked_lm"][1].max() == 2
+
+
+@pytest.mark.parametrize("x", [["one", "two"], "one", [("a", "b", "c")]])
+def test_single_texts_raise(pretrainer, x):
+    with pytest.raises(ValueError, match=r"pair|3 texts"):
+        pretrainer(x)
+
+
+def test_config_of_pretrainer(pretrainer):
+    config = pretrainer.get_config()
+    copy = AlbertPretrainerPreprocessor.from_config(
+        config | {"tokenizer": pretrainer.tokenizer}
+    )
+    assert {k: v for k, v in copy.get_config().items() if k != "tokenizer"} == {
+        k: v for k, v in config.items() if k != "tokenizer"
+    }
+
+
+def pieces_of(tokenizer, text):
+    (ids,) = tokenize_masks(tokenizer, [text]).to_lists()
+    return [tokenizer.id_to_token(token_id) for token_id in ids]
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("the [MASK] in the town", "the", " in the town"),
+        ("[MASK] the town", "", " the town"),
+        ("the town [MASK]", "the town", ""),
+        ("the town[MASK]", "the town", ""),
+        ("[MASK]", "", ""),
+        ("the\t[MASK]\nin", "the", "in"),
+    ],
+)
+def test_text_around_a_mask_is_tokenized_as_usual(tokenizer, text, before, after):
+    expected = [
+        tokenizer.id_to_token(int(i))
+        for part in (before, None, after)
+        for i in ([4] if part is None else tokenizer(part))
+    ]
+    assert pieces_of(tokenizer, text) == expected
+
+
+def test_text_after_a_mask_without_a_space_continues_its_word(tokenizer):
+    assert pieces_of(tokenizer, "the [MASK].") == ["▁the", "[MASK]", "."]
+    assert pieces_of(tokenizer, "[MASK], the")[:2] == ["[MASK]", ","]
+    assert pieces_of(tokenizer, "[MASK][MASK]") == ["[MASK]", "[MASK]"]
+    # The vocabulary contains "▁the" and the letters, but not "the".
+    assert pieces_of(tokenizer, "[MASK]the")[1].startswith(("▁", "t"))
+
+
+def test_texts_without_masks_are_tokenized_as_usual(tokenizer):
+    texts = ["the town", "", "mask [mask] [CLS]"]
+    assert tokenize_masks(tokenizer, texts).to_lists() == tokenizer(texts)
+    assert tokenize_masks(tokenizer, []).to_lists() == []
+
+
+def test_batch_equals_single_texts(tokenizer):
+    texts = ["a [MASK]", "", "no mask", "[MASK] b [MASK]"]
+    together = tokenize_masks(tokenizer, texts).to_lists()
+    alone = [tokenize_masks(tokenizer, [text]).to_lists()[0] for text in texts]
+    assert together == alone

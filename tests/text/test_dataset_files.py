@@ -1,13 +1,15 @@
+"""Files in the formats of SQuAD and CoNLL."""
+
 import json
 
 import pytest
 
-from keras_albert.text import read_squad
+from keras_albert.text import read_conll, read_squad
 
 ANSWER = {"text": "Rome", "answer_start": 0}
 
 
-def write(tmp_path, content):
+def write_squad(tmp_path, content):
     path = tmp_path / "squad.json"
     text = content if isinstance(content, str) else json.dumps(content)
     path.write_text(text, encoding="utf-8")
@@ -28,7 +30,7 @@ def test_both_versions_are_read(tmp_path):
         ask("1", answers=[ANSWER, {"text": "Bonn", "answer_start": 11}]),
         ask("2", answers=[], is_impossible=True, plausible_answers=[ANSWER]),
     )
-    file = read_squad(write(tmp_path, content))
+    file = read_squad(write_squad(tmp_path, content))
     assert file.ids == ["1", "2"]
     assert file.x == (["Where?"] * 2, ["Rome, then Bonn."] * 2)
     assert file.answers == [
@@ -61,7 +63,7 @@ def test_both_versions_are_read(tmp_path):
 )
 def test_errors_name_the_place_in_the_file(tmp_path, content, message):
     with pytest.raises(ValueError, match=message):
-        read_squad(write(tmp_path, content))
+        read_squad(write_squad(tmp_path, content))
 
 
 def test_invalid_utf8_raises(tmp_path):
@@ -80,3 +82,59 @@ def test_real_files(shared_data):
     dev = read_squad(folder / "dev-v2.0.reconstructed.json")
     assert len(dev.ids) == 11873
     assert sum(not answer["text"] for answer in dev.answers) == 5945
+
+
+def write_conll(tmp_path, data):
+    path = tmp_path / "file.conll"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def test_tabs_spaces_and_further_columns(tmp_path):
+    tabs = "New York\tB-place\n\t\nof\tO\n \n\n"
+    assert read_conll(write_conll(tmp_path, tabs)) == (
+        [["New York"], ["of"]],
+        [["B-place"], ["O"]],
+    )
+    spaces = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\r\nrejects VBZ I-VP O\r\n"
+    assert read_conll(write_conll(tmp_path, spaces)) == (
+        [["EU", "rejects"]],
+        [["I-ORG", "O"]],
+    )
+    assert read_conll(write_conll(tmp_path, "1 a B-x\n"), word_column=1) == (
+        [["a"]],
+        [["B-x"]],
+    )
+
+
+def test_byte_order_mark_and_unusual_line_separators(tmp_path):
+    words, _ = read_conll(write_conll(tmp_path, b"\xef\xbb\xbfa\tO\nb\xe2\x80\xa8c\tO"))
+    assert words == [["a", "b\u2028c"]]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("a\tO\nb\n", r"file\.conll, line 2: 'b' should be a word and its tag"),
+        ("a O\nb\t\n", r"file\.conll, line 2: 'b'"),
+        (b"a\tO\n\xff\tO\n", r"file\.conll, line 2, is not UTF-8"),
+        ("\n\n", r"file\.conll holds no words"),
+        ("", r"file\.conll holds no words"),
+    ],
+)
+def test_errors_name_the_line(tmp_path, data, message):
+    with pytest.raises(ValueError, match=message):
+        read_conll(write_conll(tmp_path, data))
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.conll"):
+        read_conll(tmp_path / "none.conll")
+
+
+@pytest.mark.shared_data
+def test_wnut(shared_data):
+    folder = shared_data / "ner" / "wnut17"
+    words, tags = read_conll(folder / "wnut17train.conll")
+    assert (len(words), sum(map(len, words))) == (3394, 62730)
+    assert [len(row) for row in tags] == [len(row) for row in words]
