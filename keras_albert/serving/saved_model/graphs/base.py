@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
-from keras_albert.text import packing as pack_in_graph
+from keras_albert.text.packing import pack_in_graph
 
 # A server pads strings with "", and numbers with zero.
 _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}

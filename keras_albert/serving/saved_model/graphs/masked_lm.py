@@ -14,7 +14,7 @@ from keras_albert.serving.saved_model.graphs.base import (
     counts_of,
     text_signature,
 )
-from keras_albert.text import packing as pack_in_graph
+from keras_albert.text.packing import pack_in_graph
 
 
 class MaskedLMGraph(TaskGraph):
