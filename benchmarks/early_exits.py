@@ -214,7 +214,7 @@ def main():
     import keras
 
     from keras_albert import AlbertClassifier
-    from keras_albert.tasks.classification.exit_rule import read_exit_rule
+    from keras_albert.tasks.classification.early_exit import read_exit_rule
 
     classifier = AlbertClassifier.from_preset(arguments.preset)
     if not classifier.exits:

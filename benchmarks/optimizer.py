@@ -53,7 +53,7 @@ def farthest(some: list[Any], others: list[Any]) -> float:
 def compare(arguments: Any) -> Comparison:
     import keras
 
-    from keras_albert.tasks.optimizers.adamw import AdamW
+    from keras_albert.tasks.optimizers import AdamW
 
     model = build_backbone(arguments.size, VOCABULARY_SIZE)
     start = [np.array(weight) for weight in model.trainable_variables]

@@ -100,7 +100,7 @@ def compile_alike(model: Any, steps: int | None = None, **kwargs: Any) -> None:
     import keras
 
     from keras_albert.tasks.base.task import AlbertTask
-    from keras_albert.tasks.optimizers.default_optimizer import (
+    from keras_albert.tasks.optimizers import (
         NOT_DECAYED,
         default_learning_rate,
         default_optimizer,
@@ -230,7 +230,7 @@ class TransformersModel:
 
     def restart(self, steps: int | None = None) -> None:
         """Restore the initial weights and a new optimizer; see `compile_alike`."""
-        from keras_albert.tasks.optimizers.default_optimizer import (
+        from keras_albert.tasks.optimizers import (
             default_learning_rate,
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
-from keras_albert.tasks.inputs.shared_row_batches import SharedRowBatches
+from keras_albert.tasks.inputs.batches import SharedRowBatches
 from keras_albert.text.batching import RowShape, plan_batches
 
 # KerasHub's default.

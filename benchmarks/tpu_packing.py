@@ -74,7 +74,7 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
         width: int. The tokens of a row. Defaults to `None`, as `fit` chooses.
     """
     from keras_albert.layers.shared_rows import without_rows
-    from keras_albert.tasks.inputs.shared_row_batches import share_rows
+    from keras_albert.tasks.inputs.batches import share_rows
     from keras_albert.text.batching import RowShape
 
     batch = texts.batches[0]

@@ -26,8 +26,8 @@ from keras_albert.layers.masked_pooling import masked_mean
 from keras_albert.pretraining import PretrainingConfig, PretrainingData
 from keras_albert.pretraining.dataset import HeldOut
 from keras_albert.pretraining.model import build_optimizer, compile_pretrainer
-from keras_albert.tasks.base.token_accuracy import TokenAccuracy
-from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
+from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.text.masking import (
     MaskingRates,
     WholeWordMasking,

@@ -28,8 +28,7 @@ NEEDS_TENSORFLOW = {
     for pattern in (
         "serving/saved_model/graphs/[!_]*.py",
         "serving/*/write.py",
-        "tasks/distribution/replica_steps.py",
-        "tasks/distribution/summed_update.py",
+        "tasks/distribution/strategy_trainer.py",
         "text/tokenizer/graph_*.py",
     )
     for path in PACKAGE.glob(pattern)

@@ -24,7 +24,7 @@ from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks.base.other_backbone import with_backbone
-from keras_albert.tasks.distribution.processes import check_processes
+from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
 from keras_albert.training.model_card import (
     Declared,

@@ -31,10 +31,10 @@ from keras_albert.commands.tasks import (
     on_one_scale,
 )
 from keras_albert.presets.preset_files import preset_directory
-from keras_albert.tasks.distribution.processes import check_processes
-from keras_albert.tasks.inputs.length_batches import LengthBatches
+from keras_albert.tasks.distribution.strategy import check_processes
+from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import read_model_input
-from keras_albert.tasks.optimizers.default_optimizer import (
+from keras_albert.tasks.optimizers import (
     default_learning_rate,
     default_optimizer,
 )

@@ -25,9 +25,9 @@ from keras_albert.commands.answer_file import FORMATS, Answer, AnswerFile, Answe
 from keras_albert.commands.files import FileRows, InputColumns, Row
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.serving.saved_model.export import served_versions
-from keras_albert.tasks.classification.exit_rule import read_exit_rule
+from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
-from keras_albert.tasks.text_embedding.similarities import cosine_scores
+from keras_albert.tasks.text_embedding import cosine_scores
 from keras_albert.text.packing import pack_all
 from keras_albert.utils.packages import check_packages
 from keras_albert_cli.loading import hidden_messages

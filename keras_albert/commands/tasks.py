@@ -28,7 +28,7 @@ from keras_albert.commands.files import (
 )
 from keras_albert.commands.report import Report
 from keras_albert.tasks.question_answering.squad_scores import squad_scores
-from keras_albert.tasks.text_embedding.similarities import cosine_scores
+from keras_albert.tasks.text_embedding import cosine_scores
 from keras_albert.text.dataset_files import read_conll, read_squad
 from keras_albert.text.tasks.multiple_choice import check_answers, encode_answers
 

@@ -20,12 +20,12 @@ from keras import ops
 from keras_albert import tasks
 from keras_albert.compression.text_spans import Spans, TextSpans, split_texts
 from keras_albert.layers.masked_pooling import masked_mean
+from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.base.token_accuracy import TokenAccuracy
-from keras_albert.tasks.distribution.processes import check_processes
+from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.inputs.model_input import read_model_input, unpack_validation
-from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
-from keras_albert.tasks.optimizers.default_optimizer import adamw, default_optimizer
+from keras_albert.tasks.masked_lm import TokenCrossEntropy
+from keras_albert.tasks.optimizers import adamw, default_optimizer
 from keras_albert.training.one_device import OneDevice
 from keras_albert.training.resumable_fit import PrefetchedBatches, resumable_fit
 from keras_albert.training.run_folder import RunFolder

@@ -9,12 +9,13 @@ import numpy as np
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.lamb import Lamb
-from keras_albert.tasks.base.token_accuracy import TokenAccuracy
-from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
-from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
-from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
-from keras_albert.tasks.optimizers.default_optimizer import NOT_DECAYED, adamw
-from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
+from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.masked_lm import (
+    AlbertMaskedLM,
+    AlbertPretrainer,
+    TokenCrossEntropy,
+)
+from keras_albert.tasks.optimizers import NOT_DECAYED, WarmUpAndDecay, adamw
 from keras_albert.text.tasks.masked_lm import (
     AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,

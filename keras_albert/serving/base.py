@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
-from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
-from keras_albert.tasks.multiple_choice.model import AlbertMultipleChoice
+from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
+from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
 from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
-from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.tasks.text_embedding import AlbertTextEmbedder
 from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
 from keras_albert.utils.packages import versions
 

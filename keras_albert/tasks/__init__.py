@@ -1,6 +1,6 @@
 """Models with a head: each takes raw strings."""
 
-from keras_albert.tasks.classification.exit_table import (
+from keras_albert.tasks.classification.exit_benchmark import (
     describe_exits,
     measure_exits,
     plot_exits,
@@ -9,12 +9,11 @@ from keras_albert.tasks.classification.model import (
     AlbertClassifier,
     AlbertTextClassifier,
 )
-from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
-from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
-from keras_albert.tasks.multiple_choice.model import AlbertMultipleChoice
+from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
+from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
 from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
 from keras_albert.tasks.question_answering.squad_scores import squad_scores
-from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.tasks.text_embedding import AlbertTextEmbedder
 from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
 
 __all__ = [

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import keras
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.optimizers.default_optimizer import adamw, scaled_learning_rate
-from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
+from keras_albert.tasks.optimizers import WarmUpAndDecay, adamw, scaled_learning_rate
 
 
 @dataclass(frozen=True)

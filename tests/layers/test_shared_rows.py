@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_albert import AlbertBackbone
 from keras_albert.layers.shared_rows import current_rows, sharing_rows, without_rows
-from keras_albert.tasks.inputs.shared_row_batches import share_rows
+from keras_albert.tasks.inputs.batches import share_rows
 from keras_albert.text.batching import RowShape
 from tests.compiled import gradients, to_numpy
 from tests.random_weights import add_noise

@@ -33,7 +33,7 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.pretraining import Lamb
-from keras_albert.tasks.optimizers.adamw import AdamW
+from keras_albert.tasks.optimizers import AdamW
 from keras_albert.text import TextRules
 from keras_albert.text.packing import truncated_lengths
 

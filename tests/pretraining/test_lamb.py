@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_albert.pretraining import Lamb
-from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
+from keras_albert.tasks.optimizers import WarmUpAndDecay
 
 RATES = (0.01, 0.02, 0.016, 0.012, 0.008, 0.004)
 

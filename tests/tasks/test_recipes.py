@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_albert.tasks.optimizers.default_optimizer import default_learning_rate
+from keras_albert.tasks.optimizers import default_learning_rate
 from keras_albert.tasks.recipes import RECIPE_NAMES, recipe
 
 

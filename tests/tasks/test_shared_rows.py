@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from keras_albert.tasks.distribution.model_state import build_metrics
-from keras_albert.tasks.inputs.datasets import backend_dataset
-from keras_albert.tasks.inputs.model_input import preprocess_batch, read_model_input
-from keras_albert.tasks.inputs.shared_row_batches import (
+from keras_albert.tasks.inputs.batches import (
     SharedRowBatches,
     row_shape,
     share_rows,
 )
+from keras_albert.tasks.inputs.datasets import backend_dataset
+from keras_albert.tasks.inputs.model_input import preprocess_batch, read_model_input
 from keras_albert.text.batching import RowShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise

@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from keras_albert.tasks.base.presets import load_saved_task
 from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
-from keras_albert.tasks.multiple_choice.model import AlbertMultipleChoice
-from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.tasks.masked_lm import AlbertMaskedLM
+from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
+from keras_albert.tasks.text_embedding import AlbertTextEmbedder
 from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
 
 Tensors = dict[str, Any]

@@ -12,10 +12,10 @@ from keras_albert.serving.base import (
     explained_errors,
     with_one_head,
 )
-from keras_albert.tasks.classification.exit_rule import read_exit_rule
+from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
-from keras_albert.tasks.text_embedding.model import AlbertTextEmbedder
+from keras_albert.tasks.masked_lm import AlbertMaskedLM
+from keras_albert.tasks.text_embedding import AlbertTextEmbedder
 from keras_albert.utils.atomic_file import atomic_file, check_new_file
 from keras_albert.utils.packages import check_packages
 

@@ -14,8 +14,7 @@ from keras_albert.serving.base import (
 )
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
 from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm.model import AlbertMaskedLM
-from keras_albert.tasks.masked_lm.pretrainer import AlbertPretrainer
+from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
 from keras_albert.text.packing import window_stride
 from keras_albert.utils.atomic_directory import atomic_directory
 from keras_albert.utils.packages import check_packages

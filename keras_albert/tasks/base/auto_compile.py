@@ -5,9 +5,9 @@ from typing import Any
 
 import keras
 
-from keras_albert.tasks.base.compile_arguments import match_loss
-from keras_albert.tasks.distribution.replica_task import ReplicaTask
-from keras_albert.tasks.optimizers.default_optimizer import (
+from keras_albert.tasks.base.losses_and_metrics import match_loss
+from keras_albert.tasks.distribution.strategy import ReplicaTask
+from keras_albert.tasks.optimizers import (
     default_jit_compile,
     default_learning_rate,
     default_optimizer,

@@ -13,32 +13,31 @@ from keras_albert.backbone.albert_backbone import select_inputs
 from keras_albert.layers.shared_rows import sharing_rows
 from keras_albert.layers.shared_transformer_encoder import call_at_depth
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
-from keras_albert.tasks.base.batch_outputs import BatchOutputs
-from keras_albert.tasks.base.depth import DepthViews
 from keras_albert.tasks.base.export_formats import (
     check_export_options,
     export_writer,
 )
+from keras_albert.tasks.base.heads import RandomHead
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
+from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
-from keras_albert.tasks.base.random_head import RandomHead
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
     kept_weights,
 )
-from keras_albert.tasks.distribution.processes import check_processes, refuse_sharded
-from keras_albert.tasks.inputs.dataset_sizes import num_steps, run_on
-from keras_albert.tasks.inputs.datasets import after, is_dataset
-from keras_albert.tasks.inputs.even_rows import build_before, even_batch, real_rows
+from keras_albert.tasks.distribution.strategy import check_processes, refuse_sharded
+from keras_albert.tasks.inputs.batch_padding import build_before, even_batch, real_rows
+from keras_albert.tasks.inputs.datasets import after, is_dataset, num_steps, run_on
 from keras_albert.tasks.inputs.model_input import (
+    EncodedTargets,
     preprocess_batch,
     read_model_input,
+    split_validation,
+    unchanged_on_error,
     unpack_validation,
 )
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.tasks.inputs.tables import Columns, has_columns, read_table
-from keras_albert.tasks.inputs.targets import EncodedTargets, unchanged_on_error
-from keras_albert.tasks.inputs.validation_split import split_validation
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Purpose

@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
-from keras_albert.tasks.base.outputs import softmax
-from keras_albert.tasks.base.predict_documents import DocumentOutputs
+from keras_albert.tasks.base.heads import NamedClasses, count_classes
+from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.classification.answers import count_answers, describe_outputs
-from keras_albert.tasks.classification.exit_rule import read_exit_rule
-from keras_albert.tasks.classification.exits import (
+from keras_albert.tasks.classification.early_exit import (
     build_head,
     copy_without_exits,
     count_exits,
@@ -23,11 +20,13 @@ from keras_albert.tasks.classification.exits import (
     exit_outputs,
     join_exits,
     predict_early,
+    read_exit_rule,
 )
-from keras_albert.tasks.classification.target_kinds import target_kind
-from keras_albert.tasks.inputs.class_weights import encode_class_weights
+from keras_albert.tasks.classification.targets import target_kind
+from keras_albert.tasks.inputs.labels import encode_class_weights
 from keras_albert.text.tasks.classification import AlbertClassifierPreprocessor
-from keras_albert.types import Activation, Texts
+from keras_albert.types import Activation, FloatArray, Int64Array, Texts
+from keras_albert.utils.arguments import check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -439,3 +438,39 @@ class AlbertClassifier(
 
 
 AlbertTextClassifier = AlbertClassifier
+
+
+def count_answers(classifier: Any, top_k: int | None) -> int:
+    """Check `top_k`, and return how many classes of each text to name."""
+    if top_k is None:
+        return int(classifier.num_classes) if classifier.is_multi_label else 1
+    check_positive(top_k=top_k)
+    return top_k
+
+
+def describe_outputs(
+    classifier: Any, outputs: FloatArray, top_k: int, depths: Int64Array | None = None
+) -> list[Any]:
+    """Return the answers of `AlbertClassifier.classify`, one for each text."""
+    if classifier.is_regression:
+        top_k = 1
+        ranked = [[{"score": float(score)}] for score in outputs[:, 0]]
+    else:
+        scores = classifier.probabilities(outputs)
+        ranked = rank_classes(scores, classifier.class_names, top_k)
+    if depths is not None:
+        for answers, depth in zip(ranked, depths.tolist(), strict=True):
+            for answer in answers:
+                answer["depth"] = depth
+    return ranked if top_k > 1 else [answers[0] for answers in ranked]
+
+
+def rank_classes(
+    scores: FloatArray, names: Sequence[str], top_k: int
+) -> list[list[dict[str, Any]]]:
+    """Name the most likely classes of each text."""
+    best = np.argsort(-scores, axis=-1, kind="stable")[:, :top_k]
+    return [
+        [{"label": names[i], "score": float(row[i])} for i in order]
+        for row, order in zip(scores, best, strict=True)
+    ]

@@ -1,34 +1,34 @@
 """Input of a task, as a data set that `keras.Model.fit` takes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_albert.tasks.distribution.processes import check_processes
-from keras_albert.tasks.inputs.dataset_sizes import (
-    check_first,
-    check_size,
-    dataset_size,
-    read_each_epoch,
-)
-from keras_albert.tasks.inputs.datasets import (
-    backend_dataset,
-    is_dataset,
-    is_tf_dataset,
-    map_dataset,
-    numpy_batches,
-    without_autotune,
-)
-from keras_albert.tasks.inputs.even_rows import IdRows, even_dataset
-from keras_albert.tasks.inputs.length_batches import LengthBatches
-from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
-from keras_albert.tasks.inputs.shared_row_batches import (
+from keras_albert.tasks.distribution.strategy import check_processes
+from keras_albert.tasks.inputs.batch_padding import IdRows, even_dataset
+from keras_albert.tasks.inputs.batches import (
+    LengthBatches,
     SharedRowBatches,
     row_shape,
     share_rows,
 )
+from keras_albert.tasks.inputs.datasets import (
+    backend_dataset,
+    check_first,
+    check_size,
+    dataset_size,
+    is_dataset,
+    is_tf_dataset,
+    map_dataset,
+    numpy_batches,
+    read_each_epoch,
+    without_autotune,
+)
+from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
 from keras_albert.tasks.inputs.tables import (
     Columns,
     column_names,
@@ -36,7 +36,6 @@ from keras_albert.tasks.inputs.tables import (
     pick_columns,
     read_table,
 )
-from keras_albert.tasks.inputs.targets import EncodedTargets
 from keras_albert.text.batching import RowShape
 from keras_albert.text.packing import (
     check_counts,
@@ -44,6 +43,7 @@ from keras_albert.text.packing import (
     read_weights,
     weights_by_target,
 )
+from keras_albert.text.reading import TextColumns, text_columns
 from keras_albert.types import Batch, Purpose
 from keras_albert.utils.arguments import check_positive
 
@@ -330,3 +330,89 @@ def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose, columns: Columns)
 
     mapped = dataset.map(preprocess, num_parallel_calls=tf.data.AUTOTUNE)
     return mapped.prefetch(tf.data.AUTOTUNE)
+
+
+@dataclass(frozen=True)
+class EncodedTargets:
+    """Targets that were encoded and checked, so that they are not read again."""
+
+    values: Any
+
+
+@contextmanager
+def unchanged_on_error(task: Any) -> Iterator[None]:
+    """Restore what a task has learned from targets if the block raises.
+
+    A wrong text or a validation set that does not fit would otherwise leave names
+    behind, with their typing errors.
+    """
+    kept = {name: getattr(task, name) for name in task.set_by_targets}
+    try:
+        yield
+    except BaseException:
+        for name, value in kept.items():
+            setattr(task, name, value)
+        raise
+
+
+Examples = tuple[Any, Any, Any]
+
+
+def split_validation(
+    x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
+) -> tuple[Examples, Examples]:
+    """Split examples in memory; the last ones are the validation set, as in Keras.
+
+    Returns `(x, y, sample_weight)` twice; `x` is `TextColumns`, or a dict of ids.
+    """
+    if not 0 < fraction < 1 or is_dataset(x):
+        msg = (
+            "`validation_split` is a fraction between 0 and 1 of data in memory. "
+            f"Received: validation_split={fraction}, x={type(x).__name__}. Pass "
+            "`validation_data` instead."
+        )
+        raise ValueError(msg)
+    if isinstance(x, Mapping) and "token_ids" in x:
+        columns: Any = {name: np.asarray(column) for name, column in x.items()}
+        count = len(columns["token_ids"])
+    else:
+        columns, _ = columns_of(x)
+        count = len(columns[0])
+    is_encoded = isinstance(y, EncodedTargets)
+    if is_encoded:
+        y = y.values
+    check_counts(count, y, sample_weight)
+    # Of examples, while the tuple `columns` is one of columns.
+    y, sample_weight = (
+        list(values) if isinstance(values, tuple) else values
+        for values in (y, sample_weight)
+    )
+    cut = int(count * (1 - fraction))
+    if cut in (0, count):
+        msg = (
+            f"`validation_split={fraction}` of {count} examples leaves one side empty. "
+            "Use more data, or another fraction."
+        )
+        raise ValueError(msg)
+
+    def part(rows: slice) -> Examples:
+        inputs = _slice(columns, rows)
+        if isinstance(inputs, tuple):
+            inputs = TextColumns(inputs, True)
+        targets = _slice(y, rows)
+        if is_encoded:
+            targets = EncodedTargets(targets)
+        return inputs, targets, _slice(sample_weight, rows)
+
+    return part(slice(0, cut)), part(slice(cut, count))
+
+
+def _slice(values: Any, rows: slice) -> Any:
+    """Take some rows of a list or an array, or of each in a tuple or a dict."""
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        return {name: _slice(part, rows) for name, part in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_slice(part, rows) for part in values)
+    return values[rows] if isinstance(values, list) else np.asarray(values)[rows]

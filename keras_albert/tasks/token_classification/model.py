@@ -1,6 +1,7 @@
 """Token classification: tags of words, and the entities of texts."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import keras
@@ -10,15 +11,9 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.tasks.base.named_classes import NamedClasses, count_classes
+from keras_albert.tasks.base.heads import NamedClasses, count_classes
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
-from keras_albert.tasks.token_classification.entities import (
-    describe_entity,
-    find_entities,
-    span_in_characters,
-)
-from keras_albert.tasks.token_classification.entity_scores import score_entities
 from keras_albert.tasks.token_classification.read_targets import (
     encode_spans,
     encode_tags,
@@ -32,6 +27,7 @@ from keras_albert.tasks.token_classification.read_targets import (
 )
 from keras_albert.text.tag_schemes import (
     Scheme,
+    Span,
     check_scheme,
     scheme_of_names,
     spans_to_tags,
@@ -40,7 +36,9 @@ from keras_albert.text.tag_schemes import (
 from keras_albert.text.tasks.token_classification import (
     AlbertTokenClassifierPreprocessor,
     TaggedDocuments,
+    WordRow,
 )
+from keras_albert.utils.packages import check_packages
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -347,3 +345,89 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
             dropout=self.dropout,
         )
         return config
+
+
+def find_entities(
+    probabilities: npt.NDArray[Any],
+    is_seen: npt.NDArray[np.bool_],
+    names: Sequence[str],
+) -> list[tuple[Span, float]]:
+    """Return the entities of one document by the most likely tags of its words.
+
+    Words without pieces are skipped: they neither split nor begin an entity. The score
+    of an entity is the mean probability of its tags.
+    """
+    seen = np.flatnonzero(is_seen)
+    best = probabilities[seen].argmax(axis=-1)
+    scores = probabilities[seen, best]
+    entities = []
+    for start, end, label in tags_to_spans([names[tag] for tag in best]):
+        span = Span(int(seen[start]), int(seen[end - 1]) + 1, label)
+        entities.append((span, float(scores[start:end].mean())))
+    return entities
+
+
+def span_in_characters(span: Span, words: WordRow) -> Span:
+    """Return an entity, given in words, in characters of the text."""
+    start, end = words.starts[span.start], words.ends[span.end - 1]
+    return Span(int(start), int(end), span.label)
+
+
+def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
+    """Return a readable description of an entity.
+
+    It has `label`, `score`, `start`, `end` and `text`; for passed words `start_word`
+    and `end_word`, too.
+    """
+    start, end, label = span_in_characters(span, words)
+    entity: dict[str, Any] = {
+        "label": label,
+        "score": score,
+        "start": start,
+        "end": end,
+        "text": words.text[start:end],
+    }
+    if not words.is_raw:
+        entity.update(start_word=span.start, end_word=span.end)
+    return entity
+
+
+def score_entities(
+    expected: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Span]]
+) -> dict[str, Any]:
+    """Score entities as CoNLL's shared tasks do: bounds and label must both be right.
+
+    `precision`, `recall`, `f1` and `support` of all, and in `labels` the same for each
+    label.
+
+    Source: [Nakayama, 2018](https://github.com/chakki-works/seqeval), which agrees with
+    `conlleval`.
+    """
+    pairs = list(zip(expected, predicted, strict=True))
+    ends = [
+        max((span.end for row in pair for span in row), default=0) for pair in pairs
+    ]
+    rows = [
+        [spans_to_tags(spans, end) for spans, end in zip(side, ends, strict=True)]
+        for side in (expected, predicted)
+    ]
+    check_packages("Scoring entities", "seqeval", "seqeval")
+    metrics = import_module("seqeval.metrics")
+    if not any(ends):
+        # seqeval cannot average over no labels.
+        nothing = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
+        return nothing | {"labels": {}}
+    report = metrics.classification_report(*rows, output_dict=True, zero_division=0)
+    scores = {name: _plain(row) for name, row in report.items()}
+    averages = ("micro avg", "macro avg", "weighted avg")
+    labels = {name: row for name, row in scores.items() if name not in averages}
+    return scores["micro avg"] | {"labels": labels}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "precision": float(row["precision"]),
+        "recall": float(row["recall"]),
+        "f1": float(row["f1-score"]),
+        "support": int(row["support"]),
+    }

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.optimizers.default_optimizer import (
+from keras_albert.tasks.optimizers import (
     default_jit_compile,
     default_learning_rate,
     default_optimizer,

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.base.token_accuracy import TokenAccuracy
+from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 5)])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_albert.tasks.base import torch_program
-from keras_albert.tasks.classification.exits import current_early_exit
+from keras_albert.tasks.classification.early_exit import current_early_exit
 from tests.tasks.classification.exit_models import (
     add_lora,
     scale,

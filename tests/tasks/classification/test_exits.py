@@ -6,8 +6,7 @@ import pytest
 from keras import ops
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.tasks.classification.early_exit import EarlyExit
-from keras_albert.tasks.classification.exits import current_early_exit
+from keras_albert.tasks.classification.early_exit import EarlyExit, current_early_exit
 from keras_albert.utils.keras_internals import all_layers
 from tests.one_backend import on_one_backend_except
 from tests.tasks.classification.exit_models import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.tasks.classification.multi_labels import encode_label_sets
+from keras_albert.tasks.classification.targets import encode_label_sets
 from tests.foreign_models import transformers_model
 from tests.one_backend import on_one_backend_except
 

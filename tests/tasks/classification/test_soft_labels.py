@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertClassifier
-from keras_albert.tasks.classification.soft_labels import encode_probabilities
+from keras_albert.tasks.classification.targets import encode_probabilities
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except("test_exits_learn_probabilities")

@@ -32,7 +32,7 @@ from keras_albert import (
     AlbertTokenClassifierPreprocessor,
     AlbertTokenizer,
 )
-from keras_albert.tasks.optimizers.default_optimizer import adamw
+from keras_albert.tasks.optimizers import adamw
 from keras_albert.text import train_vocabulary
 from tests.tasks.question_answering.small_reader import toy_reading
 from tests.tasks.small_models import toy_pairs, toy_questions, toy_tags

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.inputs.class_weights import encode_class_weights
+from keras_albert.tasks.inputs.labels import encode_class_weights
 from tests.one_backend import on_one_backend_except
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 from tests.tasks.small_models import small_embedder, small_tagger, toy_tags

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.datasets import is_tf_dataset
-from keras_albert.tasks.inputs.length_batches import LengthBatches
 
 SIZE = 8
 

@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
+from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.datasets import (
     backend_dataset,
     is_dataset,
     is_tf_dataset,
 )
-from keras_albert.tasks.inputs.length_batches import LengthBatches
 from keras_albert.text import TokenRows
 from keras_albert.text.packing import EncodedTexts, LabelledTexts, SpecialIds
 from keras_albert.text.tasks.masked_lm import BatchSeeds

@@ -1,6 +1,6 @@
 import pytest
 
-from keras_albert.tasks.inputs.validation_split import split_validation
+from keras_albert.tasks.inputs.model_input import split_validation
 from keras_albert.text.reading import TextColumns
 
 

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.masked_lm.token_cross_entropy import TokenCrossEntropy
+from keras_albert.tasks.masked_lm import TokenCrossEntropy
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.optimizers.adamw import AdamW
+from keras_albert.tasks.optimizers import AdamW
 
 SHAPES = {"kernel": (5, 3), "bias": (3,), "table": (40, 4)}
 STEPS = 7

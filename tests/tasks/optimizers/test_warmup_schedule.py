@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert.tasks.optimizers.warmup_schedule import WarmUpAndDecay
+from keras_albert.tasks.optimizers import WarmUpAndDecay
 
 
 def rates(schedule, steps):

@@ -5,8 +5,10 @@ import pytest
 
 from keras_albert import AlbertQuestionAnswererPreprocessor, AlbertTokenizer
 from keras_albert.layers.conditional_span_head import MASKED_LOGIT
-from keras_albert.tasks.question_answering.answer import best_null_threshold
-from keras_albert.tasks.question_answering.span_search import span_candidates
+from keras_albert.tasks.question_answering.answers import (
+    best_null_threshold,
+    span_candidates,
+)
 
 CONTEXTS = ["the old café on the corner opened again, and it was full by noon", "noon"]
 

@@ -5,11 +5,11 @@ import importlib.util
 import numpy as np
 import pytest
 
-from keras_albert.tasks.token_classification.entities import (
+from keras_albert.tasks.token_classification.model import (
     describe_entity,
     find_entities,
+    score_entities,
 )
-from keras_albert.tasks.token_classification.entity_scores import score_entities
 from keras_albert.text.tag_schemes import Span
 from keras_albert.text.tasks.token_classification import join_words, split_words
 

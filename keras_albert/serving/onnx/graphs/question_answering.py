@@ -10,7 +10,7 @@ from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.serving.onnx.graphs.base import OnnxTask
 from keras_albert.serving.onnx.windows import OnnxWindows, run_windows
 from keras_albert.serving.onnx.words import OnnxCharacters
-from keras_albert.tasks.question_answering.answer import INVISIBLE
+from keras_albert.tasks.question_answering.answers import INVISIBLE
 
 
 class QuestionAnswererGraph(OnnxTask):

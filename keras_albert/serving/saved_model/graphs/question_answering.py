@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
 from keras_albert.serving.saved_model.graphs.windows import WindowGraph, run_windows
-from keras_albert.tasks.question_answering.answer import INVISIBLE
+from keras_albert.tasks.question_answering.answers import INVISIBLE
 from keras_albert.text.packing import join_in_graph
 from keras_albert.text.tokenizer.text_rules import graph_tokens_with_offsets
 

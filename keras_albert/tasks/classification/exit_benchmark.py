@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.tasks.classification.exit_rule import read_exit_rule
+from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.types import Texts
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.figure import new_figure

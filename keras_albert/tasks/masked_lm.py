@@ -1,0 +1,555 @@
+"""Masked language modeling, and pretraining with sentence order."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.activations import serialize_activation
+from keras_albert.layers.masked_lm_head import MaskedLMHead
+from keras_albert.layers.randomness import albert_initializer
+from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.base.outputs import outputs_of, softmax
+from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.inputs.batches import LengthBatches
+from keras_albert.tasks.inputs.labels import encode_classes
+from keras_albert.tasks.inputs.preprocessed_inputs import first_outside, read_positions
+from keras_albert.text.tasks.masked_lm import (
+    AlbertMaskedLMPreprocessor,
+    AlbertPretrainerPreprocessor,
+    WrittenMasks,
+)
+from keras_albert.types import Activation, Int64Array, IntArray, Tensor, Texts
+from keras_albert.utils.arguments import check_positive
+
+
+class MaskedLMTask(AlbertTask):
+    """The part of a task that predicts masked tokens.
+
+    A subclass selects the output with the scores of tokens (`token_scores`).
+    """
+
+    is_self_supervised = True
+    ids_have_targets = False
+
+    # Position 0, of `[CLS]`, is never masked.
+    output_places = "mask_positions"
+
+    shared_head_layers = ("masked_lm_head",)
+
+    @property
+    def target_dtype(self) -> str:
+        """The dtype of token ids."""
+        return "int32"
+
+    def token_scores(self, outputs: Any) -> Any:
+        """Return the scores of tokens, `(batch, slots, vocabulary_size)`."""
+        raise NotImplementedError
+
+    def encode_targets(self, y: Any) -> npt.NDArray[Any]:
+        """Raise: targets of texts come from the texts."""
+        msg = (
+            f"{type(self).__name__} makes its targets from the texts. Received: y="
+            f"{str(y)[:80]!r}. Leave them out; a pair of texts is one argument, "
+            "`x=(first, second)`."
+        )
+        raise ValueError(msg)
+
+    def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
+        """Read and check ids and `mask_positions`."""
+        return read_positions(super().read_ids(inputs), inputs)
+
+    def encode_token_targets(self, y: Any) -> npt.NDArray[Any]:
+        """Read and check the original ids at `mask_positions`.
+
+        Args:
+            y: Integers `(examples, slots)`.
+
+        Returns:
+            An array.
+
+        Raises:
+            ValueError: If they are not such integers, or outside the vocabulary; the
+                message names the row.
+        """
+        targets = np.asarray(y)
+        if targets.ndim != 2 or targets.dtype.kind not in "iu":
+            msg = (
+                "Targets are the original ids at `mask_positions`, integers "
+                f"(examples, slots). Received: {targets.dtype} {targets.shape}"
+            )
+            raise ValueError(msg)
+        limit = self.backbone.vocabulary_size
+        if (row := first_outside(targets, limit)) is not None:
+            msg = (
+                f"Row {row} of the targets contains an id outside 0 to "
+                f"{limit - 1}. Use the vocabulary of the model."
+            )
+            raise ValueError(msg)
+        return targets
+
+    def fill_mask(
+        self,
+        texts: Texts,
+        top_k: int = 5,
+        targets: str | Sequence[str] | None = None,
+        batch_size: int | None = None,
+    ) -> Any:
+        """Predict the tokens for each `[MASK]`.
+
+        Args:
+            texts: A text or a pair with `[MASK]` in it, or many.
+            top_k: int. The number of tokens to return for each. Defaults to `5`.
+            targets: string or a sequence of strings. The only tokens to choose from,
+                each a word or a piece of the vocabulary. Defaults to `None`, all
+                tokens.
+            batch_size: int. Defaults to `None`, which means 32.
+
+        Returns:
+            For one text a list of dicts, the most likely first: `score` (a probability
+            among all tokens), `token` (its id), `token_str`, and `sequence`, the text
+            with the token. If a text has several `[MASK]`s, a list of such lists; the
+            other `[MASK]`s stay in `sequence`. For many texts a list of these.
+
+        Raises:
+            ValueError: If a text has no `[MASK]` or one is cut off because the text is
+                too long, a target is not a token, `top_k` is below 1, or the model has
+                no preprocessor.
+        """
+        self.require_preprocessor("fill_mask")
+        check_positive(top_k=top_k)
+        candidates = target_ids(self.preprocessor.tokenizer, targets)
+        examples, batched = self.encode("prediction", texts)
+        self.random_head.warn(self, "fill_mask", "masked_lm_head")
+        answers = fill_masks(self, examples, top_k, candidates, batch_size)
+        return answers if batched else answers[0]
+
+
+def masked_lm_inputs(backbone: AlbertBackbone) -> dict[str, Any]:
+    """Return the symbolic inputs: the backbone's, and `mask_positions`."""
+    positions = keras.Input(shape=(None,), dtype="int32", name="mask_positions")
+    return {**backbone.input, "mask_positions": positions}
+
+
+def masked_lm_head(
+    backbone: AlbertBackbone,
+    layer_norm_epsilon: float | None = None,
+    activation: Activation | None = None,
+) -> MaskedLMHead:
+    """Return a head with random weights that fits a backbone."""
+    return MaskedLMHead(
+        backbone.token_embedding,
+        activation=backbone.activation if activation is None else activation,
+        layer_norm_epsilon=(
+            backbone.layer_norm_epsilon
+            if layer_norm_epsilon is None
+            else layer_norm_epsilon
+        ),
+        dtype=backbone.dtype_policy,
+        name="masked_lm_head",
+    )
+
+
+def masked_lm_loss() -> keras.losses.Loss:
+    """Return cross-entropy, averaged over the masked tokens of a batch."""
+    return TokenCrossEntropy(reduction="mean_with_sample_weight")
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
+    """Predict masked tokens: train on texts alone, or fill in a `[MASK]`.
+
+    `fit(texts)` and `evaluate(texts)` mask the words; masks differ from epoch to
+    epoch, and are the same in each evaluation. `predict(texts)` masks nothing: it
+    returns logits `(examples, slots, vocabulary_size)` for each `[MASK]` that is
+    written in a text; the number of slots is a power of two, and empty ones are 0.
+    Data sets and single batches are preprocessed like lists.
+
+    Source: [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3.1;
+    masks of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1.
+
+    Args:
+        backbone: An `AlbertBackbone`.
+        preprocessor: An `AlbertMaskedLMPreprocessor`, or `None` if inputs are
+            preprocessed already. Defaults to `None`.
+        head_layer_norm_epsilon: float or `None`. The epsilon of the head's LayerNorm,
+            1e-5 in KerasHub. Defaults to `None`, the backbone's.
+        head_activation: string, callable or `None`. The activation of the head;
+            ELECTRA and KerasHub's BERT have one of their own. Defaults to `None`, the
+            backbone's.
+        **kwargs: `name`, as on any Keras model.
+
+    Raises:
+        ValueError: If the preprocessor makes inputs that the backbone cannot read.
+
+    Example:
+        >>> from keras_albert import (
+        ...     AlbertBackbone, AlbertMaskedLM, AlbertMaskedLMPreprocessor,
+        ...     AlbertTokenizer)
+        >>> from keras_albert.text import train_vocabulary
+        >>> texts = ["a fine film", "a dull film", "fine acting", "dull acting"] * 4
+        >>> vocabulary = train_vocabulary(texts, vocabulary_size=28)
+        >>> masked_lm = AlbertMaskedLM(
+        ...     AlbertBackbone(
+        ...         vocabulary_size=28, num_layers=2, num_heads=2, embedding_dim=8,
+        ...         hidden_dim=16, intermediate_dim=32),
+        ...     preprocessor=AlbertMaskedLMPreprocessor(AlbertTokenizer(vocabulary)))
+        >>> history = masked_lm.fit(texts, verbose=0)
+        >>> answers = masked_lm.fill_mask("a [MASK] film", top_k=2)
+        >>> [sorted(answer) for answer in answers]  # doctest: +NORMALIZE_WHITESPACE
+        [['score', 'sequence', 'token', 'token_str'],
+         ['score', 'sequence', 'token', 'token_str']]
+    """
+
+    preprocessor_cls = AlbertMaskedLMPreprocessor
+
+    uses_pooler = False
+
+    metrics_need_weights = True
+
+    def __init__(
+        self,
+        backbone: AlbertBackbone,
+        preprocessor: AlbertMaskedLMPreprocessor | None = None,
+        head_layer_norm_epsilon: float | None = None,
+        head_activation: Activation | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.masked_lm_head = masked_lm_head(
+            backbone, head_layer_norm_epsilon, head_activation
+        )
+
+        # === Functional model ===
+        inputs = masked_lm_inputs(backbone)
+        x = backbone(backbone.input)["sequence_output"]
+        scores = self.masked_lm_head(x, inputs["mask_positions"])
+        super().__init__(inputs=inputs, outputs=scores, **kwargs)
+
+        # === Config ===
+        self.head_layer_norm_epsilon = head_layer_norm_epsilon
+        self.head_activation = head_activation
+
+    def token_scores(self, outputs: Any) -> Any:
+        """Return the only output."""
+        return outputs
+
+    def encode_id_targets(self, y: Any) -> npt.NDArray[Any]:
+        """Read the ids at `mask_positions`; see `encode_token_targets`."""
+        return self.encode_token_targets(y)
+
+    def default_loss(self) -> keras.losses.Loss:
+        """Return cross-entropy, averaged over the masked tokens of a batch."""
+        return masked_lm_loss()
+
+    def default_metrics(self) -> None:
+        """Return none: unused slots must not count."""
+
+    def default_weighted_metrics(self) -> list[keras.metrics.Metric]:
+        """Return the accuracy on masked tokens."""
+        return [TokenAccuracy()]
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            head_layer_norm_epsilon=self.head_layer_norm_epsilon,
+            head_activation=self.head_activation
+            and serialize_activation(self.head_activation),
+        )
+        return config
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
+    """Learn from pairs of consecutive segments: masked tokens and their order.
+
+    `fit((first, second))` swaps half of the pairs and masks words, differently in each
+    epoch. The outputs are a dict of logits: `masked_lm` as in `AlbertMaskedLM`, and
+    `sentence_order` `(examples, 2)`: in order, or swapped. Both losses have the same
+    weight.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
+
+    Args:
+        backbone: An `AlbertBackbone`.
+        preprocessor: An `AlbertPretrainerPreprocessor`, or `None` if inputs are
+            preprocessed already. Defaults to `None`.
+        **kwargs: `name`, as on any Keras model.
+
+    Raises:
+        ValueError: If the preprocessor makes inputs that the backbone cannot read.
+
+    Example:
+        >>> from keras_albert import (
+        ...     AlbertBackbone, AlbertPretrainer, AlbertPretrainerPreprocessor,
+        ...     AlbertTokenizer)
+        >>> from keras_albert.text import train_vocabulary
+        >>> first = ["a fine film", "a dull film"] * 8
+        >>> second = ["fine acting", "dull acting"] * 8
+        >>> vocabulary = train_vocabulary(first + second, vocabulary_size=28)
+        >>> pretrainer = AlbertPretrainer(
+        ...     AlbertBackbone(
+        ...         vocabulary_size=28, num_layers=2, num_heads=2, embedding_dim=8,
+        ...         hidden_dim=16, intermediate_dim=32),
+        ...     preprocessor=AlbertPretrainerPreprocessor(AlbertTokenizer(vocabulary)))
+        >>> history = pretrainer.fit((first, second), verbose=0)
+        >>> 0 < pretrainer.score_order("a fine film", "fine acting") < 1
+        True
+    """
+
+    preprocessor_cls = AlbertPretrainerPreprocessor
+
+    def __init__(
+        self,
+        backbone: AlbertBackbone,
+        preprocessor: AlbertPretrainerPreprocessor | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.masked_lm_head = masked_lm_head(backbone)
+        self.sentence_order_head = keras.layers.Dense(
+            2,
+            kernel_initializer=albert_initializer(),
+            dtype="float32",
+            name="sentence_order",
+        )
+
+        # === Functional model ===
+        inputs = masked_lm_inputs(backbone)
+        x = backbone(backbone.input)
+        outputs = {
+            "masked_lm": self.masked_lm_head(
+                x["sequence_output"], inputs["mask_positions"]
+            ),
+            "sentence_order": self.sentence_order_head(x["pooled_output"]),
+        }
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def token_scores(self, outputs: Any) -> Any:
+        """Return the scores of tokens."""
+        return outputs["masked_lm"]
+
+    def encode_id_targets(self, y: Any) -> dict[str, npt.NDArray[Any]]:
+        """Read and check the targets of both outputs.
+
+        Args:
+            y: A dict of `masked_lm`, integers `(examples, slots)`, and
+                `sentence_order`, 0 (in order) or 1 for each example.
+
+        Returns:
+            A dict of arrays.
+
+        Raises:
+            ValueError: If `y` is not such a dict, or a target is invalid.
+        """
+        if not isinstance(y, Mapping) or set(y) != {"masked_lm", "sentence_order"}:
+            given = sorted(y) if isinstance(y, Mapping) else type(y).__name__
+            msg = (
+                "Targets are a dict of 'masked_lm' and 'sentence_order'. Received: "
+                f"{given}"
+            )
+            raise ValueError(msg)
+        return {
+            "masked_lm": self.encode_token_targets(y["masked_lm"]),
+            "sentence_order": encode_classes(y["sentence_order"], 2, None),
+        }
+
+    def default_loss(self) -> dict[str, keras.losses.Loss]:
+        """Return cross-entropy for each output; the loss is their sum."""
+        return {
+            "masked_lm": masked_lm_loss(),
+            "sentence_order": keras.losses.SparseCategoricalCrossentropy(
+                from_logits=True
+            ),
+        }
+
+    def default_metrics(self) -> None:
+        """Return none: unused slots must not count."""
+
+    def default_weighted_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
+        """Return the accuracy of each output, under the output's name."""
+        return {name: [TokenAccuracy()] for name in ("masked_lm", "sentence_order")}
+
+    def score_order(
+        self, first: Texts, second: Texts, batch_size: int | None = None
+    ) -> Any:
+        """Return the probability that one text follows another.
+
+        A preset of another task, such as `albert_tiny_en_uncased`, has no head for the
+        order of sentences: the probabilities mean nothing before `fit`, and the first
+        call warns.
+
+        Args:
+            first: A text, or many.
+            second: A text, or as many: the possible continuations.
+            batch_size: int. Defaults to `None`, which means 32.
+
+        Returns:
+            float, the probability that the texts are in order; for many texts a float32
+            array `(examples,)`.
+
+        Raises:
+            ValueError: If the model has no preprocessor, or the numbers of texts
+                differ.
+        """
+        self.require_preprocessor("score_order")
+        examples, batched = self.encode("prediction", (first, second))
+        self.random_head.warn(self, "score_order", "sentence_order")
+        logits = self.predict(examples, batch_size, verbose=0)["sentence_order"]
+        # The softmax of two classes; the first is "in order".
+        scores = 1 / (1 + np.exp(logits[:, 1] - logits[:, 0]))
+        return scores if batched else float(scores[0])
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class TokenCrossEntropy(keras.losses.Loss):
+    """Cross-entropy of the scores of tokens.
+
+    Equal to `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, which takes
+    twice as long on PyTorch, because it moves the vocabulary to axis 1.
+    """
+
+    def __init__(self, name: str = "token_cross_entropy", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """Return the loss of each token `(batch, slots)`."""
+        rows = ops.reshape(y_pred, (-1, y_pred.shape[-1]))
+        labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
+        losses = ops.sparse_categorical_crossentropy(labels, rows, from_logits=True)
+        return ops.reshape(losses, ops.shape(y_pred)[:-1])
+
+
+def fill_masks(
+    task: Any,
+    examples: WrittenMasks,
+    top_k: int,
+    candidates: IntArray,
+    batch_size: int | None = None,
+) -> list[Any]:
+    """Find the most likely tokens for each mask of each text."""
+    _check_masks(task, examples)
+    tokenizer = task.preprocessor.tokenizer
+    padded_length = task.preprocessor.padded_length
+    batches = LengthBatches(examples, padded_length, batch_size or 32)
+    answers: list[Any] = [None] * len(examples)
+    # Batch by batch: the scores of all masks may not fit in memory.
+    for index, rows in enumerate(batches.plan):
+        (inputs,) = batches[index]
+        # The longest rows come first, so that errors appear early.
+        _check_nothing_lost(task, examples, rows, inputs["token_ids"])
+        outputs = task.token_scores(outputs_of(task, inputs))
+        for row, padded, mask, scores in zip(
+            rows, inputs["token_ids"], inputs["padding_mask"], outputs, strict=True
+        ):
+            ids = padded[: mask.sum()]
+            places = np.flatnonzero(ids == tokenizer.mask_token_id).tolist()
+            fillings = [
+                _fill(tokenizer, ids, place, scores[slot], top_k, candidates)
+                for slot, place in enumerate(places)
+            ]
+            answers[row] = fillings if len(fillings) > 1 else fillings[0]
+    return answers
+
+
+def _fill(
+    tokenizer: Any,
+    ids: IntArray,
+    place: int,
+    scores: npt.NDArray[np.float32],
+    top_k: int,
+    candidates: IntArray,
+) -> list[dict[str, Any]]:
+    chances = softmax(scores)[candidates]
+    best = np.argsort(-chances, kind="stable")[:top_k]
+    alone = int((ids == tokenizer.mask_token_id).sum()) == 1
+    answers = []
+    for token, score in zip(candidates[best].tolist(), chances[best], strict=True):
+        filled = ids.copy()
+        filled[place] = token
+        sequence = _join(tokenizer, filled.tolist(), skip_special=alone)
+        answers.append(
+            {
+                "score": float(score),
+                "token": token,
+                "token_str": _join(tokenizer, [token]),
+                "sequence": sequence,
+            }
+        )
+    return answers
+
+
+def _join(tokenizer: Any, ids: list[int], skip_special: bool = False) -> str:
+    """Join pieces as transformers does, with special tokens as they are written."""
+    special = tokenizer.special_token_ids if skip_special else ()
+    texts = tokenizer.vocabulary.texts
+    return "".join(texts[i] for i in ids if i not in special).removeprefix(" ")
+
+
+def target_ids(tokenizer: Any, targets: str | Sequence[str] | None) -> IntArray:
+    """Return the ids to choose from."""
+    if targets is None:
+        return np.arange(tokenizer.vocabulary_size(), dtype=np.int32)
+    targets = [targets] if isinstance(targets, str) else list(targets)
+    if not targets:
+        msg = "`targets` is empty. Name the tokens to choose from, or leave it out."
+        raise ValueError(msg)
+    return np.unique([_target_id(tokenizer, target) for target in targets])
+
+
+def _target_id(tokenizer: Any, target: Any) -> np.int32:
+    if not isinstance(target, str):
+        msg = (
+            f"`targets` are words, and one is {target!r} ({type(target).__name__}). "
+            "Pass strings."
+        )
+        raise ValueError(msg)
+    # A word of a text takes precedence over a piece within a word.
+    (ids,) = tokenizer.tokenize_rows([target]).to_lists()
+    if len(ids) == 1 and ids[0] not in tokenizer.special_token_ids:
+        return np.int32(ids[0])
+    token = int(tokenizer.token_to_id(target))
+    if tokenizer.id_to_token(token) == target:
+        return np.int32(token)
+    pieces = " ".join(tokenizer.id_to_token(i) for i in ids)
+    msg = (
+        f"The target {target!r} is no token of the vocabulary, which writes it "
+        f"{pieces!r}. A [MASK] stands for one token: name another word, or one of "
+        "these pieces."
+    )
+    raise ValueError(msg)
+
+
+def _check_masks(task: Any, examples: WrittenMasks) -> None:
+    mask = task.preprocessor.tokenizer.mask_token
+    if (examples.written == 0).any():
+        msg = (
+            f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. Write "
+            f"{mask} where a token is to be filled in."
+        )
+        raise ValueError(msg)
+
+
+def _check_nothing_lost(
+    task: Any, examples: WrittenMasks, rows: Int64Array, token_ids: IntArray
+) -> None:
+    masks = (token_ids == examples.mask_token_id).sum(axis=1)
+    lost = rows[masks < examples.written[rows]]
+    if len(lost):
+        mask = task.preprocessor.tokenizer.mask_token
+        msg = (
+            f"Row {int(lost.min())} of the texts is longer than the "
+            f"{task.preprocessor.max_length} tokens that the model reads, and a {mask} "
+            "in it is cut off. Shorten the text around it."
+        )
+        raise ValueError(msg)

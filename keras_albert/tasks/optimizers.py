@@ -1,0 +1,240 @@
+"""AdamW, its default settings, and schedules of the learning rate."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.types import Tensor
+from keras_albert.utils.keras_internals import adam_moments, variable_index
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate with linear warm-up and polynomial decay to zero.
+
+    Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, so that the first one
+    has an effect; in the reference it has a rate of 0. Then the rate falls over the
+    remaining steps. The reference's decay begins with the first step, is overridden
+    during the warm-up, and so jumps to 0.975 of its peak after it; otherwise the two
+    differ by less. `total_steps` are updates; Keras' optimizers call a schedule with
+    the number of batches, `accumulation_steps` per update.
+    """
+
+    def __init__(
+        self,
+        peak: float,
+        total_steps: int,
+        warmup_steps: int,
+        power: float = 1.0,
+        accumulation_steps: int = 1,
+    ) -> None:
+        super().__init__()
+        self.peak = peak
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
+        self.power = power
+        self.accumulation_steps = accumulation_steps
+
+    def __call__(self, step: Tensor) -> Tensor:
+        """Return the rate of a step."""
+        step = ops.floor_divide(step, self.accumulation_steps)
+        step = ops.cast(step, "float32")
+        warmup_steps = max(1, self.warmup_steps)
+        rising = (step + 1) / warmup_steps
+        decay_steps = max(1, self.total_steps - warmup_steps + 1)
+        falling = (self.total_steps - step) / decay_steps
+        if self.power != 1:
+            falling = ops.maximum(falling, 0.0) ** self.power
+        return self.peak * ops.maximum(0.0, ops.minimum(rising, falling))
+
+    def get_config(self) -> dict[str, float]:
+        """Return the constructor's arguments."""
+        return {
+            "peak": self.peak,
+            "total_steps": self.total_steps,
+            "warmup_steps": self.warmup_steps,
+            "power": self.power,
+            "accumulation_steps": self.accumulation_steps,
+        }
+
+
+# After this many steps bias corrections, 1 - beta ** steps, are exactly 1.
+_MANY_STEPS = 1e9
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class AdamW(keras.optimizers.AdamW):
+    """`keras.optimizers.AdamW`, computed by PyTorch's fused kernel on PyTorch.
+
+    There Keras allocates memory for each product and root of every variable, a quarter
+    of a training step of a small model. The numbers, the arguments and the saved state
+    are equal to Keras', so a run can continue with either and on any backend.
+
+    Source: [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101).
+    """
+
+    def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
+        """Update variables; see `keras.optimizers.Optimizer.apply`.
+
+        TensorFlow's gradients of embeddings have one row per occurrence of a token;
+        they are summed here, so that their norm is right.
+        """
+        if keras.config.backend() == "tensorflow":
+            import tensorflow as tf  # noqa: PLC0415  (it is the backend)
+
+            grads = [
+                tf.convert_to_tensor(gradient)
+                if isinstance(gradient, tf.IndexedSlices)
+                else gradient
+                for gradient in grads
+            ]
+        super().apply(grads, trainable_variables)
+
+    def _backend_update_step(
+        self,
+        grads: Sequence[Tensor],
+        trainable_variables: Sequence[Any],
+        learning_rate: Any,
+    ) -> None:
+        # The kernel ignores strides.
+        if keras.config.backend() == "torch" and all(
+            variable.value.is_contiguous() for variable in trainable_variables
+        ):
+            self._fused_update_step(grads, trainable_variables, learning_rate)
+        else:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+
+    def _fused_update_step(
+        self, grads: Sequence[Tensor], variables: Sequence[Any], learning_rate: Any
+    ) -> None:
+        import torch  # noqa: PLC0415  (it is the backend)
+        from torch.optim.adam import adam  # noqa: PLC0415
+
+        def values(of: Sequence[Any]) -> list[Any]:
+            return [of[variable_index(self, each)].value for each in variables]
+
+        weights = [variable.value for variable in variables]
+        means, squares, largest_squares = adam_moments(self)
+        with torch.no_grad():
+            # A variable, or an expression where gradients are accumulated.
+            steps = keras.ops.convert_to_tensor(self.iterations) + 1
+            # Keras corrects the rate and not epsilon, PyTorch corrects the means. So
+            # the kernel gets the corrected rate and steps without correction.
+            rate = learning_rate * torch.sqrt(1 - self.beta_2**steps)
+            many = torch.full((), _MANY_STEPS, device=steps.device)
+            adam(
+                weights,
+                [
+                    gradient.to(weight.dtype).contiguous()
+                    for gradient, weight in zip(grads, weights, strict=True)
+                ],
+                values(means),
+                values(squares),
+                values(largest_squares) if self.amsgrad else [],
+                [many] * len(weights),
+                fused=True,
+                amsgrad=self.amsgrad,
+                lr=rate / (1 - self.beta_1**steps),
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                eps=self.epsilon,
+                weight_decay=0.0,  # Keras has applied it.
+                maximize=False,
+            )
+
+
+# The names of variables without weight decay: biases, and LayerNorms.
+NOT_DECAYED = ("bias", "gamma", "beta")
+
+# The width of ALBERT base.
+_BASE = 768
+
+# The highest rate that is chosen automatically.
+_HIGHEST_RATE = 1e-3
+
+
+def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
+    """Choose a peak learning rate by the model's width.
+
+    For pretrained weights 0.03 / width: 4e-5 for base, 7e-6 for xxlarge, in the range
+    of the recipes of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14.
+    Models narrower than base need more, 3.5e-4 at a width of 256. There, on training
+    examples that were held out, 4e-4 was better than 2e-4 on messages of six classes
+    and equal with 1,000 labels of SST-2; 6e-4 was worse. For random weights
+    0.064 / width.
+    """
+    if not pretrained:
+        return min(0.064 / hidden_dim, _HIGHEST_RATE)
+    return scaled_learning_rate(0.03 / max(hidden_dim, _BASE), hidden_dim)
+
+
+def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
+    """Scale the fine-tuning rate of ALBERT base to a narrower model.
+
+    It grows with the square of base's width divided by the model's, up to 1e-3.
+    """
+    if hidden_dim >= _BASE:
+        return learning_rate
+    return min(learning_rate * (_BASE / hidden_dim) ** 2, _HIGHEST_RATE)
+
+
+def default_optimizer(
+    learning_rate: float, total_steps: int | None
+) -> keras.optimizers.Optimizer:
+    """Return an AdamW with `default_schedule`, or with a constant rate.
+
+    The rate is constant if `total_steps` is `None`.
+    """
+    if total_steps is None:
+        return adamw(learning_rate)
+    return adamw(default_schedule(learning_rate, total_steps))
+
+
+def default_schedule(
+    learning_rate: float, total_steps: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Return a schedule with warm-up and decay.
+
+    A tenth of the steps are the warm-up.
+    """
+    warmup_steps = max(1, total_steps // 10)
+    # Keras reaches the target after `warmup_steps`, this package in the last one.
+    return keras.optimizers.schedules.CosineDecay(
+        learning_rate / warmup_steps,
+        decay_steps=max(1, total_steps - warmup_steps + 1),
+        warmup_target=learning_rate,
+        warmup_steps=warmup_steps - 1,
+    )
+
+
+def adamw(
+    learning_rate: Any,
+    weight_decay: float = 0.01,
+    global_clipnorm: float | None = 1.0,
+    **kwargs: Any,
+) -> keras.optimizers.Optimizer:
+    """Return an `AdamW` with the reference's epsilon, weight decay and clipping.
+
+    Moments have bias correction, as in Keras and unlike the reference.
+    """
+    optimizer = AdamW(
+        learning_rate,
+        weight_decay=weight_decay,
+        epsilon=1e-6,
+        global_clipnorm=global_clipnorm,
+        **kwargs,
+    )
+    optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
+    return optimizer
+
+
+def default_jit_compile() -> bool | str:
+    """Return the default of `jit_compile` in `compile`.
+
+    TensorFlow's graph takes batches of any length. XLA compiles each length, and is no
+    faster on a CPU (`benchmarks/equal_shapes.py`); it may be useful with one length. On
+    the other backends Keras decides; a TPU always compiles.
+    """
+    return False if keras.config.backend() == "tensorflow" else "auto"

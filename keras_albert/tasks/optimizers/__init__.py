@@ -1,1 +1,0 @@
-"""The default optimizer and its schedule."""
