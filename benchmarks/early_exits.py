@@ -73,7 +73,7 @@ def compare(folder, classifier, data, rules, arguments):
         size: [range(len(y))[n : n + size] for n in range(0, len(y), size)],
         1: [[int(n)] for n in np.linspace(0, len(y) - 1, count)],
     }
-    output = "logits" if classifier.gives_logits else "probabilities"
+    output = "logits" if classifier.returns_logits else "probabilities"
     settings = {
         "preset": arguments.preset,
         "threads": arguments.threads,

@@ -54,13 +54,13 @@ def encode(model: Any, task: TextTask, count: int) -> Texts:
     import keras
     import numpy as np
 
-    from keras_albert.tasks.inputs.model_input import read_model_input
+    from keras_albert.tasks.inputs.model_input import make_batches
 
     # The order of the texts, and with it the shape of rows, is random.
     keras.utils.set_random_seed(SEED)
     model.preprocessor.share_rows = True
     texts, labels = task.train
-    _, batches = read_model_input(
+    _, batches = make_batches(
         *(model, texts, np.asarray(labels, "int32"), None, count, True, "training")
     )
     return Texts(batches.examples, batches)

@@ -33,7 +33,7 @@ from keras_albert.commands.tasks import (
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.model_input import read_model_input
+from keras_albert.tasks.inputs.model_input import make_batches
 from keras_albert.tasks.optimizers import (
     default_learning_rate,
     default_optimizer,
@@ -133,7 +133,7 @@ def train_task(
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
     batches: Any
-    _, batches = read_model_input(
+    _, batches = make_batches(
         task,
         train.x,
         train.y,
@@ -141,7 +141,7 @@ def train_task(
         shuffle=True,
         purpose="training",
     )
-    held_out, _ = read_model_input(task, dev.x, dev.y, batch_size=batch_size)
+    held_out, _ = make_batches(task, dev.x, dev.y, batch_size=batch_size)
     epochs = arguments.epochs
     if epochs is None:
         epochs = how.epochs(len(batches.examples)) if how else _EPOCHS

@@ -23,7 +23,7 @@ from keras_albert.layers.masked_pooling import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.strategy import check_processes
-from keras_albert.tasks.inputs.model_input import read_model_input, unpack_validation
+from keras_albert.tasks.inputs.model_input import make_batches, unpack_validation
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer
 from keras_albert.training.one_device import OneDevice
@@ -400,7 +400,7 @@ def _lesson_of_examples(
 
     how: dict[str, Any] = {"batch_size": batch_size}
     how["purpose"] = "prediction" if y is None else "training"
-    _, batches = read_model_input(student, x, y, shuffle=True, **how)
+    _, batches = make_batches(student, x, y, shuffle=True, **how)
     if batches is None:
         msg = "Pass lists of examples, which are read several times, and no data set."
         raise ValueError(msg)
@@ -416,7 +416,7 @@ def _lesson_of_examples(
         how["purpose"] = how["purpose"].replace("training", "evaluation")
         dev_x, dev_y, _ = unpack_validation(student, validation)
         dev_y = None if y is None else dev_y
-        _, dev = read_model_input(student, dev_x, dev_y, **how)
+        _, dev = make_batches(student, dev_x, dev_y, **how)
         held_out = _Batches(dev, make)
     ids = of_epoch(0)[0][0]["token_ids"]
     digest = _digest([len(batches), ids.tolist(), repr(y)[:2000]])

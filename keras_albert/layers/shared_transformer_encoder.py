@@ -335,7 +335,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         if training and self.seed_generator is not None:
             seed = StepSeed(self.seed_generator)
         if return_hidden_states or return_attention_scores:
-            return self._run_openly(
+            return self._run_with_intermediates(
                 inputs,
                 mask,
                 seed,
@@ -437,7 +437,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         values = [v.value for v in variables]
         return lambda layer, x: step(values, own, x, layer)
 
-    def _run_openly(
+    def _run_with_intermediates(
         self,
         x: Tensor,
         mask: Tensor | None,

@@ -204,7 +204,7 @@ class TensorflowReplicas(OneDevice):
     """Replicas under a `tf.distribute` strategy, inside Keras' `fit`.
 
     The model is created in the strategy's scope, and its training step is that of
-    `ReplicaSteps`. This also applies to TensorFlow's default strategy of one device,
+    `StrategyTrainer`. This also applies to TensorFlow's default strategy of one device,
     because Keras' own step computes the norm of embedding gradients as if each
     occurrence of a token had a separate row.
     """

@@ -29,7 +29,7 @@ from keras_albert.utils.arguments import check_positive
 
 
 class MaskedLMTask(AlbertTask):
-    """The part of a task that predicts masked tokens.
+    """Base class of tasks that predict masked tokens.
 
     A subclass selects the output with the scores of tokens (`token_scores`).
     """
@@ -38,7 +38,7 @@ class MaskedLMTask(AlbertTask):
     ids_have_targets = False
 
     # Position 0, of `[CLS]`, is never masked.
-    output_places = "mask_positions"
+    output_mask = "mask_positions"
 
     shared_head_layers = ("masked_lm_head",)
 

@@ -28,7 +28,7 @@ def early_exits():
 class Classifier:
     """Its classes are those of the exit where a text leaves, some of them wrong."""
 
-    is_regression, gives_logits = False, True
+    is_regression, returns_logits = False, True
 
     def __init__(self, depths):
         # A depth and the number of wrong answers, for each rule.

@@ -11,7 +11,7 @@ from keras_albert.tasks.inputs.batches import (
     share_rows,
 )
 from keras_albert.tasks.inputs.datasets import backend_dataset
-from keras_albert.tasks.inputs.model_input import preprocess_batch, read_model_input
+from keras_albert.tasks.inputs.model_input import make_batches, preprocess_batch
 from keras_albert.text.batching import RowShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
@@ -126,7 +126,7 @@ def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy)
 
     task.set_weights(weights)
     task.preprocessor.share_rows = True
-    _, batches = read_model_input(task, x, batch_size=4, purpose="prediction")
+    _, batches = make_batches(task, x, batch_size=4, purpose="prediction")
     assert isinstance(batches, SharedRowBatches)
     assert_same(task.predict(x, batch_size=4, verbose=0), expected, atol=2e-5)
     losses.append(task.evaluate(x, y, batch_size=64, verbose=0))
@@ -189,7 +189,7 @@ def test_data_sets_of_texts(make_classifier, toy):
 def test_all_epochs_have_one_shape(make_classifier, toy):
     task = make_classifier(sequence_length=32)
     task.preprocessor.share_rows = True
-    _, batches = read_model_input(task, *toy, None, 16, True, "training")
+    _, batches = make_batches(task, *toy, None, 16, True, "training")
     tokens = batches.examples.lengths.sum()
     shapes = set()
     for _ in range(5):
@@ -219,7 +219,7 @@ def test_a_few_texts_and_ids_have_rows_of_their_own(make_classifier, toy):
         (toy[0][:32], "prediction"),
         (task.preprocessor(toy[0]), "prediction"),
     ):
-        _, batches = read_model_input(task, x, batch_size=32, purpose=purpose)
+        _, batches = make_batches(task, x, batch_size=32, purpose=purpose)
         assert not isinstance(batches, SharedRowBatches)
     assert set(task.preprocessor(toy[0][:3])) == {
         "token_ids",

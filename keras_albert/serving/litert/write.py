@@ -78,7 +78,7 @@ _PLACES = frozenset({"mask_positions"})
 def _classify(task: Any, _: Tensors, outputs: Any) -> Tensors:
     if task.is_regression:
         return {"score": outputs[:, 0]}
-    if not task.gives_logits:
+    if not task.returns_logits:
         return _likeliest(outputs)
     return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
 

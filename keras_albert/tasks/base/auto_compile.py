@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_albert.tasks.base.losses_and_metrics import match_loss
-from keras_albert.tasks.distribution.strategy import ReplicaTask
+from keras_albert.tasks.distribution.strategy import StrategyMixin
 from keras_albert.tasks.optimizers import (
     default_jit_compile,
     default_learning_rate,
@@ -24,13 +24,13 @@ _RATE_CALLBACKS = (
 
 @dataclass(frozen=True)
 class _Automatic:
-    """What `fit` completes. Not a dict, whose metrics Keras would track."""
+    """Arguments of the deferred compile; Keras would track the metrics of a dict."""
 
     learning_rate: float | None
     arguments: dict[str, Any]
 
 
-class AutomaticCompile(ReplicaTask):
+class AutomaticCompile(StrategyMixin):
     """Compiling of tasks, as a mixin before `keras.Model` in the list of bases.
 
     A subclass has a `backbone`, and defines its default loss and metrics.

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.layers.shared_rows import rows_of
-from keras_albert.tasks.distribution.model_state import kept_weights
-from keras_albert.tasks.inputs.batch_padding import even_dataset, num_parts
+from keras_albert.tasks.distribution.model_state import restore_on_error
+from keras_albert.tasks.inputs.batch_padding import num_parts, pad_dataset
 from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.datasets import num_steps, run_on
-from keras_albert.tasks.inputs.model_input import has_ragged_outputs, read_model_input
+from keras_albert.tasks.inputs.datasets import call_and_reject_empty, num_steps
+from keras_albert.tasks.inputs.model_input import has_ragged_outputs, make_batches
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
 
@@ -26,19 +26,19 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
-def blank_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
+def mask_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
     """Overwrite outputs of padding, which depend on the width of the batch."""
-    if task.output_places is None:
+    if task.output_mask is None:
         return outputs
-    is_place = np.asarray(inputs[task.output_places]) > 0
+    mask = np.asarray(inputs[task.output_mask]) > 0
 
-    def blank(symbolic: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def mask_padding(symbolic: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if symbolic.shape[1] is not None:
             return array
-        kept = is_place.reshape(is_place.shape + (1,) * (array.ndim - is_place.ndim))
+        kept = mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
         return np.where(kept, array, array.dtype.type(task.output_padding))
 
-    return keras.tree.map_structure(blank, task.output, outputs)
+    return keras.tree.map_structure(mask_padding, task.output, outputs)
 
 
 def predict_all(
@@ -53,7 +53,7 @@ def predict_all(
     `run_batch` returns arrays with a value for each row, by default `outputs_of`.
     """
     steps = kwargs.get("steps")
-    data, batches = read_model_input(
+    data, batches = make_batches(
         *(task, x),
         batch_size=batch_size,
         purpose="prediction",
@@ -77,10 +77,10 @@ def predict_all(
         if run_batch or num_parts() == 1 or has_ragged_outputs(task):
             return predict_batches(task, data, run_batch, **kwargs)
         # Devices share each batch.
-        with kept_weights(task):
-            return check_nan(keras.Model.predict(task, even_dataset(data), **kwargs))
+        with restore_on_error(task):
+            return check_nan(keras.Model.predict(task, pad_dataset(data), **kwargs))
 
-    outputs = run_on(compute, {"x": x})
+    outputs = call_and_reject_empty(compute, {"x": x})
     return outputs if batches is None else batches.restore_order(outputs)
 
 
@@ -99,7 +99,7 @@ def check_nan(outputs: Any) -> Any:
 def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
     """Compute the outputs for one batch of ids."""
     outputs = keras.tree.map_structure(_to_numpy, task.batch_outputs(inputs))
-    return check_nan(blank_outputs(task, inputs, outputs))
+    return check_nan(mask_outputs(task, inputs, outputs))
 
 
 def predict_batches(

@@ -9,7 +9,11 @@ import keras
 import numpy as np
 
 from keras_albert.layers.shared_rows import ROW_TOKENS
-from keras_albert.tasks.base.torch_program import TracedConstants, TracedPrograms, trace
+from keras_albert.tasks.base.torch_program import (
+    TorchExportCache,
+    TracedConstants,
+    trace,
+)
 from keras_albert.tasks.distribution.model_state import call_with_values
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.utils.arguments import warn_of_depth
@@ -108,7 +112,7 @@ class _TorchRun:
     def __init__(self, task: Any) -> None:
         self._task = task
         self._predict = task.predict_function
-        self.traced = TracedPrograms(task)
+        self.traced = TorchExportCache(task)
 
     def __call__(self, inputs: dict[str, Any]) -> Any:
         tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)

@@ -23,15 +23,24 @@ from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
 from keras_albert.tasks.base.presets import TaskPresets, check_preprocessor
 from keras_albert.tasks.distribution.model_state import (
     build_metrics_before_xla,
-    kept_weights,
+    restore_on_error,
 )
 from keras_albert.tasks.distribution.strategy import check_processes, refuse_sharded
-from keras_albert.tasks.inputs.batch_padding import build_before, even_batch, real_rows
-from keras_albert.tasks.inputs.datasets import after, is_dataset, num_steps, run_on
+from keras_albert.tasks.inputs.batch_padding import (
+    build_before,
+    pad_for_devices,
+    unpad_batch,
+)
+from keras_albert.tasks.inputs.datasets import (
+    after,
+    call_and_reject_empty,
+    is_dataset,
+    num_steps,
+)
 from keras_albert.tasks.inputs.model_input import (
     EncodedTargets,
+    make_batches,
     preprocess_batch,
-    read_model_input,
     split_validation,
     unchanged_on_error,
     unpack_validation,
@@ -63,14 +72,14 @@ _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
 
 
 class AlbertTask(AutomaticCompile, TaskPresets, _Task):
-    """The part of a task that does not depend on what it predicts.
+    """Base class of all tasks.
 
     In the list of bases it precedes one of KerasHub's task classes. A subclass encodes
     targets (`encode_targets`) and defines its default loss and metrics (`default_loss`,
     `default_metrics`).
     """
 
-    # Whether targets come from the texts themselves, and whether those of ids do.
+    # Whether labels are derived from the inputs: texts, or rows of ids.
     is_self_supervised = False
     ids_have_targets = True
 
@@ -86,8 +95,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     # The padding of outputs whose shape differs between batches.
     output_padding: float = 0.0
 
-    # The input that is 0 where such outputs have no meaning, if any.
-    output_places: str | None = None
+    # The input that is 0 where such outputs are padding, if any.
+    output_mask: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check a subclass, which PyTorch's `fully_shard` makes as well."""
@@ -338,7 +347,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                     x, y, sample_weight, validation_split, columns_of
                 )
                 x, y, sample_weight = train
-            data, _ = read_model_input(
+            data, _ = make_batches(
                 *(self, x, y, sample_weight, batch_size, shuffle, "training"),
                 steps=kwargs.get("steps_per_epoch"),
                 columns=columns,
@@ -355,7 +364,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 held_x, held_y, weights, named = read_table(
                     self, *held_out, named, size
                 )
-                kwargs["validation_data"], _ = read_model_input(
+                kwargs["validation_data"], _ = make_batches(
                     *(self, held_x, held_y, weights, size),
                     argument="validation_data",
                     steps=kwargs.get("validation_steps"),
@@ -371,9 +380,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             self._complete_optimizer(*rest)
         # Data sets are in their order already.
         kwargs |= {"epochs": epochs, "shuffle": False}
-        with kept_weights(self):
+        with restore_on_error(self):
             data = build_before(self, data)
-            return run_on(lambda: keras.Model.fit(self, x=data, **kwargs), datasets)
+            return call_and_reject_empty(
+                lambda: keras.Model.fit(self, x=data, **kwargs), datasets
+            )
 
     def evaluate(
         self,
@@ -418,15 +429,15 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 self, x, y, sample_weight, Columns(text, label), batch_size
             )
             self.set_class_names(columns.class_names)
-            data, _ = read_model_input(
+            data, _ = make_batches(
                 *(self, x, y, sample_weight, batch_size),
                 steps=kwargs.get("steps"),
                 columns=columns,
             )
         task = self.with_num_layers(num_layers)
-        with kept_weights(task):
+        with restore_on_error(task):
             data = build_before(task, data)
-            return run_on(
+            return call_and_reject_empty(
                 lambda: keras.Model.evaluate(task, x=data, **kwargs), {"x": x}
             )
 
@@ -484,7 +495,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             batch = preprocess_batch(self, "training", x, y, sample_weight)
             if class_weight is not None:
                 class_weight = self._read_class_weight(class_weight, sample_weight)
-        batch = even_batch(self, batch)
+        batch = pad_for_devices(self, batch)
         return keras.Model.train_on_batch(
             self, *batch, class_weight=class_weight, **kwargs
         )
@@ -495,7 +506,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Evaluate on one batch; arguments and result as in `train_on_batch`."""
         with unchanged_on_error(self):
             batch = preprocess_batch(self, "evaluation", x, y, sample_weight)
-        batch = even_batch(self, batch)
+        batch = pad_for_devices(self, batch)
         return keras.Model.test_on_batch(self, *batch, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
@@ -604,5 +615,5 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
 def _step(step: Callable[..., Any], state: list[Any], data: Any) -> Any:
     # `torch.compile` fails on a function with two contexts.
-    with sharing_rows(real_rows(data)) as batch:
+    with sharing_rows(unpad_batch(data)) as batch:
         return step(*state, batch)

@@ -70,7 +70,7 @@ def _names(attributes: Mapping[str, Any]) -> list[str]:
     ]
 
 
-class TracedPrograms:
+class TorchExportCache:
     """The programs of a task, each traced once it has run small batches eagerly.
 
     Several threads may call it at once. On other backends, and for a task that runs

@@ -15,10 +15,10 @@ from keras_albert.layers.exit_heads import ExitHeads
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
-from keras_albert.tasks.base.torch_program import TracedPrograms, trace
+from keras_albert.tasks.base.torch_program import TorchExportCache, trace
 from keras_albert.tasks.distribution.model_state import call_with_values
-from keras_albert.tasks.inputs.batch_padding import real_rows
-from keras_albert.tasks.inputs.model_input import read_model_input
+from keras_albert.tasks.inputs.batch_padding import unpad_batch
+from keras_albert.tasks.inputs.model_input import make_batches
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
 from keras_albert.utils.arguments import (
@@ -154,7 +154,7 @@ class EarlyExit:
 
     After each layer the texts that a rule lets go leave the batch. One program is
     compiled for the layer, which all depths share; PyTorch traces it after some small
-    batches, see `TracedPrograms`.
+    batches, see `TorchExportCache`.
     """
 
     def __init__(self, classifier: Any) -> None:
@@ -188,7 +188,7 @@ class EarlyExit:
         self._start = _compile(classifier, start)
         self._step = _compile(classifier, step)
         self._make_programs = make_programs
-        self.traced = TracedPrograms(classifier)
+        self.traced = TorchExportCache(classifier)
         self._layers = [
             ops.convert_to_tensor(layer, "int32")
             for layer in range(backbone.num_layers)
@@ -339,7 +339,7 @@ def evaluate_early(
     x, y, weights, columns = read_table(
         *(classifier, x, y, weights, Columns(text, label), size)
     )
-    dataset, batches = read_model_input(
+    dataset, batches = make_batches(
         *(classifier, x, y, weights, size),
         steps=steps,
         may_share_rows=False,
@@ -349,7 +349,7 @@ def evaluate_early(
     classifier.reset_metrics()
     means = {"loss": keras.metrics.Mean(), "depth": keras.metrics.Mean()}
     for batch in islice(iterate(batches or dataset), steps):
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(real_rows(batch))
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(unpad_batch(batch))
         outputs, depths = early.run(keras.tree.map_structure(np.asarray, x), rule)
         y, outputs, weights = keras.tree.map_structure(
             ops.convert_to_tensor, (y, outputs, weights), none_is_leaf=False

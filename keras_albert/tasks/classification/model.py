@@ -135,7 +135,7 @@ class AlbertClassifier(
         return self.activation is keras.activations.sigmoid and not self.is_regression
 
     @property
-    def gives_logits(self) -> bool:
+    def returns_logits(self) -> bool:
         """Whether probabilities are the softmax of the outputs."""
         return not (self.activation is keras.activations.softmax or self.is_multi_label)
 
@@ -151,7 +151,7 @@ class AlbertClassifier(
     def class_activation(self) -> str | None:  # type: ignore[override]
         """What makes probabilities of the outputs, if anything does."""
         if not self.is_regression:
-            return "softmax" if self.gives_logits else None
+            return "softmax" if self.returns_logits else None
         return "sigmoid" if getattr(self.loss, "from_logits", False) else None
 
     def match_metrics(self, metrics: Any) -> Any:
@@ -165,7 +165,7 @@ class AlbertClassifier(
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy for classes, squared error for scores."""
-        return target_kind(self).loss(self.gives_logits)
+        return target_kind(self).loss(self.returns_logits)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         """Return accuracy for classes, the root of the squared error for scores."""
@@ -422,7 +422,7 @@ class AlbertClassifier(
         Returns:
             An array of that shape; a row sums to 1 if a text has one class.
         """
-        return softmax(outputs) if self.gives_logits else outputs
+        return softmax(outputs) if self.returns_logits else outputs
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

@@ -72,7 +72,7 @@ def call_with_values(
 
 
 @contextmanager
-def kept_weights(model: Any) -> Iterator[None]:
+def restore_on_error(model: Any) -> Iterator[None]:
     """Restore the weights of a model if the block raises.
 
     On JAX, Keras takes the weights out of a model during an epoch, and loses them at an

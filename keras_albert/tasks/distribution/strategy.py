@@ -17,7 +17,7 @@ _SUPPORTED = (
 )
 
 
-class ReplicaTask:
+class StrategyMixin:
     """Training with the strategy in whose scope the task was created, as a mixin.
 
     It precedes `keras.Model` in the list of bases. `fit`, `evaluate` and `predict` may
@@ -95,16 +95,16 @@ class ReplicaTask:
             raise ValueError(msg)
 
     def _steps(self) -> Any:
-        """Return the `ReplicaSteps` of the strategy, or `None` if there is none."""
+        """Return the `StrategyTrainer` of the strategy, or `None` if there is none."""
         self.check_scope()
         if self.strategy is None:
             return None
         # Imports TensorFlow, which may not be installed.
         from keras_albert.tasks.distribution.strategy_trainer import (  # noqa: PLC0415
-            ReplicaSteps,
+            StrategyTrainer,
         )
 
-        return ReplicaSteps(self, self.strategy)
+        return StrategyTrainer(self, self.strategy)
 
 
 def _current_strategy() -> Any:

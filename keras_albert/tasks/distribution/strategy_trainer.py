@@ -12,15 +12,15 @@ from keras_albert.tasks.distribution.model_state import build_metrics
 _BY_WEIGHT = "mean_with_sample_weight"
 
 
-class ReplicaSteps:
+class StrategyTrainer:
     """The functions that Keras' `fit`, `evaluate` and `predict` call for each batch.
 
     Every replica receives the whole batch and selects its rows: contiguous ones, as
     many as each other replica. Properties of the batch, such as the sum of its weights,
     are known to all without communication, and the losses of the replicas add up to the
-    loss of one device. So does the clipped gradient; see `SummedUpdate`. If rows cannot
-    be divided evenly, or the loss compares them with each other, each replica computes
-    all of them, and only the first one counts them.
+    loss of one device. So does the clipped gradient; see `AllReducedUpdate`. If rows
+    cannot be divided evenly, or the loss compares them with each other, each replica
+    computes all of them, and only the first one counts them.
 
     Keras' step under a strategy averages the losses of the replicas, whatever their
     weights, and clips before it sums; XLA would have to compile all replicas as one
@@ -50,7 +50,7 @@ class ReplicaSteps:
         """Return the function that `fit` calls for a batch."""
         model = self.model
         self._check_optimizer()
-        update = SummedUpdate(model, self.strategy)
+        update = AllReducedUpdate(model, self.strategy)
 
         @self._compiled
         def learn(rows: Any) -> Any:
@@ -315,7 +315,7 @@ def _count(batch: Any) -> int:
 _LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
-class SummedUpdate:
+class AllReducedUpdate:
     """Updates of the weights by the sum of all replicas' gradients.
 
     Keras clips the gradients of each replica, and then sums them. Here the sum is

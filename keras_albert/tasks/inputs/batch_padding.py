@@ -1,4 +1,4 @@
-"""Batches of any size on the devices of `keras.distribution`."""
+"""Padding of batches with rows, so that devices share them evenly."""
 
 from itertools import chain
 from typing import Any
@@ -11,7 +11,7 @@ from keras_albert.tasks.inputs.datasets import is_tf_dataset, map_dataset, numpy
 from keras_albert.types import Batch, Int64Array
 
 # An input that no model reads, with one column more than there are rows to remove.
-_FILLED = "filled_up_rows"
+_PADDING = "padding_rows"
 
 
 def num_parts() -> int:
@@ -32,10 +32,10 @@ def num_parts() -> int:
     return max(1, int(parts) // processes)
 
 
-def fill_up(batch: Batch, parts: int) -> Batch:
+def pad_batch(batch: Batch, parts: int) -> Batch:
     """Repeat the last row until devices can share a batch.
 
-    One more input tells `real_rows` which rows to remove.
+    One more input tells `unpad_batch` which rows to remove.
     """
     rows = len(keras.tree.flatten(batch)[0])
     missing = -rows % parts
@@ -43,16 +43,16 @@ def fill_up(batch: Batch, parts: int) -> Batch:
     x, *rest = keras.tree.map_structure(
         lambda array: None if array is None else np.asarray(array)[numbers], batch
     )
-    return ({**x, _FILLED: np.zeros((rows + missing, missing + 1), "int8")}, *rest)
+    return ({**x, _PADDING: np.zeros((rows + missing, missing + 1), "int8")}, *rest)
 
 
-def real_rows(batch: Any) -> Any:
-    """Remove the rows that `fill_up` added to a batch, within a step."""
+def unpad_batch(batch: Any) -> Any:
+    """Remove the rows that `pad_batch` added to a batch, within a step."""
     x = batch[0] if isinstance(batch, tuple) else batch
-    if not isinstance(x, dict) or _FILLED not in x:
+    if not isinstance(x, dict) or _PADDING not in x:
         return batch
-    rows, columns = x[_FILLED].shape
-    x = {name: ids for name, ids in x.items() if name != _FILLED}
+    rows, columns = x[_PADDING].shape
+    x = {name: ids for name, ids in x.items() if name != _PADDING}
     batch = (x, *batch[1:]) if isinstance(batch, tuple) else x
     if columns == 1:
         return batch
@@ -62,24 +62,24 @@ def real_rows(batch: Any) -> Any:
     )
 
 
-def even_dataset(dataset: Any) -> Any:
-    """Fill up each batch of a data set, if devices share batches."""
+def pad_dataset(dataset: Any) -> Any:
+    """Pad each batch of a data set, if devices share batches."""
     parts = num_parts()
     if parts == 1:
         return dataset
     if is_tf_dataset(dataset):
         dataset = numpy_batches(dataset)
 
-    def fill(batch: Any) -> Batch:
-        return fill_up(batch if isinstance(batch, tuple) else (batch,), parts)
+    def pad(batch: Any) -> Batch:
+        return pad_batch(batch if isinstance(batch, tuple) else (batch,), parts)
 
-    return map_dataset(dataset, fill)
+    return map_dataset(dataset, pad)
 
 
 def build_before(task: Any, dataset: Any) -> Any:
-    """Create a task's metrics by the first batch, if it has inputs beside the model's.
+    """Build metrics from the first batch if it has extra inputs.
 
-    Keras would build the model with them: that of `fill_up`, and where texts share
+    Keras would build the model with them: that of `pad_batch`, and where texts share
     rows. On TensorFlow, Keras creates metrics in the first step.
     """
     shares_rows = getattr(task.preprocessor, "share_rows", False)
@@ -87,24 +87,24 @@ def build_before(task: Any, dataset: Any) -> Any:
     if is_plain or keras.config.backend() == "tensorflow":
         return dataset
     if isinstance(dataset, keras.utils.PyDataset):
-        build_metrics(task, real_rows(dataset[0]))
+        build_metrics(task, unpad_batch(dataset[0]))
         return dataset
     batches = iter(dataset)
     first = next(batches, None)
     if first is None:
         return iter(())
-    build_metrics(task, real_rows(first))
+    build_metrics(task, unpad_batch(first))
     # A generator, since Keras takes no other iterator.
     return (batch for batch in chain([first], batches))
 
 
-def even_batch(task: Any, batch: Batch) -> Batch:
-    """Fill up a batch for a method of `keras.Model`, if devices share it."""
+def pad_for_devices(task: Any, batch: Batch) -> Batch:
+    """Pad a batch for a method of `keras.Model`, if devices share it."""
     parts = num_parts()
     if parts == 1:
         return batch
     build_metrics(task, batch)
-    return fill_up(batch, parts)
+    return pad_batch(batch, parts)
 
 
 class IdRows:

@@ -282,7 +282,9 @@ def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
     raise _empty(argument)
 
 
-def run_on(call: Callable[[], _Result], datasets: dict[str, Any]) -> _Result:
+def call_and_reject_empty(
+    call: Callable[[], _Result], datasets: dict[str, Any]
+) -> _Result:
     """Call a method of Keras, and check that no data set of unknown size was empty.
 
     Reading a batch beforehand would fill shuffle buffers twice, and lose a batch of a

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_albert.tasks.distribution.strategy import check_processes
-from keras_albert.tasks.inputs.batch_padding import IdRows, even_dataset
+from keras_albert.tasks.inputs.batch_padding import IdRows, pad_dataset
 from keras_albert.tasks.inputs.batches import (
     LengthBatches,
     SharedRowBatches,
@@ -54,7 +54,7 @@ _SINGLE = (
 )
 
 
-def read_model_input(
+def make_batches(
     task: Any,
     x: Any,
     y: Any = None,
@@ -91,7 +91,7 @@ def read_model_input(
             x = read_each_epoch(x, argument, steps, option)
         check_size(x, argument, steps, option)
         dataset = _read_dataset(task, x, shuffle, purpose, argument, shape, columns)
-        return dataset if purpose == "prediction" else even_dataset(dataset), None
+        return dataset if purpose == "prediction" else pad_dataset(dataset), None
     if hasattr(x, "pack"):
         # The task has encoded them.
         examples, batched = x, True
@@ -108,7 +108,7 @@ def read_model_input(
         raise ValueError(msg)
     batch_size = batch_size or _BATCH_SIZE
     how = (examples, _width_of(task, x), batch_size, shuffle)
-    # A few texts are predicted with what is compiled for any others.
+    # Small predictions reuse the unpacked program.
     is_small = purpose == "prediction" and len(examples) <= batch_size
     if shape is None or is_small:
         batches = LengthBatches(*how)
@@ -116,7 +116,7 @@ def read_model_input(
         batches = SharedRowBatches(*how, shape=shape)
     if purpose == "prediction":
         return batches, batches
-    return even_dataset(backend_dataset(batches, not has_ragged_outputs(task))), batches
+    return pad_dataset(backend_dataset(batches, not has_ragged_outputs(task))), batches
 
 
 def _check_numbers(batch_size: Any, steps: Any, purpose: Purpose, argument: str) -> str:

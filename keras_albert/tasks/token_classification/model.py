@@ -106,7 +106,7 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
     encodes_in_graph = False
 
-    output_places = "padding_mask"
+    output_mask = "padding_mask"
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from keras_albert.tasks.base import torch_program
-from keras_albert.tasks.base.outputs import blank_outputs
+from keras_albert.tasks.base.outputs import mask_outputs
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.one_backend import on_one_backend_except
 from tests.tasks.test_read_once import CASES, make_task
@@ -96,7 +96,7 @@ def test_outputs_are_those_of_keras(name, make_classifier, toy_proto):
     if name == "embedder" and axes == 3:
         flat = {key: rows.reshape(-1, rows.shape[-1]) for key, rows in ids.items()}
     expected = keras.Model.predict_on_batch(task, flat)
-    expected = blank_outputs(task, flat, expected)
+    expected = mask_outputs(task, flat, expected)
     for _ in range(3):
         found = task.predict(flat, verbose=0)
         keras.tree.map_structure(

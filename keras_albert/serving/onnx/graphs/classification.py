@@ -49,7 +49,7 @@ class ClassifierGraph(OnnxTask):
             builder.output("score", self.op.Squeeze(outputs, [1]), "batch")
             return None
         probabilities = outputs
-        if self.task.gives_logits:
+        if self.task.returns_logits:
             probabilities = self.op.Softmax(outputs, axis=-1)
             builder.output("logits", outputs, "batch", classes)
         score, index = self.largest(probabilities)

@@ -133,7 +133,7 @@ def _is_confident(
     """Return for each row whether an exit is confident; see `ExitRule`."""
     op = builder.op
     probabilities = outputs
-    if classifier.gives_logits:
+    if classifier.returns_logits:
         probabilities = op.Softmax(outputs, axis=-1)
     if classifier.is_multi_label:
         certain = op.Max(probabilities, op.Sub(1.0, probabilities))

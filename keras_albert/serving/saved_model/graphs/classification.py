@@ -48,7 +48,7 @@ class ClassifierGraph(TaskGraph):
         classifier = self.task
         if classifier.is_regression:
             return {"score": outputs[:, 0]}
-        is_logits = classifier.gives_logits
+        is_logits = classifier.returns_logits
         probabilities = tf.nn.softmax(outputs) if is_logits else outputs
         names = tf.constant(classifier.class_names)
         rows = tf.shape(outputs)[:1]

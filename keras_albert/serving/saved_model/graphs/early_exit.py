@@ -125,7 +125,7 @@ def agree(classifier: Any, outputs: Any, previous: Any, tolerance: Any = None) -
 
 def is_confident(classifier: Any, outputs: Any, threshold: Any) -> Any:
     """Return for each row whether an exit is confident; see `ExitRule`."""
-    probabilities = tf.nn.softmax(outputs) if classifier.gives_logits else outputs
+    probabilities = tf.nn.softmax(outputs) if classifier.returns_logits else outputs
     if classifier.is_multi_label:
         least = tf.maximum(probabilities, 1 - probabilities)
         return tf.reduce_all(least >= threshold, axis=-1)
