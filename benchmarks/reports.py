@@ -35,7 +35,7 @@ def versions() -> dict[str, str]:
 def machine() -> dict[str, Any]:
     """Describe the machine."""
     # Not before Keras' backend is chosen.
-    from keras_albert.utils.hardware import cpu_cores, cpu_name
+    from keras_albert.utils.environment import cpu_cores, cpu_name
 
     system = platform.platform(terse=True)
     found: dict[str, Any] = {"cpu": cpu_name(), "cores": cpu_cores(), "system": system}

@@ -73,7 +73,7 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
         texts: `Texts`.
         width: int. The tokens of a row. Defaults to `None`, as `fit` chooses.
     """
-    from keras_albert.layers.shared_rows import without_rows
+    from keras_albert.layers.attention import without_rows
     from keras_albert.tasks.inputs.batches import share_rows
     from keras_albert.text.batching import RowShape
 

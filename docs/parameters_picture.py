@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "parameters.svg"
 # Without the rest of the package, which takes seconds to import.
-architecture = runpy.run_path(str(ROOT / "keras_albert/backbone/architectures.py"))[
+architecture = runpy.run_path(str(ROOT / "keras_albert/backbone/albert_backbone.py"))[
     "architecture"
 ]
 SIZES = ("base", "large", "xlarge", "xxlarge")

@@ -49,9 +49,9 @@ with loading("albert_tiny.py"):
     from keras_albert.pretraining.model import build_pretrainer
     from keras_albert.pretraining.run import model_card, training_cost
     from keras_albert.text.masking import MaskingRates
-    from keras_albert.training.training_curve import TrainingCurve, draw_curves
-    from keras_albert.utils.atomic_file import atomic_file
-    from keras_albert.utils.packages import versions
+    from keras_albert.training.run_folder import TrainingCurve, draw_curves
+    from keras_albert.utils.atomic_files import atomic_file
+    from keras_albert.utils.environment import versions
 
 HERE = Path(__file__).parent
 NAME = "albert_tiny_en_uncased"

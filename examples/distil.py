@@ -22,7 +22,7 @@ from keras import ops
 from teacher_vectors import Chunk, begins_word, read_chunk
 
 from keras_albert import AlbertMaskedLM
-from keras_albert.layers.masked_pooling import masked_mean
+from keras_albert.layers.heads import masked_mean
 from keras_albert.pretraining import PretrainingConfig, PretrainingData
 from keras_albert.pretraining.dataset import HeldOut
 from keras_albert.pretraining.model import build_optimizer, compile_pretrainer
@@ -34,8 +34,8 @@ from keras_albert.text.masking import (
 )
 from keras_albert.text.packing import EncodedTexts, SpecialIds
 from keras_albert.text.tokenizer.token_rows import TokenRows
-from keras_albert.training.training_curve import TrainingCurve
-from keras_albert.training.training_recorder import moving_averages
+from keras_albert.training.recorder import moving_averages
+from keras_albert.training.run_folder import TrainingCurve
 
 BATCH = 64
 # Of so many texts of similar length, the similar ones form batches.

@@ -17,7 +17,7 @@ from rich.progress import track
 
 from keras_albert.pretraining import PretrainingData
 from keras_albert.text.tokenizer.token_rows import TokenRows
-from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.atomic_files import atomic_file
 
 CHUNK = 8192
 BATCH = 256

@@ -15,7 +15,7 @@ from keras_albert_cli.options import COMMANDS, build_parser
 from keras_albert_cli.run_program import run_program
 from keras_albert_cli.versions import backend
 
-# Of `keras_albert.utils.local_path`: `Path` joins the two slashes.
+# Of `keras_albert.utils.reading`: `Path` joins the two slashes.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 _BACKENDS = ("tensorflow", "jax", "torch")
 

@@ -1,6 +1,5 @@
 """The ALBERT model without a head, and the published sizes."""
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.backbone.architectures import architecture
+from keras_albert.backbone.albert_backbone import AlbertBackbone, architecture
 
 __all__ = ["AlbertBackbone", "architecture"]

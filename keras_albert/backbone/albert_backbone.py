@@ -1,4 +1,4 @@
-"""The ALBERT model without a head."""
+"""The ALBERT model without a head, and its named sizes."""
 
 import os
 import re
@@ -10,12 +10,11 @@ from typing import Any, Self
 import keras
 import keras_hub
 
-from keras_albert.backbone.architectures import architecture
-from keras_albert.layers.activations import get_activation, serialize_activation
+from keras_albert.layers.attention import SharedRows, current_rows
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
-from keras_albert.layers.masked_pooling import masked_mean
+from keras_albert.layers.heads import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.shared_rows import SharedRows, current_rows
+from keras_albert.layers.run_layers import get_activation, serialize_activation
 from keras_albert.layers.shared_transformer_encoder import (
     SharedTransformerEncoder,
     call_at_depth,
@@ -32,13 +31,76 @@ from keras_albert.utils.arguments import (
     refuse_unknown,
     warn_of_depth,
 )
-from keras_albert.utils.held_weights import explain_held
 from keras_albert.utils.keras_internals import (
     all_layers,
     building_model,
+    explain_held,
     register_parameters,
 )
 from keras_albert.utils.reading import read_json
+
+# (layers, hidden width, heads). Paper, table 1, as released (xlarge: 16 heads of 128).
+_PUBLISHED = {
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+    "xlarge": (24, 2048, 16),
+    "xxlarge": (12, 4096, 64),
+}
+_SMALLER = {"tiny": (6, 256, 4), "small": (12, 512, 8)}
+
+
+def _arguments(num_layers: int, hidden_dim: int, num_heads: int) -> dict[str, Any]:
+    return {
+        "num_layers": num_layers,
+        "num_heads": num_heads,
+        "embedding_dim": 128,
+        "hidden_dim": hidden_dim,
+        "intermediate_dim": 4 * hidden_dim,
+    }
+
+
+# Arguments of `AlbertBackbone` by the name of a size, for pretraining.
+MODEL_SIZES = {
+    name: _arguments(*size) for name, size in (_SMALLER | _PUBLISHED).items()
+}
+
+
+def architecture(size: str, version: int = 2) -> dict[str, Any]:
+    """Return the constructor arguments of a published model.
+
+    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 1, and the
+    released configurations.
+
+    Args:
+        size: "base", "large", "xlarge" or "xxlarge".
+        version: int. 1 or 2. Version 1 of all but xxlarge was trained with a dropout
+            of 0.1; version 2 without. Defaults to `2`.
+
+    Returns:
+        Keyword arguments for `AlbertBackbone`.
+
+    Raises:
+        ValueError: If the size or version is unknown.
+
+    Example:
+        >>> from keras_albert.backbone import architecture
+        >>> architecture("base")["hidden_dim"]
+        768
+    """
+    if size not in _PUBLISHED or version not in (1, 2):
+        msg = (
+            f"`size` must be one of {', '.join(_PUBLISHED)}, and `version` 1 or 2. "
+            f"Received: size={size!r}, version={version!r}"
+        )
+        raise ValueError(msg)
+    dropout = 0.1 if version == 1 and size != "xxlarge" else 0.0
+    return {
+        "vocabulary_size": 30_000,
+        **_arguments(*_PUBLISHED[size]),
+        "dropout": dropout,
+        "attention_dropout": dropout,
+    }
+
 
 POOLER_INPUTS = ("cls", "mean")
 

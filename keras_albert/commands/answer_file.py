@@ -9,9 +9,8 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from keras_albert.utils.atomic_file import atomic_file, folders_above
-from keras_albert.utils.local_path import local_path
-from keras_albert.utils.temporary import locked
+from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
+from keras_albert.utils.reading import local_path
 
 Answer = dict[str, Any]
 

@@ -33,11 +33,9 @@ from keras_albert.training.model_card import (
     unknowns,
     usage,
 )
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_curve import Row, write_table
-from keras_albert.utils.atomic_file import atomic_file
-from keras_albert.utils.figure import new_figure
-from keras_albert.utils.packages import versions
+from keras_albert.training.run_folder import Row, RunFolder, write_table
+from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.utils.environment import new_figure, versions
 
 # The sizes that options choose.
 _SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabulary")

@@ -7,10 +7,9 @@ from typing import Any
 from keras_albert.commands.tasks import KINDS
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks import describe_exits, measure_exits, plot_exits
-from keras_albert.utils.atomic_file import atomic_file, check_new_file
-from keras_albert.utils.figure import check_figures
-from keras_albert.utils.local_path import local_path
-from keras_albert.utils.packages import versions
+from keras_albert.utils.atomic_files import atomic_file, check_new_file
+from keras_albert.utils.environment import check_figures, versions
+from keras_albert.utils.reading import local_path
 
 _FILES = ("exits.json", "exits.png")
 

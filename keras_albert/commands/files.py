@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.reading import local_path
 
 OBJECTS = (".jsonl", ".ndjson", ".json")
 TABLES = (".tsv", ".csv", *OBJECTS)

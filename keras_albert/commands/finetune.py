@@ -40,12 +40,18 @@ from keras_albert.tasks.optimizers import (
 )
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
-from keras_albert.training.one_device import OneDevice
-from keras_albert.training.resumable_fit import resumable_fit
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_checkpoint import TrainingCheckpoint
-from keras_albert.training.training_curve import Row, write_table
-from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
+from keras_albert.training.recorder import (
+    OneDevice,
+    StopSignals,
+    TrainingRecorder,
+    resumable_fit,
+)
+from keras_albert.training.run_folder import (
+    Row,
+    RunFolder,
+    TrainingCheckpoint,
+    write_table,
+)
 from keras_albert.types import Batch
 
 # The model without a preset; trains in minutes on a CPU.

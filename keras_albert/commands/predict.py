@@ -29,7 +29,7 @@ from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.text_embedding import cosine_scores
 from keras_albert.text.packing import pack_all
-from keras_albert.utils.packages import check_packages
+from keras_albert.utils.environment import check_packages
 from keras_albert_cli.loading import hidden_messages
 
 Columns = dict[str, list[Any]]

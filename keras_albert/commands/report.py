@@ -19,10 +19,9 @@ from keras_albert.training.model_card import (
     unknowns,
     usage,
 )
-from keras_albert.training.training_curve import draw_curves
-from keras_albert.utils.atomic_file import atomic_file
-from keras_albert.utils.figure import new_figure
-from keras_albert.utils.packages import versions
+from keras_albert.training.run_folder import draw_curves
+from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.utils.environment import new_figure, versions
 
 
 def plain_console() -> Console:

@@ -19,18 +19,21 @@ from keras import ops
 
 from keras_albert import tasks
 from keras_albert.compression.text_spans import Spans, TextSpans, split_texts
-from keras_albert.layers.masked_pooling import masked_mean
+from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.inputs.model_input import make_batches, unpack_validation
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer
-from keras_albert.training.one_device import OneDevice
-from keras_albert.training.resumable_fit import PrefetchedBatches, resumable_fit
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_curve import Row
-from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
+from keras_albert.training.recorder import (
+    OneDevice,
+    PrefetchedBatches,
+    StopSignals,
+    TrainingRecorder,
+    resumable_fit,
+)
+from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.types import Batch
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.keras_internals import outputs_of_layer

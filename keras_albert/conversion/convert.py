@@ -22,8 +22,8 @@ from keras_albert.presets.handles import local_directory
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.tasks.base.presets import check_vocabulary_size
 from keras_albert.text import AlbertTokenizer
-from keras_albert.utils.atomic_directory import atomic_directory
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.atomic_files import atomic_directory
+from keras_albert.utils.reading import local_path
 
 OWN_FORMAT = "keras-albert"
 

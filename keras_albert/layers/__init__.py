@@ -1,8 +1,7 @@
 """The layers of ALBERT."""
 
-from keras_albert.layers.conditional_span_head import ConditionalSpanHead
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
-from keras_albert.layers.masked_lm_head import MaskedLMHead
+from keras_albert.layers.heads import ConditionalSpanHead, MaskedLMHead
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.layers.transformer_block import TransformerBlock
 

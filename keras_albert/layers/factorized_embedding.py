@@ -6,9 +6,9 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_albert.layers.attention import current_rows
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import run_layer
-from keras_albert.layers.shared_rows import current_rows
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
 

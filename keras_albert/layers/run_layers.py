@@ -1,13 +1,56 @@
-"""Running a layer inside another one, and one step many times."""
+"""Running a layer inside another one, and one step many times.
 
+On PyTorch, products with matrices may be oneDNN's, which PyTorch has beside MKL.
+"""
+
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_albert.layers import onednn
-from keras_albert.types import Tensor
+from keras_albert.types import Activation, Tensor
+from keras_albert.utils.environment import cpu_vendor
+from keras_albert.utils.keras_internals import onednn_linear
+
+# google-research/albert computes the tanh form and calls it "gelu"; transformers
+# calls the tanh form "gelu_new" or "gelu_pytorch_tanh"; in Keras, "gelu" is the
+# erf form. "gelu_approximate" is unambiguous.
+_TANH_GELU_NAMES = frozenset({"gelu_approximate", "gelu_new", "gelu_pytorch_tanh"})
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+def gelu_approximate(x: Tensor) -> Tensor:
+    """Apply the tanh form of the Gaussian error linear unit.
+
+    Source: [Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415).
+    """
+    return keras.activations.gelu(x, approximate=True)
+
+
+def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """Return the activation function of a name."""
+    if isinstance(activation, str) and activation in _TANH_GELU_NAMES:
+        function: Callable[[Tensor], Tensor] = gelu_approximate
+        return function
+    try:
+        found: Callable[[Tensor], Tensor] = keras.activations.get(activation)
+    except ValueError as error:
+        msg = (
+            f"There is no activation {activation!r}. Use 'gelu_approximate' (the tanh "
+            "form, as in ALBERT), 'gelu' (the erf form), 'relu', another Keras "
+            "activation name, or a function."
+        )
+        raise ValueError(msg) from error
+    return found
+
+
+def serialize_activation(activation: Activation) -> Any:
+    """Convert an activation to its form in a config file."""
+    if isinstance(activation, str):
+        return activation
+    return keras.activations.serialize(activation)
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
@@ -68,8 +111,8 @@ def _torch_product(x: Tensor, kernel: Any, bias: Any = None) -> Tensor:
 
     kernel = ops.convert_to_tensor(kernel)
     bias = None if bias is None else ops.convert_to_tensor(bias)
-    if onednn.is_faster(x):
-        return onednn.multiply(x, kernel, bias)
+    if onednn_is_faster(x):
+        return onednn_multiply(x, kernel, bias)
     # Adding the bias separately would be one more pass over memory.
     return functional.linear(x, kernel.t(), bias)
 
@@ -161,3 +204,75 @@ def _keep_products(step: Step) -> Step:
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
     kept: Step = jax.checkpoint(step, policy=policy, prevent_cse=False)
     return kept
+
+
+def onednn_is_faster(x: Tensor) -> bool:
+    """Return whether `onednn_multiply` is faster than PyTorch's own product.
+
+    In half precision PyTorch chooses oneDNN by itself, and `torch.compile` has no
+    lowering for its product in float32.
+    """
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    if torch.compiler.is_dynamo_compiling():
+        return False
+    is_float32 = x.dtype == torch.float32 and x.device.type == "cpu"
+    return is_float32 and has_slow_blas()
+
+
+@functools.cache
+def has_slow_blas() -> bool:
+    """Return whether oneDNN multiplies float32 faster than PyTorch's BLAS, MKL.
+
+    On AMD's processors MKL leaves out instructions that oneDNN uses, and takes twice as
+    long. On Intel's it does not, and other processors have no MKL.
+    """
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    has_both = (
+        torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    )
+    has_product = onednn_linear() is not None
+    return has_both and has_product and "AuthenticAMD" in cpu_vendor()
+
+
+def onednn_multiply(x: Tensor, kernel: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return `x @ kernel + bias`."""
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    if torch.is_grad_enabled():
+        return _product().apply(x, kernel, bias)
+    return _multiply(x, kernel, bias)
+
+
+def _multiply(x: Any, kernel: Any, bias: Any = None) -> Any:
+    if x.shape[-1] == 0:  # the gradient of an empty batch
+        return x @ kernel
+    return onednn_linear()(x, kernel.t(), bias, "none", [], "")
+
+
+@functools.cache
+def _product() -> Any:
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    class Product(torch.autograd.Function):
+        """The product with its gradients, which are such products as well."""
+
+        @staticmethod
+        def forward(ctx: Any, x: Any, kernel: Any, bias: Any) -> Any:
+            ctx.save_for_backward(x, kernel)
+            return _multiply(x, kernel, bias)
+
+        @staticmethod
+        def backward(ctx: Any, upstream: Any) -> Any:
+            x, kernel = ctx.saved_tensors
+            for_x, for_kernel, for_bias = ctx.needs_input_grad
+            rows = upstream.reshape(-1, upstream.shape[-1])
+            columns = x.reshape(-1, x.shape[-1]).t()
+            return (
+                onednn_multiply(upstream, kernel.t()) if for_x else None,
+                onednn_multiply(columns, rows) if for_kernel else None,
+                rows.sum(0) if for_bias else None,
+            )
+
+    return Product

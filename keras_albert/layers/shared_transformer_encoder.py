@@ -7,12 +7,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers.activations import serialize_activation
-from keras_albert.layers.attention import merge_masks
+from keras_albert.layers.attention import current_rows, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
-from keras_albert.layers.run_layers import repeat, run_layer, unrolls_by_default
-from keras_albert.layers.shared_rows import current_rows
+from keras_albert.layers.run_layers import (
+    repeat,
+    run_layer,
+    serialize_activation,
+    unrolls_by_default,
+)
 from keras_albert.layers.transformer_block import TransformerBlock
 from keras_albert.types import Activation, DType, FloatArray, Tensor
 from keras_albert.utils.arguments import (

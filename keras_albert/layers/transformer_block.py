@@ -7,10 +7,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers.activations import get_activation, serialize_activation
 from keras_albert.layers.attention import attend, attend_fused, fuses
 from keras_albert.layers.randomness import BlockSeed, albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import run_dense, run_layer
+from keras_albert.layers.run_layers import (
+    get_activation,
+    run_dense,
+    run_layer,
+    serialize_activation,
+)
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, get_format
-from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.keras_internals import all_layers
 
 # The files that any of the formats reads.

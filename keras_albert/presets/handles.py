@@ -12,8 +12,8 @@ from pathlib import Path
 
 import keras_hub
 
-from keras_albert.utils.atomic_directory import former_directory
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.atomic_files import former_directory
+from keras_albert.utils.reading import local_path
 
 
 @dataclass(frozen=True)

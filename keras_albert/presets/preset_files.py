@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from keras_albert.presets.checkpoint_formats import find_format
-from keras_albert.utils.atomic_directory import atomic_directory
+from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import read_json
 
 CONFIG_FILE = "config.json"

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.backbone.architectures import MODEL_SIZES
+from keras_albert.backbone.albert_backbone import MODEL_SIZES, AlbertBackbone
 from keras_albert.text.masking import MaskingRates
 from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.reading import local_path
 
 _CHOICES = {
     "optimizer": ("adamw", "lamb", "muon"),

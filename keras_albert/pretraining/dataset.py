@@ -29,7 +29,7 @@ from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.text.tokenizer.token_rows import TokenRows, ragged_range
 from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_at_least, check_positive
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.reading import local_path
 
 _SPECIALS = 3  # [CLS] and two [SEP]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.distribution.strategy import num_processes
 from keras_albert.tasks.inputs.datasets import without_autotune
-from keras_albert.training.one_device import OneDevice
+from keras_albert.training.recorder import OneDevice
 from keras_albert.types import Batch
 
 # Matrices of a block are split such that no device needs a whole one: the first of two

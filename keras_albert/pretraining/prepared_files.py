@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_albert.text.tokenizer.token_rows import TokenRows
 from keras_albert.types import Int64Array, IntArray
-from keras_albert.utils.packages import import_package
+from keras_albert.utils.environment import import_package
 from keras_albert.utils.reading import parse_json, reading
 
 METADATA_FILE = "metadata.json"

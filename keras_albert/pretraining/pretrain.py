@@ -23,9 +23,8 @@ from keras_albert.pretraining.model import (
     train_at_depths,
 )
 from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_best
-from keras_albert.training.resumable_fit import resumable_fit
+from keras_albert.training.recorder import StopSignals, resumable_fit
 from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_recorder import StopSignals
 from keras_albert.types import Batch
 
 # Settings that may change when a run is resumed: they move files, distribute work or

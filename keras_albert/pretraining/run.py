@@ -23,12 +23,10 @@ from keras_albert.training.model_card import (
     unknowns,
     usage,
 )
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_curve import Row, draw_curves, write_table
-from keras_albert.training.training_recorder import StopSignals, TrainingRecorder
-from keras_albert.utils.atomic_file import atomic_file
-from keras_albert.utils.hardware import describe_hardware
-from keras_albert.utils.packages import versions
+from keras_albert.training.recorder import StopSignals, TrainingRecorder
+from keras_albert.training.run_folder import Row, RunFolder, draw_curves, write_table
+from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.utils.environment import describe_hardware, versions
 
 
 class PretrainingRecorder(TrainingRecorder):

@@ -12,7 +12,7 @@ from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
 from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
 from keras_albert.tasks.text_embedding import AlbertTextEmbedder
 from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
-from keras_albert.utils.packages import versions
+from keras_albert.utils.environment import versions
 
 # The module of each task's graph in `saved_model.graphs` and `onnx.graphs`.
 _GRAPHS: dict[type[Any], str] = {

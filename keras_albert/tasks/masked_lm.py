@@ -10,9 +10,9 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.activations import serialize_activation
-from keras_albert.layers.masked_lm_head import MaskedLMHead
+from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.layers.randomness import albert_initializer
+from keras_albert.layers.run_layers import serialize_activation
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.outputs import outputs_of, softmax
 from keras_albert.tasks.base.task import AlbertTask

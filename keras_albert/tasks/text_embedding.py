@@ -11,7 +11,7 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.masked_pooling import MaskedPooling
+from keras_albert.layers.heads import MaskedPooling
 from keras_albert.tasks.base.outputs import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.datasets import is_dataset

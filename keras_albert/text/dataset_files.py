@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.reading import local_path
 
 
 class SquadFile(NamedTuple):

@@ -1,17 +1,159 @@
-"""The directory of a run."""
+"""The directory of a run: its curve, its checkpoints and its results."""
 
+import csv
+import importlib.util
+import json
+import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from keras_albert.training.training_checkpoint import TrainingCheckpoint
-from keras_albert.training.training_curve import Row, TrainingCurve
-from keras_albert.utils.atomic_file import folders_above
-from keras_albert.utils.local_path import local_path
-from keras_albert.utils.temporary import locked
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
+from keras_albert.utils.environment import new_figure
+from keras_albert.utils.reading import local_path, reading
+
+Arrays = list[npt.NDArray[Any]]
+
+# Incremented when the meaning of the files changes.
+_VERSION = 2
+
+
+@dataclass(frozen=True)
+class TrainingCheckpoint:
+    """The state that a run needs to resume as if it had never stopped.
+
+    The step determines the next data, and dropout's random state is among the model's
+    variables. The best weights and the rows of the curve are in the same file, so that
+    they always belong together. `groups` are "model", "optimizer", "metrics" within a
+    row of the curve, and "best" once a row was evaluated.
+    """
+
+    step: int
+    groups: Mapping[str, Arrays]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write the checkpoint under a temporary name, and move it into place."""
+        from safetensors.numpy import save_file  # noqa: PLC0415  (seldom needed)
+
+        tensors = {
+            f"{group}/{number:05d}": np.array(array, order="C")
+            for group, arrays in self.groups.items()
+            for number, array in enumerate(arrays)
+        }
+        head = {"version": _VERSION, "step": self.step, "notes": self.notes}
+        with atomic_file(path) as partial:
+            save_file(tensors, partial, metadata={"checkpoint": json.dumps(head)})
+            with partial.open("rb+") as file:
+                # Safe against a crash of the machine, not only of the process.
+                os.fsync(file.fileno())
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a checkpoint."""
+        from safetensors import safe_open  # noqa: PLC0415  (seldom needed)
+
+        remedy = "Remove it to restart the run, or choose another output."
+        groups: dict[str, Arrays] = {}
+        with reading(path, remedy), safe_open(path, "numpy") as file:
+            head = json.loads(file.metadata()["checkpoint"])
+            version = head["version"]
+            if version == _VERSION:
+                for name in sorted(file.keys()):
+                    group = groups.setdefault(name.split("/")[0], [])
+                    group.append(file.get_tensor(name))
+                return cls(int(head["step"]), groups, dict(head["notes"]))
+        msg = (
+            f"{path} is a checkpoint of version {version}, but this keras_albert reads "
+            f"version {_VERSION}. Resume with the version that wrote it, or choose "
+            "another output."
+        )
+        raise ValueError(msg)
+
+
+Row = dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainingCurve:
+    """Rows of numbers in a file of JSON lines, for monitoring a run.
+
+    A resumed run itself uses the rows in its checkpoint.
+    """
+
+    path: Path
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Append a row."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(dict(row)) + "\n")
+
+    def rows(self) -> list[Row]:
+        """Read all rows, without one that a killed process left incomplete."""
+        if not self.path.is_file():
+            return []
+        rows = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                break
+        return rows
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Replace all rows."""
+        with atomic_file(self.path) as partial:
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            partial.write_text(lines, encoding="utf-8")
+
+
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as a CSV table, atomically; missing values are empty cells."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with (
+        atomic_file(path) as partial,
+        partial.open("w", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def draw_curves(
+    path: Path,
+    rows: Sequence[Row],
+    step: str = "step",
+    validation: str = "held out",
+    baselines: Mapping[str, float] | None = None,
+) -> None:
+    """Draw the metrics of training and validation, if matplotlib is installed.
+
+    The validation value of a metric is under `val_...` and may be missing; `baselines`
+    are scores without reading the texts.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    last = {name: value for row in rows for name, value in row.items()}
+    names = [name for name in last if f"val_{name}" in last]
+    figure = new_figure(4.2 * len(names), 3.4)
+    for axis, name in zip(np.ravel(figure.subplots(1, len(names))), names, strict=True):
+        for key, label in ((name, "training"), (f"val_{name}", validation)):
+            points = [(row[step], row[key]) for row in rows if key in row]
+            marker = "o" if len(points) == 1 else None
+            axis.plot(*zip(*points, strict=True), label=label, marker=marker)
+        if baselines and name in baselines:
+            axis.axhline(baselines[name], color="gray", ls=":", label="without reading")
+        axis.set(xlabel=step, title=name.replace("_", " "))
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.savefig(path, dpi=120)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ that have the name; 3.16 and 0.33 are development versions.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MethodType
 from typing import Any
@@ -156,3 +156,22 @@ def onednn_linear() -> Any:
     import torch  # noqa: PLC0415  (it is the backend)
 
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+# What a callback or another thread has done.
+IN_USE = (
+    "On JAX a model has no weights while `fit`, `evaluate` or `train_on_batch` runs, "
+    "and one of them is running. Wait until it has returned, or load the preset a "
+    "second time to predict meanwhile; a callback calls "
+    "`self.model.jax_state_sync()` first."
+)
+
+
+def explain_held(error: Exception, variables: Iterable[Any]) -> None:
+    """Raise a `RuntimeError` if a call has failed because Keras holds the weights."""
+    # Other errors, also while Keras traces a step.
+    is_other = not any(word in str(error) for word in ("NoneType", "deleted"))
+    if keras.config.backend() != "jax" or is_other:
+        return
+    if any(has_no_value(each) or each.value.is_deleted() for each in variables):
+        raise RuntimeError(IN_USE) from error

@@ -131,7 +131,7 @@ def test_what_differs_is_not_compared():
 @pytest.fixture
 def small(monkeypatch):
     """Make the smallest size so small that a benchmark takes seconds."""
-    from keras_albert.backbone.architectures import MODEL_SIZES
+    from keras_albert.backbone.albert_backbone import MODEL_SIZES
 
     sizes = {
         "num_layers": 1,

@@ -5,7 +5,7 @@ import importlib
 import keras
 import pytest
 
-from keras_albert.layers import onednn
+from keras_albert.layers import run_layers as onednn
 
 SIZES = {
     "num_layers": 4,

@@ -14,9 +14,8 @@ import pytest
 from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.commands import finetune
 from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_checkpoint import TrainingCheckpoint
-from keras_albert.training.training_recorder import TrainingRecorder
+from keras_albert.training.recorder import TrainingRecorder
+from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 from tests.commands.finetune_runs import (
     EPOCHS,
     STEPS,
@@ -211,7 +210,7 @@ def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
     program = (
         "import sys, time\n"
         "from keras_albert.commands import finetune\n"
-        "from keras_albert.training.training_recorder import TrainingRecorder\n"
+        "from keras_albert.training.recorder import TrainingRecorder\n"
         "from keras_albert_cli.run_command import run_command\n"
         "finetune._SECONDS_PER_CHECKPOINT = 0.0\n"
         "end = TrainingRecorder.on_train_batch_end\n"

@@ -1,9 +1,23 @@
+"""Attention, and texts that share rows."""
+
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
-from keras_albert.layers.attention import attend, attend_fused, fuses
-from tests.compiled import to_numpy
+from keras_albert import AlbertBackbone
+from keras_albert.layers.attention import (
+    attend,
+    attend_fused,
+    current_rows,
+    fuses,
+    sharing_rows,
+    without_rows,
+)
+from keras_albert.tasks.inputs.batches import share_rows
+from keras_albert.text.batching import RowShape
+from tests.compiled import gradients, to_numpy
+from tests.random_weights import add_noise
 
 SHAPE = (3, 5, 2, 4)
 # The last row is padding only.
@@ -77,3 +91,131 @@ def test_when_attention_is_fused(dtype, training, length):
         "torch": not (is_slow and is_cpu),
     }
     assert fuses(query, training) == is_fused[keras.config.backend()]
+
+
+LENGTHS = np.array([5, 9, 3, 7, 4])
+
+
+def make_backbone(**kwargs):
+    backbone = AlbertBackbone(
+        vocabulary_size=50,
+        num_layers=3,
+        num_heads=2,
+        embedding_dim=8,
+        hidden_dim=16,
+        intermediate_dim=32,
+        max_sequence_length=12,
+        seed=1,
+        **kwargs,
+    )
+    # Large enough that what a token should not see would be seen.
+    return add_noise(backbone, seed=2)
+
+
+@pytest.fixture(scope="module")
+def ids():
+    random = np.random.default_rng(0)
+    mask = (np.arange(9) < LENGTHS[:, None]).astype("int32")
+    return {
+        "token_ids": random.integers(1, 50, mask.shape).astype("int32") * mask,
+        "segment_ids": random.integers(0, 2, mask.shape).astype("int32") * mask,
+        "padding_mask": mask,
+    }
+
+
+@pytest.fixture(scope="module")
+def shared(ids):
+    shape = RowShape(hidden_dim=512)
+    (batch,) = share_rows((ids,), shape)
+    # Fewer rows than texts, so that texts stand beside each other.
+    assert shape.rows[5] < len(LENGTHS)
+    return batch
+
+
+@pytest.mark.parametrize("pooler_input", ["cls", "mean"])
+@pytest.mark.parametrize("unroll", [True, False])
+def test_outputs_and_gradients_are_those_of_separate_rows(
+    ids, shared, pooler_input, unroll
+):
+    # On PyTorch the gradients of a second run would be added.
+    alone, sharing = (
+        make_backbone(pooler_input=pooler_input, unroll=unroll) for _ in range(2)
+    )
+    random = np.random.default_rng(3)
+    by_token = random.normal(size=(*ids["token_ids"].shape, 16)).astype("float32")
+    by_token *= ids["padding_mask"][..., None]
+    by_text = random.normal(size=(5, 16)).astype("float32")
+
+    def weigh(outputs):
+        tokens = outputs["sequence_output"] * ops.convert_to_tensor(by_token)
+        texts = outputs["pooled_output"] * ops.convert_to_tensor(by_text)
+        return ops.sum(tokens) + ops.sum(texts)
+
+    expected = gradients(alone, weigh, ids)
+    with sharing_rows(shared) as x:
+        found = gradients(sharing, weigh, x)
+    is_token = ids["padding_mask"] > 0
+    for outputs in (expected[0], found[0]):
+        outputs["sequence_output"] = outputs["sequence_output"][is_token]
+    for name, output in expected[0].items():
+        np.testing.assert_allclose(found[0][name], output, atol=2e-5)
+    for one, other in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5, rtol=1e-4)
+
+
+def test_pooled_outputs_of_all_layers(ids, shared):
+    backbone = make_backbone()
+    expected = to_numpy(backbone.pooled_by_layer(ids))
+    with sharing_rows(shared) as x:
+        found = to_numpy(backbone.pooled_by_layer(x))
+    assert found.shape == (5, 3, 16)
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="reads JAX' program")
+@pytest.mark.parametrize("pooler_input", ["cls", "mean"])
+@pytest.mark.parametrize("by_layer", [True, False])
+def test_only_first_tokens_leave_shared_rows(shared, pooler_input, by_layer):
+    import jax
+
+    backbone = make_backbone(pooler_input=pooler_input)
+
+    def pool(batch):
+        with sharing_rows(batch) as x:
+            if by_layer:
+                return backbone.pooled_by_layer(x)
+            return backbone(x)["pooled_output"]
+
+    program = jax.jit(pool).lower(shared).compile().as_text()
+    texts, length = shared["token_ids"].shape
+    # The mean needs all tokens of each text.
+    assert (f"f32[{texts},{length},16]" in program) == (pooler_input == "mean")
+
+
+def test_outputs_that_need_a_row_for_each_text(shared):
+    backbone = make_backbone()
+    with (
+        sharing_rows(shared) as x,
+        pytest.raises(ValueError, match=r"share rows.*share_rows=False"),
+    ):
+        backbone.all_outputs(x)
+    mask = np.ones((5, 9, 9))
+    with sharing_rows(shared), pytest.raises(ValueError, match="attention_mask"):
+        backbone.encoder(np.zeros((2, 16, 16), "float32"), attention_mask=mask)
+
+
+def test_rows_are_known_within_the_block_only(ids, shared):
+    with sharing_rows((shared, "y")) as (x, y):
+        assert current_rows().row_tokens is shared["row_tokens"]
+        assert set(x) == set(ids)
+        assert y == "y"
+    assert current_rows() is None
+    with pytest.raises(KeyError), sharing_rows(shared):
+        raise KeyError
+    assert current_rows() is None
+    # Batches without rows, of any structure, remain as they are.
+    for batch in (ids, (ids, "y"), [ids], "x"):
+        with sharing_rows(batch) as same:
+            assert same is batch
+            assert current_rows() is None
+    assert set(without_rows([shared])[0]) == set(ids)

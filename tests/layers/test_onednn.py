@@ -7,7 +7,7 @@ if keras.config.backend() != "torch":
 
 import torch
 
-from keras_albert.layers import onednn
+from keras_albert.layers import run_layers as onednn
 from keras_albert.layers.run_layers import run_layer
 
 if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops, "mkldnn")):
@@ -29,7 +29,7 @@ def random(*shape, grad=True, dtype=torch.float32):
 def test_product_and_gradients_are_those_of_pytorch(shape, has_bias):
     inputs = [random(*shape), random(6, 4)] + [random(4)] * has_bias
     upstream = random(*shape[:-1], 4, grad=False)
-    found = onednn.multiply(*inputs)
+    found = onednn.onednn_multiply(*inputs)
     expected = inputs[0] @ inputs[1] + (inputs[2] if has_bias else 0)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
     for ours, theirs in zip(
@@ -50,29 +50,29 @@ def test_a_gradient_of_a_gradient():
         return torch.autograd.grad((gradient**2).sum(), (x, kernel))
 
     for ours, theirs in zip(
-        penalty(onednn.multiply(x, kernel)), penalty(x @ kernel), strict=True
+        penalty(onednn.onednn_multiply(x, kernel)), penalty(x @ kernel), strict=True
     ):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
 def test_a_frozen_kernel_has_no_gradient():
     x, kernel = random(3, 6), random(6, 4, grad=False)
-    onednn.multiply(x, kernel).sum().backward()
+    onednn.onednn_multiply(x, kernel).sum().backward()
     assert x.grad is not None
     assert kernel.grad is None
 
 
 def test_only_float32_on_a_cpu():
-    assert onednn.is_faster(random(2, 3))
-    assert not onednn.is_faster(random(2, 3, dtype=torch.bfloat16))
-    assert not onednn.is_faster(random(2, 3).to("meta"))
+    assert onednn.onednn_is_faster(random(2, 3))
+    assert not onednn.onednn_is_faster(random(2, 3, dtype=torch.bfloat16))
+    assert not onednn.onednn_is_faster(random(2, 3).to("meta"))
 
 
 def test_not_where_torch_compile_would_fail():
     seen = []
 
     def ask(x):
-        seen.append(onednn.is_faster(x))
+        seen.append(onednn.onednn_is_faster(x))
         return x + 1
 
     torch.compile(ask, backend="eager")(random(2, 3))
@@ -83,8 +83,10 @@ def test_not_where_torch_compile_would_fail():
 def test_layers(is_faster, monkeypatch):
     monkeypatch.setattr(onednn, "has_slow_blas", lambda: is_faster)
     calls = []
-    multiply = onednn.multiply
-    monkeypatch.setattr(onednn, "multiply", lambda *x: calls.append(1) or multiply(*x))
+    multiply = onednn.onednn_multiply
+    monkeypatch.setattr(
+        onednn, "onednn_multiply", lambda *x: calls.append(1) or multiply(*x)
+    )
     x = keras.ops.convert_to_tensor(random(2, 5, 6).detach())
     dense = keras.layers.Dense(4, activation="tanh", bias_initializer="normal")
     dense.build((2, 5, 6))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.run_folder import TrainingCheckpoint
 
 # They depend on the machine.
 _SPEEDS = ("examples/s", "tokens/s", "seconds")

@@ -14,8 +14,7 @@ from keras_albert import AlbertBackbone, AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig, pretrain
 from keras_albert.pretraining.devices import choose_devices
 from keras_albert.pretraining.model import compile_pretrainer
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 from tests.several_processes import BACKEND, environments
 
 SPEEDS = ("examples/s", "tokens/s", "seconds")

@@ -15,7 +15,7 @@ from keras_albert.pretraining.model import (
     draw_depth,
     train_at_depths,
 )
-from keras_albert.training.one_device import OneDevice
+from keras_albert.training.recorder import OneDevice
 from tests.one_backend import on_one_backend
 
 DEPTHS = (2, 1, 2, 1)

@@ -16,8 +16,7 @@ from keras_albert.pretraining import (
     pretrain,
 )
 from keras_albert.pretraining.run import write_tensorboard_row
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_checkpoint import TrainingCheckpoint
+from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 from tests.one_backend import on_one_backend
 from tests.pretraining.same_run import assert_same_run, curve
 

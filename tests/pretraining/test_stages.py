@@ -14,8 +14,8 @@ from keras_albert.pretraining.model import (
     build_pretrainer,
     compile_pretrainer,
 )
+from keras_albert.training.recorder import moving_averages
 from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_recorder import moving_averages
 from tests.one_backend import on_one_backend_except
 from tests.pretraining.same_run import assert_same_run, curve
 

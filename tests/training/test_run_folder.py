@@ -5,9 +5,12 @@ import sys
 import numpy as np
 import pytest
 
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_checkpoint import TrainingCheckpoint
-from keras_albert.training.training_curve import TrainingCurve, write_table
+from keras_albert.training.run_folder import (
+    RunFolder,
+    TrainingCheckpoint,
+    TrainingCurve,
+    write_table,
+)
 
 
 def write(folder, **identity):
@@ -43,7 +46,7 @@ def test_a_file_in_its_place_is_named(tmp_path):
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "run")
-    module = "keras_albert.training.training_checkpoint"
+    module = "keras_albert.training.run_folder"
     with monkeypatch.context() as patch:
         patch.setattr(f"{module}._VERSION", 1)
         write(folder, seed=0)

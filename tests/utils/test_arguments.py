@@ -18,9 +18,7 @@ from keras_albert.layers import (
     SharedTransformerEncoder,
     TransformerBlock,
 )
-from keras_albert.layers.conditional_span_head import ConditionalSpanHead
-from keras_albert.layers.masked_lm_head import MaskedLMHead
-from keras_albert.layers.masked_pooling import MaskedPooling
+from keras_albert.layers.heads import ConditionalSpanHead, MaskedLMHead, MaskedPooling
 from keras_albert.utils.arguments import check_positive, refuse_unknown
 
 SIZES = {

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from keras_albert.utils import temporary
-from keras_albert.utils.atomic_directory import atomic_directory
-from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils import atomic_files as temporary
+from keras_albert.utils.atomic_files import atomic_directory, atomic_file
 
 pytestmark = pytest.mark.skipif(temporary.fcntl is None, reason="no locks")
 

@@ -15,7 +15,7 @@ from keras_albert.conversion.google.model_garden import (
     google_names,
     google_shape,
 )
-from keras_albert.utils.packages import import_package
+from keras_albert.utils.environment import import_package
 from keras_albert.utils.reading import reading
 
 Array = npt.NDArray[Any]

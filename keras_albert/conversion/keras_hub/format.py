@@ -32,7 +32,7 @@ from keras_albert.conversion.tables.weight_table import (
     load_weights,
     variables_by_path,
 )
-from keras_albert.layers.activations import gelu_approximate, get_activation
+from keras_albert.layers.run_layers import gelu_approximate, get_activation
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.model_size import check_size
 from keras_albert.presets.preset_files import INDEX_FILE, WEIGHTS_FILE

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_albert.conversion.tables.weight_table import Row, variables_by_path
-from keras_albert.layers.activations import get_activation
+from keras_albert.layers.run_layers import get_activation
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from keras_albert.utils.local_path import local_path
-from keras_albert.utils.packages import import_package
+from keras_albert.utils.environment import import_package
+from keras_albert.utils.reading import local_path
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _COMPRESSED = (".gz",)

@@ -11,7 +11,7 @@ from keras_albert.pretraining.prepare.documents import Section
 from keras_albert.pretraining.prepared_files import Example
 from keras_albert.text.packing import truncated_lengths
 from keras_albert.types import Int64Array
-from keras_albert.utils.packages import import_package
+from keras_albert.utils.environment import import_package
 
 # `[CLS] A [SEP] B [SEP]`.
 _NUM_SPECIALS = 3

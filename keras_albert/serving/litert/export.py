@@ -14,9 +14,12 @@ from keras_albert.serving.base import (
 from keras_albert.serving.layer_weights import float_task
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
 from keras_albert.utils.arguments import check_positive
-from keras_albert.utils.atomic_file import atomic_file, check_new_file
-from keras_albert.utils.packages import check_packages
-from keras_albert.utils.temporary import temporary_directory
+from keras_albert.utils.atomic_files import (
+    atomic_file,
+    check_new_file,
+    temporary_directory,
+)
+from keras_albert.utils.environment import check_packages
 
 _QUANTIZATIONS = (None, "dynamic_int8", "fp16")
 

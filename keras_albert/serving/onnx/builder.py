@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx_ir
 from onnxscript import GraphBuilder
 
-from keras_albert.layers.activations import gelu_approximate
+from keras_albert.layers.run_layers import gelu_approximate
 from keras_albert.serving.layer_weights import float_weight, split_int8
 
 # Opset 20 is the first with GELU, in both of ALBERT's forms, and string operations.

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.layers.activations import get_activation
+from keras_albert.layers.run_layers import get_activation
 from keras_albert.serving.onnx.builder import OnnxBuilder
 
 # The attention bias of padding; finite, so that a row of padding only has no NaN.

@@ -16,8 +16,8 @@ from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.classification.model import AlbertClassifier
 from keras_albert.tasks.masked_lm import AlbertMaskedLM
 from keras_albert.tasks.text_embedding import AlbertTextEmbedder
-from keras_albert.utils.atomic_file import atomic_file, check_new_file
-from keras_albert.utils.packages import check_packages
+from keras_albert.utils.atomic_files import atomic_file, check_new_file
+from keras_albert.utils.environment import check_packages
 
 # Values that a model accepts if it accepts any.
 _LEAST: dict[str, Any] = {"patience": 1, "threshold": 0.5}

@@ -16,9 +16,8 @@ from keras_albert.serving.tensorflow_process import run_in_tensorflow
 from keras_albert.tasks.classification.model import AlbertClassifier
 from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
 from keras_albert.text.packing import window_stride
-from keras_albert.utils.atomic_directory import atomic_directory
-from keras_albert.utils.packages import check_packages
-from keras_albert.utils.temporary import temporary_directory
+from keras_albert.utils.atomic_files import atomic_directory, temporary_directory
+from keras_albert.utils.environment import check_packages
 
 
 def export_saved_model(

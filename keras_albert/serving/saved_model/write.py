@@ -19,7 +19,7 @@ from keras_albert.serving.tensorflow_files.tensors import write_tensor
 from keras_albert.serving.tensorflow_files.warm_up_file import WARM_UP_FILE
 from keras_albert.tasks.base.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
-from keras_albert.utils.packages import versions
+from keras_albert.utils.environment import versions
 
 # The numbers of the requests that a server runs first.
 _NUMBERS = {"patience": 1, "threshold": 0.9, "tolerance": 0.1}

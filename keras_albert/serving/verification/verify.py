@@ -22,7 +22,7 @@ from keras_albert.serving.tensorflow_files.warm_up_file import (
 )
 from keras_albert.serving.verification.run_saved_model import run_saved_model
 from keras_albert.serving.verification.stock_operations import unknown_operations
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.reading import local_path
 
 # The names of dtypes and of value fields in the JSON form of protocol buffers.
 _FIELDS = {

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.layers.shared_rows import rows_of
+from keras_albert.layers.attention import rows_of
 from keras_albert.tasks.distribution.model_state import restore_on_error
 from keras_albert.tasks.inputs.batch_padding import num_parts, pad_dataset
 from keras_albert.tasks.inputs.batches import LengthBatches

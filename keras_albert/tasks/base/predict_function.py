@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_albert.layers.shared_rows import ROW_TOKENS
+from keras_albert.layers.attention import ROW_TOKENS
 from keras_albert.tasks.base.torch_program import (
     TorchExportCache,
     TracedConstants,

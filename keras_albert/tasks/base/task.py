@@ -10,7 +10,7 @@ import keras
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import select_inputs
-from keras_albert.layers.shared_rows import sharing_rows
+from keras_albert.layers.attention import sharing_rows
 from keras_albert.layers.shared_transformer_encoder import call_at_depth
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import (
@@ -57,7 +57,7 @@ from keras_albert.utils.keras_internals import (
     register_parameters,
     train_in_one_process,
 )
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.reading import local_path
 
 if TYPE_CHECKING:
     from keras_hub.models import Task as _Task

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.exit_heads import ExitHeads
+from keras_albert.layers.heads import ExitHeads
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all

@@ -11,7 +11,7 @@ import numpy as np
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.types import Texts
 from keras_albert.utils.arguments import check_positive
-from keras_albert.utils.figure import new_figure
+from keras_albert.utils.environment import new_figure
 
 
 def measure_exits(

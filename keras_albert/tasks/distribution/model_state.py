@@ -6,9 +6,8 @@ from typing import Any
 
 import keras
 
-from keras_albert.layers.shared_rows import without_rows
-from keras_albert.utils.held_weights import IN_USE
-from keras_albert.utils.keras_internals import has_no_value
+from keras_albert.layers.attention import without_rows
+from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
 
 def build_metrics(model: Any, batch: Any) -> None:

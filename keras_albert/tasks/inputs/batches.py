@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.layers.shared_rows import ROW_TOKENS, TOKEN_PLACES
+from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.tasks.inputs.batch_padding import num_parts
 from keras_albert.text.batching import (
     SAMPLE,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.conditional_span_head import (
+from keras_albert.layers.heads import (
     MASKED_LOGIT,
     ConditionalSpanHead,
     mask_logits,

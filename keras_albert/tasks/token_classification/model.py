@@ -38,7 +38,7 @@ from keras_albert.text.tasks.token_classification import (
     TaggedDocuments,
     WordRow,
 )
-from keras_albert.utils.packages import check_packages
+from keras_albert.utils.environment import check_packages
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

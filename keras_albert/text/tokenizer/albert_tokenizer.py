@@ -38,9 +38,9 @@ from keras_albert.utils.arguments import (
     check_positive,
     refuse_unknown,
 )
-from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.utils.environment import check_packages
 from keras_albert.utils.keras_internals import add_special_token
-from keras_albert.utils.packages import check_packages
 
 # The special tokens by KerasHub's names, as those of transformers.
 _SPECIAL_TOKENS = {

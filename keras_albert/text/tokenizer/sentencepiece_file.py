@@ -19,7 +19,7 @@ import sentencepiece
 from google.protobuf.message import DecodeError
 
 from keras_albert.types import FloatArray
-from keras_albert.utils.atomic_file import atomic_file
+from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.protobuf import Field, message_classes
 from keras_albert.utils.reading import read_bytes, reading
 

@@ -22,7 +22,7 @@ from keras_albert.text.tokenizer.text_rules import (
     add_text_rules,
     retire_digit_comma_pieces,
 )
-from keras_albert.utils.local_path import local_path
+from keras_albert.utils.reading import local_path
 
 # The user-defined symbols of the released vocabularies (albert#127).
 _USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # noqa: RUF001

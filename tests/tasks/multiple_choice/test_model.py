@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertBackbone, AlbertMultipleChoice
-from keras_albert.layers.choices import MISSING_CHOICE
+from keras_albert.layers.heads import MISSING_CHOICE
 from tests.foreign_models import TINY, save_transformers
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertQuestionAnswerer
-from keras_albert.layers.conditional_span_head import MASKED_LOGIT
+from keras_albert.layers.heads import MASKED_LOGIT
 from keras_albert.text.tasks.question_answering import ContextTokens
 from tests.foreign_models import ragged_inputs, save_transformers
 from tests.one_backend import on_one_backend_except

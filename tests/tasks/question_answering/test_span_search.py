@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertQuestionAnswererPreprocessor, AlbertTokenizer
-from keras_albert.layers.conditional_span_head import MASKED_LOGIT
+from keras_albert.layers.heads import MASKED_LOGIT
 from keras_albert.tasks.question_answering.answers import (
     best_null_threshold,
     span_candidates,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_albert.layers.conditional_span_head import MASKED_LOGIT
+from keras_albert.layers.heads import MASKED_LOGIT
 from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.serving.onnx.graphs.base import OnnxTask
 from keras_albert.serving.onnx.windows import OnnxWindows, run_windows

@@ -1,12 +1,45 @@
-"""The processors of this machine, for reports."""
+"""Optional packages, versions, and the processors of this machine."""
 
+import importlib.util
 import os
 import platform
 import re
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import keras
+
+
+def check_packages(what: str, install: str, *packages: str) -> None:
+    """Raise if an optional package is missing, with the command that installs it."""
+    find = importlib.util.find_spec
+    missing = [package for package in packages if find(package) is None]
+    if missing:
+        msg = (
+            f"{what} needs {' and '.join(missing)}, which cannot be imported. Install: "
+            f'pip install "{install}"'
+        )
+        raise ImportError(msg)
+
+
+def import_package(what: str, install: str, name: str) -> Any:
+    """Import an optional package, or a module in it; see `check_packages`."""
+    check_packages(what, install, name.partition(".")[0])
+    return importlib.import_module(name)
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of Python and of packages, and the name of the backend."""
+    found = {"python": platform.python_version(), "backend": keras.config.backend()}
+    own = ("keras-albert", "keras", "keras-hub", keras.config.backend())
+    for package in own + packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def describe_hardware() -> str:
@@ -59,3 +92,17 @@ def _accelerators() -> list[str]:
         for device in devices
         if device.device_type != "CPU"
     ]
+
+
+def check_figures() -> None:
+    """Check that figures can be drawn, before there is work to lose."""
+    check_packages("A figure", "keras-albert[examples]", "matplotlib")
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return a figure of matplotlib; the size is in inches."""
+    check_figures()
+    # Not with pyplot, which would choose a window system.
+    from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
+
+    return Figure(figsize=(width, height), layout="constrained")

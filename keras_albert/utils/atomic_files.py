@@ -1,17 +1,208 @@
-"""Writing directories atomically."""
+"""Files and directories that are written completely or not at all.
 
+Temporary ones are removed even if a process is killed.
+"""
+
+import contextlib
 import ctypes
 import errno
 import os
+import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from keras_albert.utils.atomic_file import folders_above, umask
-from keras_albert.utils.local_path import local_path
-from keras_albert.utils.temporary import temporary_directory
+from keras_albert.utils.reading import local_path
+
+# Windows has no such module; abandoned files are not removed there.
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+
+_SUFFIX = ".keras-albert"
+_NAME = re.compile(rf"\..*\.[a-z0-9_]{{8}}{re.escape(_SUFFIX)}")
+# File systems allow names of 255 bytes.
+_LONGEST_NAME = 50
+
+
+@contextmanager
+def temporary_directory(beside: Path) -> Iterator[Path]:
+    """Create a hidden directory, and remove it when the block ends.
+
+    If the process is killed, the directory stays, and the next process that writes to
+    the same parent removes it: a lock, which ends with its process, tells abandoned
+    directories from those in use. It may be moved away.
+    """
+    with _temporary(beside, tempfile.mkdtemp) as path:
+        yield path
+
+
+@contextmanager
+def temporary_file(beside: Path) -> Iterator[Path]:
+    """Create a hidden, empty file, and remove it when the block ends."""
+
+    def make(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  (tempfile's)
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=dir)
+        os.close(handle)
+        return name
+
+    with _temporary(beside, make) as path:
+        yield path
+
+
+@contextmanager
+def _temporary(beside: Path, make: Callable[..., str]) -> Iterator[Path]:
+    _clear_abandoned(beside.parent)
+    path, handle = _make_locked(beside, make)
+    try:
+        yield path
+    finally:
+        _remove(path)
+        if handle is not None:
+            os.close(handle)
+
+
+def _make_locked(beside: Path, make: Callable[..., str]) -> tuple[Path, int | None]:
+    prefix = f".{beside.name[:_LONGEST_NAME]}."
+    while True:
+        path = Path(make(prefix=prefix, suffix=_SUFFIX, dir=beside.parent))
+        try:
+            handle = lock(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            # The file system has no locks: abandoned files are never removed there.
+            return path, None
+        # Another process may have removed it as abandoned before it was locked.
+        with contextlib.suppress(FileNotFoundError):
+            if handle is None or os.path.samestat(path.lstat(), os.fstat(handle)):
+                return path, handle
+        os.close(handle)  # type: ignore[arg-type]
+
+
+def _clear_abandoned(parent: Path) -> None:
+    """Remove the temporary files of killed processes in a directory."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(parent) if _NAME.fullmatch(name)]
+        for name in names:
+            # Fails if a process uses it, and so has its lock.
+            with contextlib.suppress(OSError):
+                handle = lock(parent / name)
+                _remove(parent / name)
+                os.close(handle)  # type: ignore[arg-type]
+
+
+def lock(path: Path) -> int | None:
+    """Lock a file or a directory until this process ends, or closes the handle.
+
+    Returns `None` on Windows, which has no such locks; raises `BlockingIOError` if
+    another process has it.
+    """
+    if fcntl is None:
+        return None
+    # This module makes neither links nor pipes: follow no link, wait for no pipe.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file or a directory against other processes during a block; see `lock`.
+
+    It has no effect on Windows, and on file systems without locks.
+    """
+    handle = None
+    try:
+        handle = lock(path.resolve())
+    except BlockingIOError:
+        msg = (
+            f"{path} is in use: another process writes to it. Wait until it has ended, "
+            "or choose another output."
+        )
+        raise ValueError(msg) from None
+    except OSError:
+        # The file system has no locks.
+        pass
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+@contextmanager
+def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary file that becomes `target` when the block succeeds.
+
+    If the block raises, or the process dies, the target is unchanged. Several
+    processes may write one target; the last one wins.
+    """
+    path = local_path(target).absolute()
+    with folders_above(path), temporary_file(path) as temporary:
+        yield temporary
+        # `mkstemp` restricts access to this user; the result has default permissions.
+        temporary.chmod(0o666 & ~umask())
+        temporary.replace(path)
+
+
+def check_new_file(path: Path, overwrite: bool = False) -> None:
+    """Check that a file can be written, before there is work to lose."""
+    if path.is_dir():
+        msg = (
+            f"{path} is a directory, but a file must be written there. Choose another "
+            "path."
+        )
+        raise IsADirectoryError(msg)
+    if path.exists() and not overwrite:
+        msg = f"{path} already exists. Choose another path, or pass overwrite=True."
+        raise FileExistsError(msg)
+
+
+def umask() -> int:
+    """Return the umask of this process: permissions that its new files lack."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def folders_above(path: Path) -> Iterator[None]:
+    """Create the folders above a path, and remove them if the block raises."""
+    missing = [folder for folder in path.parents if not folder.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(each for each in path.parents if each.is_file())
+        msg = f"{file} is a file, and a directory is required. Name another."
+        raise NotADirectoryError(msg) from error
+    try:
+        yield
+    except BaseException:
+        # Another process may have written there in the meantime.
+        with suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+        raise
+
 
 # The temporary directories of open blocks.
 _OPEN: ContextVar[tuple[Path, ...]] = ContextVar("open_directories", default=())

@@ -1,18 +1,24 @@
-"""The callback that records a training run."""
+"""Training that is recorded, and resumed where it was interrupted."""
 
 import math
 import signal
 import threading
 import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any, Self
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
-from keras_albert.training.run_folder import RunFolder
-from keras_albert.training.training_checkpoint import Arrays, TrainingCheckpoint
-from keras_albert.training.training_curve import Row
+from keras_albert.tasks.distribution.model_state import build_metrics
+from keras_albert.tasks.inputs.datasets import map_dataset
+from keras_albert.training.run_folder import Arrays, Row, RunFolder, TrainingCheckpoint
+from keras_albert.types import Batch
 
 
 class StopSignals:
@@ -288,3 +294,137 @@ class TrainingRecorder(keras.callbacks.Callback):
             kept = f"{self.folder.last} contains the last finite weights"
         step = -(-self.done // self.batches_per_update)
         return FloatingPointError(f"{what} at step {step}. {kept}. {self.remedy}")
+
+
+def resumable_fit(
+    task: Any,
+    recorder: TrainingRecorder,
+    read: Callable[[int], Batch],
+    until: int | None = None,
+    **kwargs: Any,
+) -> None:
+    """Train to the end, from the position of the recorder.
+
+    `read` returns the batch of a number, counted over the whole run, always the same
+    one; `until` ends a row.
+    """
+    row = recorder.batches_per_row
+    total = recorder.num_batches if until is None else until
+    # All epochs of a call have the same length: a shorter one, at either end, takes a
+    # separate call.
+    while recorder.done < total:
+        epoch, within = divmod(recorder.done, row)
+        steps = min(row - within, total - recorder.done)
+        whole = (total - recorder.done) // row if not within else 0
+        with PrefetchedBatches(read, recorder.done) as prefetched:
+            # Not the task's `fit`, which reads and checks users' data.
+            keras.Model.fit(
+                task,
+                recorder.devices.batches(prefetched, read(recorder.done)),
+                initial_epoch=epoch,
+                epochs=epoch + max(1, whole),
+                steps_per_epoch=steps,
+                shuffle=False,
+                callbacks=[recorder],
+                **kwargs,
+            )
+
+
+# The number of batches prepared in advance.
+_AHEAD = 4
+
+
+class PrefetchedBatches:
+    """An endless iterator of batches, which a thread prepares in order."""
+
+    def __init__(self, read: Callable[[int], Batch], first: int) -> None:
+        self._read = read
+        self._next = first
+        self._pool = ThreadPoolExecutor(1, "batches")
+        self._pending: deque[Future[Batch]] = deque()
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._closed:
+            # A thread of the backend may request one more batch.
+            raise StopIteration
+        while len(self._pending) < _AHEAD:
+            self._pending.append(self._pool.submit(self._read, self._next))
+            self._next += 1
+        return self._pending.popleft().result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        self._pool.shutdown(cancel_futures=True)
+
+
+class OneDevice:
+    """The device layout of one process with one device.
+
+    Other layouts have the same members.
+    """
+
+    # The part of a batch that this process reads, and the number of parts.
+    shard = 0
+    num_shards = 1
+
+    # The devices of this process that a batch is split among.
+    num_replicas = 1
+
+    # Whether this process writes files and shows progress.
+    is_chief = True
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the context in which the model is built and trained."""
+        return nullcontext()
+
+    def prepare(self, model: Any, batch: Batch) -> None:
+        """Set up the training of a compiled model, before its state is restored.
+
+        This also creates the variables of the metrics; Keras would take a batch for
+        them that is then not trained on.
+        """
+        build_metrics(model, batch)
+
+    def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
+        """Convert the endless batches of this process to an input of `fit`.
+
+        `batches` are endless; `example` has the shapes that layouts of several devices
+        require of all batches.
+        """
+        self.check_rows(example)
+        # Keras accepts no iterators but generators and TensorFlow data sets.
+        return map_dataset(batches, lambda batch: batch)
+
+    def check_rows(self, example: Batch) -> None:
+        """Raise if a batch cannot be split equally among the devices."""
+        rows = len(keras.tree.flatten(example)[0])
+        if rows % self.num_replicas:
+            msg = (
+                f"{rows} rows cannot be divided among {self.num_replicas} devices. "
+                "Choose a `batch_size` that is a multiple of the number of devices "
+                "times `accumulation_steps`."
+            )
+            raise ValueError(msg)
+
+    def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
+        """Return the whole values of variables."""
+        return [np.asarray(variable.numpy()) for variable in variables]
+
+    def assign(self, variables: list[Any], values: list[npt.NDArray[Any]]) -> None:
+        """Assign whole values to variables."""
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+    def agree(self, flag: bool) -> bool:
+        """Return whether the flag of any process is set; all processes call it."""
+        return flag
+
+    def barrier(self) -> None:
+        """Wait for all processes."""

@@ -1,11 +1,132 @@
+"""Layers of the tasks' heads."""
+
 import keras
 import numpy as np
 import pytest
 
-from keras_albert.layers import ConditionalSpanHead
-from keras_albert.layers.conditional_span_head import MASKED_LOGIT, span_mask
+from keras_albert.layers import ConditionalSpanHead, MaskedLMHead
+from keras_albert.layers.heads import (
+    MASKED_LOGIT,
+    MISSING_CHOICE,
+    ChoiceScores,
+    ChoicesToRows,
+    ExitHeads,
+    MaskedPooling,
+    span_mask,
+)
 from keras_albert.tasks.base.torch_program import trace
 from tests.compiled import to_numpy
+
+SEQUENCE = np.array([[[1.0, -5.0], [3.0, -7.0], [90.0, 80.0]]], "float32")
+
+
+def pool(mode, sequence, mask):
+    return keras.ops.convert_to_numpy(MaskedPooling(mode)(sequence, mask))
+
+
+@pytest.mark.parametrize(
+    ("mode", "mask", "expected"),
+    [
+        ("mean", [1, 1, 0], [2, -6]),
+        ("max", [1, 1, 0], [3, -5]),
+        ("cls", [1, 1, 0], [1, -5]),
+        ("mean", [1, 0, 0], [1, -5]),
+        ("mean", [0, 0, 0], [0, 0]),
+    ],
+)
+def test_padding_is_ignored(mode, mask, expected):
+    outputs = pool(mode, SEQUENCE, np.array([mask]))
+    np.testing.assert_allclose(outputs, [expected], atol=1e-6)
+    # Also if it contains NaN.
+    if mask[0]:
+        broken = np.where(np.array([mask])[..., None] == 1, SEQUENCE, np.nan)
+        np.testing.assert_allclose(pool(mode, broken, np.array([mask])), [expected])
+
+
+def test_config_and_errors():
+    layer = MaskedPooling.from_config(MaskedPooling("max", name="mine").get_config())
+    assert (layer.mode, layer.name) == ("max", "mine")
+    with pytest.raises(ValueError, match="Received: 'sum'"):
+        MaskedPooling("sum")
+
+
+def test_the_mean_weighs_tokens():
+    pooling = MaskedPooling("mean", inverse_frequency=0.5, vocabulary_size=4)
+    mask, ids = np.array([[1, 1, 0]]), np.array([[2, 0, 3]])
+    # Equal weights at first.
+    outputs = keras.ops.convert_to_numpy(pooling(SEQUENCE, mask, ids))
+    np.testing.assert_allclose(outputs, [[2, -6]], atol=1e-6)
+    # Weights of 0.5 and 1.
+    pooling.token_probabilities.assign([0.0, 1.0, 0.5, 1.0])
+    outputs = keras.ops.convert_to_numpy(pooling(SEQUENCE, mask, ids))
+    np.testing.assert_allclose(outputs, [[7 / 3, -19 / 3]], atol=1e-6)
+    assert MaskedPooling.from_config(pooling.get_config()).inverse_frequency == 0.5
+
+
+def make_head(**kwargs):
+    return MaskedLMHead(keras.layers.ReversibleEmbedding(30, 4), **kwargs)
+
+
+def test_mask_positions_select_from_all_scores():
+    head = make_head()
+    encoded = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    scores = to_numpy(head(encoded))
+    assert scores.shape == (2, 5, 30)
+    picked = to_numpy(head(encoded, np.array([[4, 0, 0], [2, 1, 3]])))
+    np.testing.assert_allclose(picked[0], scores[0, [4, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(picked[1], scores[1, [2, 1, 3]], atol=1e-6)
+
+
+def test_scores_use_the_token_embeddings():
+    head = make_head()
+    encoded = np.ones((1, 1, 8), "float32")
+    head(encoded)
+    before = to_numpy(head(encoded))
+    head.output_bias.assign(np.arange(30))
+    table = to_numpy(head.token_embedding.embeddings)
+    np.testing.assert_allclose(to_numpy(head(encoded)), before + np.arange(30), 1e-5)
+    head.token_embedding.embeddings.assign(-table)
+    np.testing.assert_allclose(
+        to_numpy(head(encoded)), np.arange(30) - before, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_symbolic_shapes():
+    head = make_head(dtype="mixed_bfloat16")
+    encoded = keras.Input((None, 8), dtype="bfloat16")
+    scores = head(encoded, keras.Input((7,), dtype="int32"))
+    assert scores.shape == (None, 7, 30)
+    assert scores.dtype == "float32"
+    assert head(encoded).shape == (None, None, 30)
+    assert to_numpy(head(np.ones((1, 2, 8), "float32"))).dtype == "float32"
+
+
+@pytest.mark.parametrize("activation", ["gelu_approximate", "relu"])
+def test_config_round_trip(activation):
+    head = make_head(activation=activation, layer_norm_epsilon=1e-6, name="head")
+    encoded = np.ones((1, 2, 8), "float32")
+    expected = to_numpy(head(encoded))
+    copy = MaskedLMHead.from_config(head.get_config())
+    copy(encoded)
+    copy.set_weights(head.get_weights())
+    np.testing.assert_allclose(to_numpy(copy(encoded)), expected, atol=1e-6)
+    assert copy.layer_norm.epsilon == 1e-6
+
+
+def test_rows_and_scores_of_choices():
+    ids = np.arange(24).reshape(2, 3, 4).astype("int32")
+    mask = np.ones((2, 3, 4), "int32")
+    mask[1, 2] = 0
+    mask[0, 1, 2:] = 0
+    rows = to_numpy(ChoicesToRows()({"token_ids": ids, "padding_mask": mask}))
+    np.testing.assert_array_equal(rows["token_ids"], ids.reshape(6, 4))
+    # A missing choice has one position unmasked; the masks of all others are unchanged.
+    expected = mask.reshape(6, 4).copy()
+    expected[5, 0] = 1
+    np.testing.assert_array_equal(rows["padding_mask"], expected)
+    scores = to_numpy({"": ChoiceScores()(np.arange(6.0)[:, None], mask)})[""]
+    np.testing.assert_array_equal(scores, [[0, 1, 2], [3, 4, MISSING_CHOICE]])
+
 
 # [CLS] question [SEP] a b c [SEP] padding; and the same without padding.
 SEGMENTS = np.array([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1, 1]])
@@ -156,3 +277,27 @@ def test_one_trace_serves_all_sizes(head):
         found = traced(*map(keras.ops.convert_to_tensor, inputs))
         for name, expected in to_numpy(step(*inputs)).items():
             np.testing.assert_allclose(to_numpy(found[name]), expected, atol=1e-6)
+
+
+X = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
+
+
+def test_one_head_equals_all_of_them():
+    heads = ExitHeads(4, units=5, activation="sigmoid")
+    heads.build(X.shape)
+    assert len({row.tobytes() for row in to_numpy(heads.kernel.value)}) == 4
+    heads.bias.assign(np.arange(20).reshape(4, 5))
+    together = to_numpy(heads(X))
+    for number in range(3):
+        alone = to_numpy(heads(X[:, number], exit=number))
+        np.testing.assert_allclose(alone, together[:, number], atol=1e-6)
+        kernel, bias = (to_numpy(v.value)[number] for v in (heads.kernel, heads.bias))
+        expected = 1 / (1 + np.exp(-(X[:, number] @ kernel + bias)))
+        np.testing.assert_allclose(alone, expected, atol=1e-5)
+
+
+def test_config():
+    heads = ExitHeads(4, units=5, activation="sigmoid", dtype="float32")
+    copy = ExitHeads.from_config(heads.get_config())
+    assert copy.get_config() == heads.get_config()
+    assert copy.activation is keras.activations.sigmoid

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import keras
 
-from keras_albert.utils.hardware import cpu_cores, describe_hardware
+from keras_albert.utils.environment import cpu_cores, describe_hardware
 
 
 def test_a_cpu_has_its_cores_and_its_name():

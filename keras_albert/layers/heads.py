@@ -1,0 +1,572 @@
+"""Layers of the tasks' heads."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_albert.layers.randomness import albert_initializer
+from keras_albert.layers.run_layers import (
+    get_activation,
+    run_layer,
+    serialize_activation,
+)
+from keras_albert.types import Activation, DType, Tensor
+from keras_albert.utils.arguments import (
+    check_epsilon,
+    check_positive,
+    check_rates,
+    refuse_unknown,
+)
+
+
+def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
+    """Return the vectors at some positions of each row.
+
+    `x` is `(batch, length, width)`, `positions` is `(batch, slots)`.
+    """
+    if keras.config.backend() != "torch":
+        return ops.take_along_axis(x, ops.expand_dims(positions, -1), axis=1)
+    import torch  # noqa: PLC0415  (it is the backend)
+
+    # Keras' operation makes the shape a constant when PyTorch traces it.
+    index = ops.expand_dims(ops.cast(positions, "int64"), -1)
+    return torch.gather(x, 1, index.expand(-1, -1, x.shape[-1]))
+
+
+POOLING_MODES = ("mean", "cls", "max")
+
+
+def masked_mean(sequence: Tensor, padding_mask: Tensor) -> Tensor:
+    """Return the mean of each sequence, without padding."""
+    mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
+    return _weighted_mean(sequence, mask, ops.cast(mask, sequence.dtype))
+
+
+def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
+    total = ops.sum(ops.where(mask, ops.multiply(sequence, weights), 0.0), axis=1)
+    count = ops.maximum(ops.sum(weights, axis=1), keras.config.epsilon())
+    return ops.divide(total, count)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class MaskedPooling(keras.layers.Layer):
+    """Pool over a sequence, ignoring padding.
+
+    `[CLS]` and `[SEP]` count. With `inverse_frequency` a, a token of probability p has
+    the weight a / (a + p).
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        inverse_frequency: float | None = None,
+        vocabulary_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if mode not in POOLING_MODES:
+            msg = f"`mode` must be one of {POOLING_MODES}. Received: {mode!r}"
+            raise ValueError(msg)
+        if inverse_frequency is not None and mode != "mean":
+            msg = (
+                "`inverse_frequency` requires the pooling mode 'mean'. Received: "
+                f"{mode!r}"
+            )
+            raise ValueError(msg)
+        if inverse_frequency is not None and not inverse_frequency > 0:
+            msg = (
+                "`inverse_frequency` must be above 0, or `None`. Received: "
+                f"inverse_frequency={inverse_frequency}"
+            )
+            raise ValueError(msg)
+        refuse_unknown(type(self), kwargs)
+        super().__init__(**kwargs)
+        self.mode = mode
+        self.inverse_frequency = inverse_frequency
+        self.vocabulary_size = vocabulary_size
+
+    def build(self, sequence_shape: Any) -> None:
+        """Create the probabilities of the tokens."""
+        if self.inverse_frequency is not None:
+            self.token_probabilities = self.add_weight(
+                shape=(self.vocabulary_size,),
+                initializer="zeros",
+                trainable=False,
+                name="token_probabilities",
+            )
+
+    def call(
+        self, sequence: Tensor, padding_mask: Tensor, token_ids: Tensor | None = None
+    ) -> Tensor:
+        """Pool the sequence."""
+        if self.mode == "cls":
+            return sequence[:, 0, :]
+        mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
+        if self.mode == "max":
+            return ops.max(ops.where(mask, sequence, -1e9), axis=1)
+        weights = ops.cast(mask, sequence.dtype)
+        if self.inverse_frequency is not None:
+            found = ops.take(self.token_probabilities, token_ids, axis=0)
+            found = ops.divide(
+                self.inverse_frequency, ops.add(found, self.inverse_frequency)
+            )
+            weights = ops.multiply(weights, ops.expand_dims(found, -1))
+        return _weighted_mean(sequence, mask, weights)
+
+    def compute_output_shape(
+        self,
+        sequence_shape: Any,
+        padding_mask_shape: Any,
+        token_ids_shape: Any = None,
+    ) -> Any:
+        """Return the output shape."""
+        return (sequence_shape[0], sequence_shape[-1])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            mode=self.mode,
+            inverse_frequency=self.inverse_frequency,
+            vocabulary_size=self.vocabulary_size,
+        )
+        return config
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class MaskedLMHead(keras.layers.Layer):
+    """Score each token of the vocabulary, at masked positions or at all positions.
+
+    Vectors of width H are gathered at the positions, mapped to width E, normalized,
+    and multiplied by the token embeddings, which the head shares with the backbone.
+    Source: [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3.1, with
+    ALBERT's narrow embeddings.
+
+    Args:
+        token_embedding: `keras.layers.ReversibleEmbedding`. The backbone's.
+        activation: string or callable. Defaults to `"gelu_approximate"`.
+        layer_norm_epsilon: float. Defaults to `1e-12`.
+        dtype: string or `keras.DTypePolicy`. The scores are always float32. Defaults
+            to `None`, the global policy.
+        **kwargs: `name` and `trainable`, as on any Keras layer.
+
+    Example:
+        >>> import keras
+        >>> import numpy as np
+        >>> from keras_albert.layers import MaskedLMHead
+        >>> embedding = keras.layers.ReversibleEmbedding(100, 4)
+        >>> head = MaskedLMHead(embedding)
+        >>> encoded = np.zeros((2, 7, 8), "float32")
+        >>> tuple(head(encoded, np.array([[1, 3], [2, 0]])).shape)
+        (2, 2, 100)
+        >>> tuple(head(encoded).shape)
+        (2, 7, 100)
+    """
+
+    def __init__(
+        self,
+        token_embedding: keras.layers.Layer,
+        activation: Activation = "gelu_approximate",
+        layer_norm_epsilon: float = 1e-12,
+        dtype: DType = None,
+        **kwargs: Any,
+    ) -> None:
+        refuse_unknown(type(self), kwargs)
+        super().__init__(dtype=dtype, **kwargs)
+        check_epsilon(layer_norm_epsilon)
+        self.token_embedding = token_embedding
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.transform = keras.layers.Dense(
+            token_embedding.output_dim,
+            activation=get_activation(activation),
+            kernel_initializer=albert_initializer(),
+            dtype=self.dtype_policy,
+            name="transform",
+        )
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+
+    def build(
+        self,
+        inputs_shape: tuple[int | None, ...],
+        mask_positions_shape: tuple[int | None, ...] | None = None,
+    ) -> None:
+        """Create the weights for vectors `(batch, length, hidden_dim)`."""
+        if not self.token_embedding.built:
+            self.token_embedding.build()
+        gathered_shape = (*inputs_shape[:1], None, inputs_shape[-1])
+        self.transform.build(gathered_shape)
+        self.layer_norm.build((*gathered_shape[:2], self.token_embedding.output_dim))
+        self.output_bias = self.add_weight(
+            name="output_bias",
+            shape=(self.token_embedding.input_dim,),
+            initializer="zeros",
+            # The scores are float32.
+            autocast=False,
+        )
+        self.built = True
+
+    def call(self, inputs: Tensor, mask_positions: Tensor | None = None) -> Tensor:
+        """Score the vocabulary.
+
+        Args:
+            inputs: Float tensor `(batch, length, hidden_dim)`: the backbone's
+                `sequence_output`.
+            mask_positions: Integer tensor `(batch, slots)`. Defaults to `None`, all
+                positions.
+
+        Returns:
+            float32 tensor `(batch, slots or length, vocabulary_size)`: logits.
+        """
+        x = inputs
+        if mask_positions is not None:
+            x = gather_tokens(x, mask_positions)
+        x = self.layer_norm(run_layer(self.transform, x))
+        scores = run_layer(self.token_embedding, x, reverse=True)
+        return ops.cast(scores, "float32") + self.output_bias
+
+    def compute_output_spec(
+        self, inputs: Tensor, mask_positions: Tensor | None = None
+    ) -> keras.KerasTensor:
+        """Return the spec of the scores."""
+        where = inputs if mask_positions is None else mask_positions
+        shape = (*where.shape[:2], self.token_embedding.input_dim)
+        return keras.KerasTensor(shape, dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            token_embedding=keras.layers.serialize(self.token_embedding),
+            activation=serialize_activation(self.activation),
+            layer_norm_epsilon=self.layer_norm_epsilon,
+        )
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "MaskedLMHead":
+        """Build a head with a separate embedding from the result of `get_config`."""
+        embedding = keras.layers.deserialize(config["token_embedding"])
+        return cls(**(config | {"token_embedding": embedding}))
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class ChoicesToRows(keras.layers.Layer):
+    """Reshape the choices of all questions to the rows of one batch.
+
+    A missing choice, whose padding mask is all zero, has its first position unmasked:
+    attention over nothing is undefined on some backends.
+    """
+
+    def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Reshape each `(questions, choices, length)` to `(rows, length)`."""
+        rows = {
+            name: ops.reshape(ids, (-1, ops.shape(ids)[-1]))
+            for name, ids in inputs.items()
+        }
+        mask = rows["padding_mask"]
+        is_empty = ops.equal(ops.max(mask, axis=-1, keepdims=True), 0)
+        is_first = ops.equal(ops.arange(ops.shape(mask)[-1], dtype="int32"), 0)
+        shown = ops.logical_and(is_empty, ops.expand_dims(is_first, 0))
+        rows["padding_mask"] = ops.maximum(mask, ops.cast(shown, mask.dtype))
+        return rows
+
+    def compute_output_spec(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Return the output shapes."""
+        return {
+            name: keras.KerasTensor((None, ids.shape[-1]), ids.dtype)
+            for name, ids in inputs.items()
+        }
+
+
+# The score of a missing choice: its probability is zero, and it is finite, so that no
+# difference of two scores is NaN.
+MISSING_CHOICE = -1e9
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class ChoiceScores(keras.layers.Layer):
+    """Reshape the scores of rows to one row of choices for each question."""
+
+    def call(self, scores: Tensor, padding_mask: Tensor) -> Tensor:
+        """Reshape `(rows, 1)` to `(questions, choices)`.
+
+        A missing choice has the score `MISSING_CHOICE`.
+        """
+        scores = ops.reshape(scores, ops.shape(padding_mask)[:2])
+        is_present = ops.any(ops.cast(padding_mask, "bool"), axis=-1)
+        return ops.where(is_present, scores, ops.cast(MISSING_CHOICE, scores.dtype))
+
+    def compute_output_spec(self, scores: Any, padding_mask: Any) -> Any:
+        """Return the output shape."""
+        return keras.KerasTensor(padding_mask.shape[:2], scores.dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class ConditionalSpanHead(keras.layers.Layer):
+    """Logits of starts, of ends given starts, and of having no answer.
+
+    In training, the end is predicted from the true start. In prediction it is
+    unknown, and the most likely starts are used instead: -1 in column k of
+    `start_positions` is the k-th most likely start of the row, counted from 0.
+
+    Source: the head of google-research/albert for SQuAD v2, which is that of
+    [Yang et al., 2019](https://arxiv.org/abs/1906.08237).
+
+    Args:
+        dropout: float. Rate before the answerability logit. Defaults to `0.1`.
+        layer_norm_epsilon: float. Defaults to `1e-12`.
+        dtype: string or `keras.DTypePolicy`. Defaults to `None`, the global policy.
+            Logits are always float32.
+        **kwargs: `name`, as on any Keras layer.
+
+    Example:
+        >>> import numpy as np
+        >>> head = ConditionalSpanHead()
+        >>> logits = head(
+        ...     np.zeros((1, 6, 8), "float32"),
+        ...     segment_ids=np.array([[0, 0, 0, 1, 1, 1]]),
+        ...     padding_mask=np.ones((1, 6), "int32"),
+        ...     start_positions=np.array([[-1, -1]]))
+        >>> {name: tuple(part.shape) for name, part in sorted(logits.items())}
+        {'answerability': (1, 1), 'end_logits': (1, 2, 6), 'start_logits': (1, 6)}
+    """
+
+    def __init__(
+        self,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        dtype: DType = None,
+        **kwargs: Any,
+    ) -> None:
+        refuse_unknown(type(self), kwargs)
+        super().__init__(dtype=dtype, **kwargs)
+        check_rates(dropout=dropout)
+        check_epsilon(layer_norm_epsilon)
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+
+    def build(self, input_shape: tuple[Any, ...]) -> None:
+        """Create the weights for inputs `(batch, length, width)`."""
+        width = input_shape[-1]
+        self.start = _dense(1, "start", dtype="float32")
+        self.end_dense = _dense(
+            width, "end_dense", activation="tanh", dtype=self.dtype_policy
+        )
+        self.end_layer_norm = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name="end_layer_norm",
+        )
+        self.end = _dense(1, "end", dtype="float32")
+        self.answerability_dense = _dense(
+            width, "answerability_dense", activation="tanh", dtype=self.dtype_policy
+        )
+        self.answerability_dropout = keras.layers.Dropout(
+            self.dropout, dtype=self.dtype_policy, name="answerability_dropout"
+        )
+        self.answerability = _dense(1, "answerability", use_bias=False, dtype="float32")
+        for layer in (self.start, self.end_layer_norm, self.end, self.answerability):
+            layer.build((None, width))
+        for layer in (self.end_dense, self.answerability_dense):
+            layer.build((None, 2 * width))
+        self.built = True
+
+    def call(
+        self,
+        inputs: Tensor,
+        segment_ids: Tensor,
+        padding_mask: Tensor,
+        start_positions: Tensor,
+        training: bool | None = None,
+    ) -> dict[str, Tensor]:
+        """Compute the logits.
+
+        Args:
+            inputs: Float tensor `(batch, length, width)`, the backbone's
+                `sequence_output`.
+            segment_ids: Integer tensor `(batch, length)`, 1 in the context.
+            padding_mask: Integer tensor `(batch, length)`, 0 at padding.
+            start_positions: Integer tensor `(batch, starts)`. The starts to predict
+                ends for; -1 for the most likely ones of the row.
+            training: bool. Whether dropout is on.
+
+        Returns:
+            A dict of float32 tensors: `start_logits` `(batch, length)`, `end_logits`
+            `(batch, starts, length)` and `answerability` `(batch, 1)`, which is high
+            where there is no answer.
+        """
+        mask = span_mask(segment_ids, padding_mask)
+        start_logits = mask_logits(ops.squeeze(self.start(inputs), -1), mask)
+        starts = fill_starts(start_positions, start_logits)
+        features = gather_tokens(inputs, starts)
+        end_logits = self._end_logits(inputs, features)
+        return {
+            "start_logits": start_logits,
+            "end_logits": mask_logits(end_logits, ops.expand_dims(mask, 1)),
+            "answerability": self._answerability(inputs, start_logits, training),
+        }
+
+    def _end_logits(self, inputs: Tensor, features: Tensor) -> Tensor:
+        # The layer on [token, start] in two halves: that of the tokens, which is
+        # nearly all of the work, is the same for all starts.
+        width = inputs.shape[-1]
+        kernel = ops.convert_to_tensor(self.end_dense.kernel)
+        inputs, features, kernel = (
+            ops.cast(x, self.compute_dtype) for x in (inputs, features, kernel)
+        )
+        of_tokens = ops.expand_dims(ops.matmul(inputs, kernel[:width]), 1)
+        of_starts = ops.matmul(features, kernel[width:])
+        bias = ops.cast(self.end_dense.bias, self.compute_dtype)
+        x = of_tokens + ops.expand_dims(of_starts + bias, 2)
+        x = self.end_layer_norm(self.end_dense.activation(x))
+        return ops.squeeze(self.end(x), -1)
+
+    def _answerability(
+        self, inputs: Tensor, start_logits: Tensor, training: bool | None
+    ) -> Tensor:
+        weights = ops.cast(ops.softmax(start_logits, axis=-1), self.compute_dtype)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        expected = ops.squeeze(ops.matmul(ops.expand_dims(weights, 1), inputs), 1)
+        x = ops.concatenate([expected, inputs[:, 0]], axis=-1)
+        x = self.answerability_dense(x)
+        return self.answerability(self.answerability_dropout(x, training=training))
+
+    def compute_output_shape(
+        self, input_shape: Any, *shapes: Any, **named_shapes: Any
+    ) -> dict[str, tuple[int | None, ...]]:
+        """Return the output shapes; the number of starts is known in `call` only."""
+        batch, length = input_shape[:2]
+        return {
+            "start_logits": (batch, length),
+            "end_logits": (batch, None, length),
+            "answerability": (batch, 1),
+        }
+
+    def compute_output_spec(
+        self, inputs: Any, *masks: Any, **kwargs: Any
+    ) -> dict[str, keras.KerasTensor]:
+        """Return symbolic outputs, float32 under any policy."""
+        starts = kwargs["start_positions"] if "start_positions" in kwargs else masks[-1]
+        shapes = self.compute_output_shape(inputs.shape)
+        shapes["end_logits"] = (inputs.shape[0], starts.shape[1], inputs.shape[1])
+        return {name: keras.KerasTensor(x, "float32") for name, x in shapes.items()}
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(dropout=self.dropout, layer_norm_epsilon=self.layer_norm_epsilon)
+        return config
+
+
+def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
+    """Replace -1 by the most likely starts.
+
+    A row with fewer positions than requested starts repeats its last one.
+    """
+    order = ops.cast(ops.argsort(-start_logits, axis=-1), "int32")
+    start_positions = ops.cast(start_positions, "int32")
+    rank = ops.cumsum(ops.ones_like(start_positions), axis=1) - 1
+    # Sizes are computed from tensors: PyTorch's trace would keep them as constants.
+    length = ops.sum(ops.ones_like(order), axis=1, keepdims=True)
+    rank = ops.minimum(rank, length - 1)
+    likeliest = ops.squeeze(gather_tokens(ops.expand_dims(order, -1), rank), -1)
+    return ops.where(start_positions >= 0, start_positions, likeliest)
+
+
+def _dense(units: int, name: str, **kwargs: Any) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        units, kernel_initializer=albert_initializer(), name=name, **kwargs
+    )
+
+
+# The logit of a masked position, as in the reference.
+MASKED_LOGIT = -1e30
+
+
+def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
+    """Mark the positions that may begin or end an answer.
+
+    A row is `[CLS] question [SEP] context [SEP]`. The positions are those of the
+    context and `[CLS]`, which means "no answer here".
+    """
+    # The last token of a row is its second [SEP], followed by padding or nothing. A
+    # mask that is shifted by one has a length for which PyTorch traces no program.
+    tokens = ops.cast(padding_mask, "int32")
+    total = ops.sum(tokens, axis=1, keepdims=True)
+    is_followed = ops.less(ops.cumsum(tokens, axis=1), total)
+    in_context = ops.logical_and(ops.equal(segment_ids, 1), is_followed)
+    ones = ops.ones_like(segment_ids)
+    is_first = ops.equal(ops.cumsum(ones, axis=1), 1)
+    return ops.logical_or(in_context, is_first)
+
+
+def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
+    """Set the logits of masked positions to `MASKED_LOGIT`."""
+    return ops.where(mask, logits, MASKED_LOGIT)
+
+
+@keras.saving.register_keras_serializable(package="keras_albert")
+class ExitHeads(keras.layers.Layer):
+    """A dense layer for each virtual layer of an encoder, as one tensor of weights.
+
+    Source: the internal classifiers of [Zhou et al.,
+    2020](https://arxiv.org/abs/2006.04152).
+    """
+
+    def __init__(
+        self,
+        num_exits: int,
+        units: int,
+        activation: Activation | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        refuse_unknown(type(self), kwargs)
+        super().__init__(dtype=dtype, **kwargs)
+        check_positive(num_exits=num_exits, units=units)
+        self.num_exits = num_exits
+        self.units = units
+        self.activation = keras.activations.get(activation)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for vectors `(..., width)`."""
+        self.kernel = self.add_weight(
+            (self.num_exits, input_shape[-1], self.units),
+            initializer=albert_initializer(),
+            name="kernel",
+        )
+        self.bias = self.add_weight(
+            (self.num_exits, self.units), initializer="zeros", name="bias"
+        )
+        self.built = True
+
+    def call(self, inputs: Tensor, exit: Any = None) -> Tensor:  # noqa: A002
+        """Run one head or the first heads.
+
+        `inputs` are `(batch, width)` for the head `exit`, counted from 0, or `(batch,
+        layers, width)`, a vector for each of the first heads.
+        """
+        if exit is None:
+            layers = inputs.shape[1]
+            kernel, bias = self.kernel[:layers], self.bias[:layers]
+            outputs = ops.einsum("beh,ehc->bec", inputs, kernel)
+        else:
+            kernel, bias = (
+                ops.take(weights, exit, axis=0) for weights in (self.kernel, self.bias)
+            )
+            outputs = ops.matmul(inputs, kernel)
+        activated: Tensor = self.activation(outputs + bias)
+        return activated
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        config.update(
+            num_exits=self.num_exits,
+            units=self.units,
+            activation=serialize_activation(self.activation),
+        )
+        return config
