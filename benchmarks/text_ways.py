@@ -8,8 +8,8 @@ import numpy as np
 import text_loops
 from peer_models import BATCH_SIZE, TransformersModel, compile_alike
 
-from keras_albert.tasks.inputs.batches import SharedRowBatches
-from keras_albert.text.batching import RowShape, plan_batches
+from keras_albert.tasks.inputs.batches import PackedBatches
+from keras_albert.text.batching import PackedShape, plan_batches
 
 # KerasHub's default.
 FULL_LENGTH = 512
@@ -97,12 +97,14 @@ def all_ways(
         compiled: bool. Whether to try `torch.compile`.
     """
     fitting = min(-(-longest // 8) * 8, FULL_LENGTH)
-    ways = [keras_way("keras_albert", ours, share_rows=False)]
+    ways = [keras_way("keras_albert", ours, pack_sequences=False)]
     ways += [
         keras_way(f"KerasHub, length {length}", keras_hub, sequence_length=length)
         for length in dict.fromkeys((FULL_LENGTH, fitting))
     ]
-    ways.append(keras_way("keras_albert, share_rows=True", ours, share_rows=True))
+    ways.append(
+        keras_way("keras_albert, pack_sequences=True", ours, pack_sequences=True)
+    )
     settings = {
         "padding=True": {"pad_all": True},
         "each batch padded": {},
@@ -152,13 +154,13 @@ def padding_note(ours: Any, rows: list) -> str:
     everything = [np.arange(len(rows))]
     padded_length = ours.preprocessor.padded_length
     by_length = plan_batches(lengths, BATCH_SIZE, generator)
-    shared = SharedRowBatches(
+    shared = PackedBatches(
         *(examples, padded_length, BATCH_SIZE, True),
-        shape=RowShape(ours.backbone.hidden_dim),
+        shape=PackedShape(ours.backbone.hidden_dim),
     )
     found = {
         "keras_albert": positions(by_length, padded_length),
-        "share_rows=True": shared.positions_per_token() * int(lengths.sum()),
+        "pack_sequences=True": shared.positions_per_token() * int(lengths.sum()),
         "each batch padded": positions(random_order, int),
         "all as the longest": positions(everything, int),
         f"all as {FULL_LENGTH}": positions(everything, lambda _: FULL_LENGTH),

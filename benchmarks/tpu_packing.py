@@ -4,8 +4,8 @@
     python benchmarks/tpu_packing.py --data DIRECTORY --sizes base tiny
 
 A step trains a classifier on the same number of texts, in mixed_bfloat16. Those of
-keras_albert share rows (`share_rows=True`, by default in the shape that `fit` chooses),
-those of KerasHub are padded to a fixed length. The TPU compiler compiles it without a
+keras_albert share rows (`pack_sequences=True`, in the shape that `fit` chooses), those
+of KerasHub are padded to a fixed length. The TPU compiler compiles it without a
 TPU and estimates the cycles of most instructions. Their sum has no noise, but nothing
 has run: it contains neither gathers and scatters, of which there is no estimate and
 which are only counted, nor what a step waits for memory and for the host. The ratio is
@@ -34,7 +34,7 @@ class Texts:
 
     Args:
         examples: The encoded texts, a `text.packing.Examples`.
-        batches: The batches that `fit` makes of them, a `SharedRowBatches`.
+        batches: The batches that `fit` makes of them, a `PackedBatches`.
     """
 
     examples: Any
@@ -58,7 +58,7 @@ def encode(model: Any, task: TextTask, count: int) -> Texts:
 
     # The order of the texts, and with it the shape of rows, is random.
     keras.utils.set_random_seed(SEED)
-    model.preprocessor.share_rows = True
+    model.preprocessor.pack_sequences = True
     texts, labels = task.train
     _, batches = make_batches(
         *(model, texts, np.asarray(labels, "int32"), None, count, True, "training")
@@ -73,16 +73,16 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
         texts: `Texts`.
         width: int. The tokens of a row. Defaults to `None`, as `fit` chooses.
     """
-    from keras_albert.layers.attention import without_rows
-    from keras_albert.tasks.inputs.batches import share_rows
-    from keras_albert.text.batching import RowShape
+    from keras_albert.layers.attention import without_packing
+    from keras_albert.tasks.inputs.batches import pack_sequences
+    from keras_albert.text.batching import PackedShape
 
     batch = texts.batches[0]
     if width is None:
         return batch
-    shape = RowShape(texts.batches.shape.hidden_dim)
+    shape = PackedShape(texts.batches.shape.hidden_dim)
     shape.width = width
-    return share_rows(without_rows(batch), shape)
+    return pack_sequences(without_packing(batch), shape)
 
 
 def padded_batch(model: Any, count: int, length: int) -> Any:

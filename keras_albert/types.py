@@ -22,8 +22,8 @@ ModelInputs: TypeAlias = Mapping[str, Tensor]
 # One text, many texts, or a pair of either; see `text_columns`.
 Texts: TypeAlias = Any
 
-# The purpose of a batch: decides whether it has targets and what is drawn at random.
-Purpose: TypeAlias = Literal["training", "evaluation", "prediction"]
+# The mode of a batch: decides whether it has targets and what is drawn at random.
+Mode: TypeAlias = Literal["training", "evaluation", "prediction"]
 
 # How a pair that is too long is truncated, with KerasHub's names.
 Truncation: TypeAlias = Literal["round_robin", "waterfall"]

@@ -10,7 +10,7 @@ from typing import Any, Self
 import keras
 import keras_hub
 
-from keras_albert.layers.attention import SharedRows, current_rows
+from keras_albert.layers.attention import PackedRows, current_packed_rows
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.heads import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
@@ -280,7 +280,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         }
         x = self.embedding(inputs["token_ids"], segment_ids=inputs["segment_ids"])
         mask = inputs["padding_mask"]
-        x, first = self.encoder(x, padding_mask=mask, return_first=True)
+        x, first = self.encoder(x, padding_mask=mask, return_cls=True)
         pooled = first if pooler_input == "cls" else masked_mean(x, mask)
         outputs = {"sequence_output": x, "pooled_output": self.pooler(pooled)}
         with building_model():
@@ -487,7 +487,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         return self.pooler(self._read_pooler_input(sequence, padding_mask))
 
     def _read_pooler_input(
-        self, x: Tensor, padding_mask: Tensor, rows: SharedRows | None = None
+        self, x: Tensor, padding_mask: Tensor, rows: PackedRows | None = None
     ) -> Tensor:
         """Return the pooler's input of a hidden state, in `rows` if they are shared."""
         if self.pooler_input == "cls":
@@ -536,12 +536,12 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         x = self.embedding(
             inputs["token_ids"], segment_ids=inputs["segment_ids"], training=training
         )
-        mask, rows = inputs["padding_mask"], current_rows()
+        mask, rows = inputs["padding_mask"], current_packed_rows()
         _, vectors = self.encoder(
             x,
             padding_mask=mask,
             training=training,
-            read_vector=lambda x: self._read_pooler_input(x, mask, rows),
+            pool_each_layer=lambda x: self._read_pooler_input(x, mask, rows),
             num_layers=self.num_layers,
         )
         pooled: Tensor = self.pooler(vectors)

@@ -145,7 +145,7 @@ def train_task(
         train.y,
         batch_size=batch_size,
         shuffle=True,
-        purpose="training",
+        mode="training",
     )
     held_out, _ = make_batches(task, dev.x, dev.y, batch_size=batch_size)
     epochs = arguments.epochs

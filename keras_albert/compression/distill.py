@@ -402,7 +402,7 @@ def _lesson_of_examples(
         return x, answers, weights
 
     how: dict[str, Any] = {"batch_size": batch_size}
-    how["purpose"] = "prediction" if y is None else "training"
+    how["mode"] = "prediction" if y is None else "training"
     _, batches = make_batches(student, x, y, shuffle=True, **how)
     if batches is None:
         msg = "Pass lists of examples, which are read several times, and no data set."
@@ -416,7 +416,7 @@ def _lesson_of_examples(
 
     held_out = None
     if validation is not None:
-        how["purpose"] = how["purpose"].replace("training", "evaluation")
+        how["mode"] = how["mode"].replace("training", "evaluation")
         dev_x, dev_y, _ = unpack_validation(student, validation)
         dev_y = None if y is None else dev_y
         _, dev = make_batches(student, dev_x, dev_y, **how)

@@ -19,7 +19,7 @@ from keras_albert.types import Tensor
 _SHORT = 128
 
 
-def fuses(query: Tensor, training: bool | None) -> bool:
+def use_fused_attention(query: Tensor, training: bool | None) -> bool:
     """Return whether to use the backend's fused attention."""
     backend = keras.config.backend()
     dtype = keras.backend.standardize_dtype(query.dtype)
@@ -112,7 +112,7 @@ TOKEN_PLACES = "token_places"  # noqa: S105  (no password)
 
 
 @dataclass(frozen=True)
-class SharedRows:
+class PackedRows:
     """Where each token of a batch stands in rows that texts share.
 
     From the embedding to the end of the encoder a batch has these rows, without the
@@ -161,16 +161,16 @@ def _take_places(x: Tensor, places: Tensor) -> Tensor:
     return ops.take(ops.reshape(x, (-1, x.shape[-1])), places, axis=0)
 
 
-_current: ContextVar[SharedRows | None] = ContextVar("shared_rows", default=None)
+_current: ContextVar[PackedRows | None] = ContextVar("packed_rows", default=None)
 
 
-def current_rows() -> SharedRows | None:
+def current_packed_rows() -> PackedRows | None:
     """Return the rows of the batch that runs, `None` if each text has its own."""
     return _current.get()
 
 
 @contextmanager
-def sharing_rows(batch: Any) -> Iterator[Any]:
+def using_packed_rows(batch: Any) -> Iterator[Any]:
     """Let the texts of a batch share rows within the block.
 
     Yields the batch without `row_tokens` and `token_places`.
@@ -179,23 +179,23 @@ def sharing_rows(batch: Any) -> Iterator[Any]:
     if not isinstance(x, dict) or ROW_TOKENS not in x:
         yield batch
         return
-    token = _current.set(SharedRows(x[ROW_TOKENS], x[TOKEN_PLACES]))
+    token = _current.set(PackedRows(x[ROW_TOKENS], x[TOKEN_PLACES]))
     try:
-        yield without_rows(batch)
+        yield without_packing(batch)
     finally:
         _current.reset(token)
 
 
-def without_rows(batch: Any) -> Any:
-    """Return a batch without the inputs of `SharedRows`, which no model takes."""
+def without_packing(batch: Any) -> Any:
+    """Return a batch without the inputs of `PackedRows`, which no model takes."""
     if isinstance(batch, tuple | list):
-        return (without_rows(batch[0]), *batch[1:])
+        return (without_packing(batch[0]), *batch[1:])
     if not isinstance(batch, dict):
         return batch
-    rows = rows_of(batch)
+    rows = packing_inputs(batch)
     return {name: ids for name, ids in batch.items() if name not in rows}
 
 
-def rows_of(x: Any) -> dict[str, Any]:
-    """Return the inputs of `SharedRows`, none if each text has its own row."""
+def packing_inputs(x: Any) -> dict[str, Any]:
+    """Return the inputs of `PackedRows`, none if each text has its own row."""
     return {name: x[name] for name in (ROW_TOKENS, TOKEN_PLACES) if name in x}

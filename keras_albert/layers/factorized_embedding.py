@@ -6,7 +6,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_albert.layers.attention import current_rows
+from keras_albert.layers.attention import current_packed_rows
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import run_layer
 from keras_albert.types import DType, Tensor
@@ -157,7 +157,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         self._check_length(inputs.shape[1])
         if segment_ids is None or self.num_segments == 1:
             segment_ids = ops.zeros_like(inputs)
-        rows = current_rows()
+        rows = current_packed_rows()
         if rows is not None:
             inputs, segment_ids = rows.join(inputs), rows.join(segment_ids)
         # A quantized embedding has the dtype of its scales.

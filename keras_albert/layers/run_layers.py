@@ -164,7 +164,7 @@ def unrolls_by_default() -> bool:
     return bool(keras.config.backend() == "torch")
 
 
-def repeat(
+def scan_layers(
     step: Step, x: Any, first: int, count: int, *, unroll: bool, remat: bool = False
 ) -> Any:
     """Apply `x = step(i, x)` for `i` from `first`, `count` times.

@@ -7,12 +7,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers.attention import current_rows, merge_masks
+from keras_albert.layers.attention import current_packed_rows, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
 from keras_albert.layers.run_layers import (
-    repeat,
     run_layer,
+    scan_layers,
     serialize_activation,
     unrolls_by_default,
 )
@@ -31,7 +31,7 @@ from keras_albert.utils.arguments import (
 _ALSO_RETURNED = (
     "return_hidden_states",
     "return_attention_scores",
-    "read_vector",
+    "pool_each_layer",
 )
 
 
@@ -286,8 +286,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
         training: bool | None = None,
         return_hidden_states: bool = False,
         return_attention_scores: bool = False,
-        read_vector: Callable[[Tensor], Tensor] | None = None,
-        return_first: bool = False,
+        pool_each_layer: Callable[[Tensor], Tensor] | None = None,
+        return_cls: bool = False,
         num_layers: int | None = None,
     ) -> Any:
         """Run all virtual layers.
@@ -304,11 +304,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 virtual layer's output. Defaults to `False`.
             return_attention_scores: bool. Also return the list of each block's
                 attention probabilities. Defaults to `False`.
-            read_vector: Callable or `None`. Maps a hidden state, in the rows of
+            pool_each_layer: Callable or `None`. Maps a hidden state, in the rows of
                 `inputs`, to a vector `(batch, width)`; also return this vector of each
                 virtual layer's output, `(batch, num_layers, width)`. Defaults to
                 `None`.
-            return_first: bool. Also return the last hidden state of each text's first
+            return_cls: bool. Also return the last hidden state of each text's first
                 token, `(batch, width)`; not with the lists. Defaults to `False`.
             num_layers: int. How many virtual layers to run, since all share their
                 weights. Defaults to `None`: that of `call_at_depth`, or the encoder's.
@@ -326,8 +326,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
             encoder, depth = _running.get()
             num_layers = depth if encoder is self else self.num_layers
         self.check_depth(num_layers)
-        if (rows := current_rows()) is not None:
-            _refuse_shared_rows(
+        if (rows := current_packed_rows()) is not None:
+            _refuse_packing(
                 attention_mask=attention_mask,
                 return_hidden_states=return_hidden_states,
                 return_attention_scores=return_attention_scores,
@@ -349,22 +349,22 @@ class SharedTransformerEncoder(keras.layers.Layer):
             )
         unroll = unrolls_by_default() if self.unroll is None else self.unroll
         x = inputs
-        if read_vector is not None:
+        if pool_each_layer is not None:
             vectors = ops.ones((num_layers, 1), inputs.dtype)
-            x = (inputs, ops.zeros_like(read_vector(inputs))[:, None, :] * vectors)
+            x = (inputs, ops.zeros_like(pool_each_layer(inputs))[:, None, :] * vectors)
         for group in range(self.num_groups):
             step = self._group_step(group, mask, seed, training, num_layers)
-            if read_vector is not None:
-                step = _keep_vectors(step, read_vector, num_layers)
+            if pool_each_layer is not None:
+                step = _keep_vectors(step, pool_each_layer, num_layers)
             layers = self._layers_of(group, num_layers)
-            x = repeat(
+            x = scan_layers(
                 step, x, layers.start, len(layers), unroll=unroll, remat=self.remat
             )
         also: list[Tensor] = []
-        if read_vector is not None:
+        if pool_each_layer is not None:
             x, *also = x
         sequence = x if rows is None else rows.split(x)
-        if return_first:
+        if return_cls:
             also.append(sequence[:, 0] if rows is None else rows.first(x))
         return (sequence, *also) if also else sequence
 
@@ -470,7 +470,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         if any(kwargs.get(name) not in (None, False) for name in _ALSO_RETURNED):
             return super().compute_output_spec(inputs, *args, **kwargs)
         sequence = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not kwargs.get("return_first"):
+        if not kwargs.get("return_cls"):
             return sequence
         shape = (inputs.shape[0], inputs.shape[-1])
         return sequence, keras.KerasTensor(shape, dtype=self.compute_dtype)
@@ -525,24 +525,24 @@ def check_depth(num_layers: Any, num_groups: int) -> None:
 
 
 def _keep_vectors(
-    step: Any, read_vector: Callable[[Tensor], Tensor], num_layers: int
+    step: Any, pool_each_layer: Callable[[Tensor], Tensor], num_layers: int
 ) -> Any:
     """Return a step that also carries the vectors of all layers."""
 
     def step_and_keep(layer: Any, carried: tuple[Tensor, Tensor]) -> Any:
         x = step(layer, carried[0])
         place = ops.one_hot(layer, num_layers, dtype=x.dtype)
-        vectors = place[:, None] * read_vector(x)[:, None, :]
+        vectors = place[:, None] * pool_each_layer(x)[:, None, :]
         return x, carried[1] + vectors
 
     return step_and_keep
 
 
-def _refuse_shared_rows(**arguments: Any) -> None:
+def _refuse_packing(**arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and value is not False:
             msg = (
                 f"`{name}` needs a row for each text, and the texts of this batch "
-                "share rows. Build the preprocessor with share_rows=False."
+                "share rows. Build the preprocessor with pack_sequences=False."
             )
             raise ValueError(msg)

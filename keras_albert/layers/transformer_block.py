@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_albert.layers.attention import attend, attend_fused, fuses
+from keras_albert.layers.attention import attend, attend_fused, use_fused_attention
 from keras_albert.layers.randomness import BlockSeed, albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import (
     get_activation,
@@ -166,7 +166,7 @@ class TransformerBlock(keras.layers.Layer):
         )
         is_open = return_attention_scores or (training and self.attention_dropout)
         scores = None
-        if is_open or not fuses(query, training):
+        if is_open or not use_fused_attention(query, training):
             drop_scores = functools.partial(drop, rate=self.attention_dropout, site=0)
             x, scores = attend(query, key, value, attention_mask, drop_scores)
         else:

@@ -12,13 +12,13 @@ from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
-from keras_albert.text.reading import TextColumns
+from keras_albert.text.reading import TextBatch
 from keras_albert.text.tasks.multiple_choice import (
     AlbertMultipleChoicePreprocessor,
     check_answers,
     encode_answers,
 )
-from keras_albert.types import FloatArray, IntArray, Purpose
+from keras_albert.types import FloatArray, IntArray, Mode
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -121,7 +121,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         """Read and check input that is preprocessed already."""
         return read_ids(self.backbone, inputs, ("examples", "choices", "tokens"))
 
-    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
+    def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
         """Check that each question has choices, and the right one is among them."""
         counts = ids["padding_mask"].any(axis=-1).sum(axis=-1)
         if not counts.all():
@@ -155,7 +155,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         preprocessor = self.require_preprocessor("choose")
         texts = (question,) if context is None else (context, question)
         columns, batched = preprocessor.columns((*texts, choices))
-        rows = TextColumns(columns, True)
+        rows = TextBatch(columns, True)
         outputs = self.predict(rows, batch_size, verbose=0)
         self.random_head.warn(self, "choose")
         answers = [

@@ -19,11 +19,11 @@ from keras_albert.tasks.inputs.labels import encode_scores
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.text.packing import TextWindows
-from keras_albert.text.reading import TextColumns
+from keras_albert.text.reading import TextBatch
 from keras_albert.text.tasks.text_embedding import (
     AlbertTextEmbedderPreprocessor,
 )
-from keras_albert.types import FloatArray, Purpose, Tensor, Texts
+from keras_albert.types import FloatArray, Mode, Tensor, Texts
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -263,9 +263,9 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """The dtype of similarities."""
         return "float32"
 
-    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
+    def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
         """Check that ids to learn from are those of pairs."""
-        if purpose != "prediction":
+        if mode != "prediction":
             # TensorFlow traces a step with any number of texts.
             check_pairs(ids["token_ids"])
 
@@ -325,7 +325,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         # length, so that pairs reuse what was compiled for single texts.
         columns, batched = self.require_preprocessor("predict").columns(x)
         if batched:
-            x = TextColumns(([text for column in columns for text in column],), True)
+            x = TextBatch(([text for column in columns for text in column],), True)
         vectors = super().predict(x, batch_size, **kwargs)
         parts = np.split(vectors, len(columns))
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
@@ -353,7 +353,7 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         """
         preprocessor = self.require_preprocessor("embed")
         columns, batched = preprocessor.with_prompt(texts, prompt)
-        rows = TextColumns(columns, True)
+        rows = TextBatch(columns, True)
         vectors: FloatArray = self.predict(rows, batch_size, verbose=0)
         return vectors if batched else vectors[0]
 

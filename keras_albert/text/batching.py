@@ -110,7 +110,7 @@ _TRIED = 32
 _PER_WEIGHT = 6
 
 
-def plan_even_batches(
+def plan_packed_batches(
     sizes: Int64Array, batch_size: int, generator: np.random.Generator | None = None
 ) -> list[Int64Array]:
     """Group examples into random batches with nearly the same number of tokens.
@@ -195,7 +195,7 @@ def _place_in_order(
     return row, start, fits
 
 
-class RowShape:
+class PackedShape:
     """The shape of the rows that texts of a batch share, the same for all batches.
 
     It is chosen by the first batches. If the texts of others do not fit, rows are
@@ -251,10 +251,10 @@ def _fitting_rows(lengths: Int64Array, width: int) -> int:
     return rows
 
 
-def row_inputs(
+def packed_inputs(
     row: Int64Array, start: Int64Array, mask: IntArray, width: int, rows: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the inputs of `SharedRows` for one batch.
+    """Return the inputs of `PackedRows` for one batch.
 
     Returns `row_tokens` `(rows, width)`, -1 where there is none, and `token_places`
     `(texts, length)`; padding follows the tokens of `mask`.

@@ -16,13 +16,13 @@ from keras_albert.text.batching import (
 from keras_albert.text.packing import Examples, SpecialIds, pack_all
 from keras_albert.text.reading import (
     MAX_COLUMNS,
-    TextColumns,
+    TextBatch,
     holds_text,
     is_graph_text,
     text_columns,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
-from keras_albert.types import Lengths, Purpose
+from keras_albert.types import Lengths, Mode
 from keras_albert.utils.arguments import (
     MAX_TOKENS,
     check_at_most,
@@ -52,7 +52,7 @@ class AlbertPreprocessor(PresetMixin):
     sequence_length: int | None
     max_sequence_length: int
     length_buckets: Lengths | None
-    share_rows: bool
+    pack_sequences: bool
 
     # The reader of raw input, which returns its columns and whether it was a batch.
     read_input: Any = staticmethod(text_columns)
@@ -69,9 +69,11 @@ class AlbertPreprocessor(PresetMixin):
         sequence_length: int | None = None,
         max_sequence_length: int = 512,
         length_buckets: Lengths | None = None,
-        share_rows: bool = False,
+        pack_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
+        # The name of `pack_sequences` in version 0.1.
+        pack_sequences = kwargs.pop("share_rows", pack_sequences)
         refuse_unknown(type(self), kwargs)
         for name, length in (
             ("sequence_length", sequence_length),
@@ -87,8 +89,11 @@ class AlbertPreprocessor(PresetMixin):
                 )
                 raise ValueError(msg)
             check_at_most(MAX_TOKENS, **{name: length})
-        if share_rows not in (True, False):
-            msg = f"`share_rows` is True or False. Received: share_rows={share_rows!r}"
+        if pack_sequences not in (True, False):
+            msg = (
+                "`pack_sequences` is True or False. Received: "
+                f"pack_sequences={pack_sequences!r}"
+            )
             raise ValueError(msg)
         if isinstance(self, _TAKE_TOKENIZER):
             kwargs["tokenizer"] = tokenizer
@@ -97,7 +102,7 @@ class AlbertPreprocessor(PresetMixin):
         self.sequence_length = sequence_length
         self.max_sequence_length = max_sequence_length
         self.length_buckets = length_buckets and _read_buckets(length_buckets)
-        self.share_rows = share_rows
+        self.pack_sequences = pack_sequences
         # As long as a layer is not built, Keras on JAX runs the task once more,
         # eagerly, in each call of `fit` and for each predicted batch.
         self.built = True
@@ -130,16 +135,16 @@ class AlbertPreprocessor(PresetMixin):
             pad=tokenizer.pad_token_id,
         )
 
-    def columns(self, x: Any) -> TextColumns:
+    def columns(self, x: Any) -> TextBatch:
         """Read raw input into columns with one entry per example.
 
         Args:
             x: Raw input, as passed to `fit`, or the result of this method.
 
         Returns:
-            `TextColumns`.
+            `TextBatch`.
         """
-        return x if isinstance(x, TextColumns) else TextColumns(*self.read_input(x))
+        return x if isinstance(x, TextBatch) else TextBatch(*self.read_input(x))
 
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
@@ -162,12 +167,12 @@ class AlbertPreprocessor(PresetMixin):
         raise NotImplementedError
 
     def encode_for(
-        self, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
+        self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
         """Tokenize raw input for training, evaluation or prediction; see `encode`.
 
         Args:
-            purpose: `"training"`; `"evaluation"`, with the same random draws each time;
+            mode: `"training"`; `"evaluation"`, with the same random draws each time;
                 or `"prediction"`, without randomness.
             x: See `encode`.
             y: See `encode`. Defaults to `None`.
@@ -247,7 +252,7 @@ class AlbertPreprocessor(PresetMixin):
             sequence_length=self.sequence_length,
             max_sequence_length=self.max_sequence_length,
             length_buckets=self.length_buckets and list(self.length_buckets),
-            share_rows=self.share_rows,
+            pack_sequences=self.pack_sequences,
         )
         return config
 

@@ -18,7 +18,7 @@ COLUMN_NAMES = {1: ("texts",), 2: ("first texts", "second texts")}
 _UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
-class TextColumns(NamedTuple):
+class TextBatch(NamedTuple):
     """Input that was read and checked, so that it is not read again.
 
     `columns` has one list for each text of an example, of equal lengths; `batched` is

@@ -9,13 +9,13 @@ from keras_albert import AlbertBackbone
 from keras_albert.layers.attention import (
     attend,
     attend_fused,
-    current_rows,
-    fuses,
-    sharing_rows,
-    without_rows,
+    current_packed_rows,
+    use_fused_attention,
+    using_packed_rows,
+    without_packing,
 )
-from keras_albert.tasks.inputs.batches import share_rows
-from keras_albert.text.batching import RowShape
+from keras_albert.tasks.inputs.batches import pack_sequences
+from keras_albert.text.batching import PackedShape
 from tests.compiled import gradients, to_numpy
 from tests.random_weights import add_noise
 
@@ -54,7 +54,7 @@ def test_rows_of_padding_are_finite(dtype):
     values = heads(dtype)
     found = [explicit(values, MASK)[0]]
     # JAX supports float16 on some GPUs only.
-    if dtype != "float16" or fuses(values[0], training=False):
+    if dtype != "float16" or use_fused_attention(values[0], training=False):
         found.append(attend_fused(*values, keras.ops.convert_to_tensor(MASK)))
     for output in found:
         assert keras.backend.standardize_dtype(output.dtype) == dtype
@@ -90,7 +90,7 @@ def test_when_attention_is_fused(dtype, training, length):
         "jax": dtype == "bfloat16" or (dtype == "float32" and length == 128),
         "torch": not (is_slow and is_cpu),
     }
-    assert fuses(query, training) == is_fused[keras.config.backend()]
+    assert use_fused_attention(query, training) == is_fused[keras.config.backend()]
 
 
 LENGTHS = np.array([5, 9, 3, 7, 4])
@@ -125,8 +125,8 @@ def ids():
 
 @pytest.fixture(scope="module")
 def shared(ids):
-    shape = RowShape(hidden_dim=512)
-    (batch,) = share_rows((ids,), shape)
+    shape = PackedShape(hidden_dim=512)
+    (batch,) = pack_sequences((ids,), shape)
     # Fewer rows than texts, so that texts stand beside each other.
     assert shape.rows[5] < len(LENGTHS)
     return batch
@@ -152,7 +152,7 @@ def test_outputs_and_gradients_are_those_of_separate_rows(
         return ops.sum(tokens) + ops.sum(texts)
 
     expected = gradients(alone, weigh, ids)
-    with sharing_rows(shared) as x:
+    with using_packed_rows(shared) as x:
         found = gradients(sharing, weigh, x)
     is_token = ids["padding_mask"] > 0
     for outputs in (expected[0], found[0]):
@@ -166,7 +166,7 @@ def test_outputs_and_gradients_are_those_of_separate_rows(
 def test_pooled_outputs_of_all_layers(ids, shared):
     backbone = make_backbone()
     expected = to_numpy(backbone.pooled_by_layer(ids))
-    with sharing_rows(shared) as x:
+    with using_packed_rows(shared) as x:
         found = to_numpy(backbone.pooled_by_layer(x))
     assert found.shape == (5, 3, 16)
     np.testing.assert_allclose(found, expected, atol=2e-5)
@@ -181,7 +181,7 @@ def test_only_first_tokens_leave_shared_rows(shared, pooler_input, by_layer):
     backbone = make_backbone(pooler_input=pooler_input)
 
     def pool(batch):
-        with sharing_rows(batch) as x:
+        with using_packed_rows(batch) as x:
             if by_layer:
                 return backbone.pooled_by_layer(x)
             return backbone(x)["pooled_output"]
@@ -195,27 +195,27 @@ def test_only_first_tokens_leave_shared_rows(shared, pooler_input, by_layer):
 def test_outputs_that_need_a_row_for_each_text(shared):
     backbone = make_backbone()
     with (
-        sharing_rows(shared) as x,
-        pytest.raises(ValueError, match=r"share rows.*share_rows=False"),
+        using_packed_rows(shared) as x,
+        pytest.raises(ValueError, match=r"share rows.*pack_sequences=False"),
     ):
         backbone.all_outputs(x)
     mask = np.ones((5, 9, 9))
-    with sharing_rows(shared), pytest.raises(ValueError, match="attention_mask"):
+    with using_packed_rows(shared), pytest.raises(ValueError, match="attention_mask"):
         backbone.encoder(np.zeros((2, 16, 16), "float32"), attention_mask=mask)
 
 
 def test_rows_are_known_within_the_block_only(ids, shared):
-    with sharing_rows((shared, "y")) as (x, y):
-        assert current_rows().row_tokens is shared["row_tokens"]
+    with using_packed_rows((shared, "y")) as (x, y):
+        assert current_packed_rows().row_tokens is shared["row_tokens"]
         assert set(x) == set(ids)
         assert y == "y"
-    assert current_rows() is None
-    with pytest.raises(KeyError), sharing_rows(shared):
+    assert current_packed_rows() is None
+    with pytest.raises(KeyError), using_packed_rows(shared):
         raise KeyError
-    assert current_rows() is None
+    assert current_packed_rows() is None
     # Batches without rows, of any structure, remain as they are.
     for batch in (ids, (ids, "y"), [ids], "x"):
-        with sharing_rows(batch) as same:
+        with using_packed_rows(batch) as same:
             assert same is batch
-            assert current_rows() is None
-    assert set(without_rows([shared])[0]) == set(ids)
+            assert current_packed_rows() is None
+    assert set(without_packing([shared])[0]) == set(ids)

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_albert.layers import SharedTransformerEncoder
 from keras_albert.layers.randomness import StepSeed
-from keras_albert.layers.run_layers import repeat
+from keras_albert.layers.run_layers import scan_layers
 from keras_albert.layers.transformer_block import TransformerBlock
 from tests.compiled import gradients, program_size, to_numpy
 from tests.layers.layer_checks import check_layer, check_saving, check_training
@@ -274,7 +274,9 @@ def test_invalid_depths_raise(arguments, message):
 def test_vectors_of_each_layer(unroll):
     encoder = _encoder(unroll=unroll, adapter_rank=2)
     _, hidden_states = encoder(X, padding_mask=PADDING, return_hidden_states=True)
-    output, vectors = encoder(X, padding_mask=PADDING, read_vector=lambda x: x[:, 2])
+    output, vectors = encoder(
+        X, padding_mask=PADDING, pool_each_layer=lambda x: x[:, 2]
+    )
     expected = np.stack([to_numpy(x)[:, 2] for x in hidden_states[1:]], axis=1)
     np.testing.assert_allclose(to_numpy(vectors), expected, atol=1e-5)
     np.testing.assert_allclose(to_numpy(output), to_numpy(hidden_states[-1]), atol=1e-5)
@@ -282,10 +284,10 @@ def test_vectors_of_each_layer(unroll):
 
 def test_first_tokens():
     encoder = _encoder()
-    output, first = encoder(X, padding_mask=PADDING, return_first=True)
+    output, first = encoder(X, padding_mask=PADDING, return_cls=True)
     np.testing.assert_array_equal(to_numpy(first), to_numpy(output)[:, 0])
     spec = keras.KerasTensor((None, *X.shape[1:]))
-    specs = encoder(spec, return_first=True)
+    specs = encoder(spec, return_cls=True)
     assert [each.shape for each in specs] == [spec.shape, (None, X.shape[-1])]
 
 
@@ -378,7 +380,7 @@ def test_masks_differ_by_step_and_repeat_with_the_seed():
 
 @pytest.mark.parametrize("unroll", [True, False])
 @pytest.mark.parametrize(("first", "count"), [(0, 1), (2, 5)])
-def test_repeat_passes_the_layer_index(unroll, first, count):
+def test_scan_layers_passes_the_layer_index(unroll, first, count):
     def step(layer, x):
         return x * 2 + ops.cast(layer, "float32")
 
@@ -387,7 +389,7 @@ def test_repeat_passes_the_layer_index(unroll, first, count):
         expected = expected * 2 + layer
     x = ops.zeros(3)
     np.testing.assert_allclose(
-        to_numpy(repeat(step, x, first, count, unroll=unroll)), expected
+        to_numpy(scan_layers(step, x, first, count, unroll=unroll)), expected
     )
 
 
@@ -400,7 +402,7 @@ def test_loop_and_unrolled_dropout_are_equal():
                 ops.ones_like(x), 0.5, seed=seed.block(layer).site(0, 1)
             )
 
-        return to_numpy(repeat(step, ops.zeros((4, 8)), 0, 6, unroll=unroll))
+        return to_numpy(scan_layers(step, ops.zeros((4, 8)), 0, 6, unroll=unroll))
 
     np.testing.assert_array_equal(run(True), run(False))
 
@@ -419,7 +421,7 @@ def test_loop_stores_less_for_the_backward_pass_than_unrolled_steps():
             def step(layer, x):
                 return block.stateless_call(weights, [], x, training=True)[0]
 
-            return repeat(step, x, 0, 12, **depth).sum()
+            return scan_layers(step, x, 0, 12, **depth).sum()
 
         compiled = jax.jit(jax.grad(loss)).lower(weights, x).compile()
         return compiled.memory_analysis().temp_size_in_bytes

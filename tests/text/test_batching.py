@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from keras_albert.text import batching as length_buckets
 from keras_albert.text.batching import (
-    RowShape,
+    PackedShape,
     bucket_length,
     default_length_buckets,
+    packed_inputs,
     place_texts,
     plan_batches,
-    plan_even_batches,
-    row_inputs,
+    plan_packed_batches,
 )
 
 lengths_of_texts = st.lists(st.integers(1, 600), max_size=300).map(np.array)
@@ -127,7 +127,7 @@ def sentences(count, seed=0):
 @given(lengths_of_batch, st.integers(1, 40), st.none() | st.integers(0, 9))
 def test_even_plan_contains_each_example_once(lengths, batch_size, seed):
     generator = None if seed is None else np.random.default_rng(seed)
-    plan = plan_even_batches(lengths, batch_size, generator)
+    plan = plan_packed_batches(lengths, batch_size, generator)
     held = [int(index) for batch in plan for index in batch]
     assert sorted(held) == list(range(len(lengths)))
     assert all(len(batch) == batch_size for batch in plan[:-1])
@@ -139,7 +139,7 @@ def test_batches_have_nearly_the_same_number_of_tokens(batch_size):
     sizes = sentences(2000)
     # A long text takes the place of many.
     sizes[7] = 300
-    plan = plan_even_batches(sizes, batch_size, np.random.default_rng(1))
+    plan = plan_packed_batches(sizes, batch_size, np.random.default_rng(1))
     totals = np.array([sizes[rows].sum() for rows in plan[:-1]])
     without = totals[totals < 300] if batch_size == 16 else totals
     assert without.max() <= 1.03 * np.median(totals)
@@ -148,7 +148,7 @@ def test_batches_have_nearly_the_same_number_of_tokens(batch_size):
 def test_plan_depends_on_the_generator_alone():
     sizes = sentences(100)
     first, same, other = (
-        np.concatenate(plan_even_batches(sizes, 8, np.random.default_rng(seed)))
+        np.concatenate(plan_packed_batches(sizes, 8, np.random.default_rng(seed)))
         for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, same)
@@ -178,11 +178,11 @@ def test_texts_do_not_overlap(data, batches, texts, rows):
 @settings(deadline=None)
 @given(lengths_of_batch.filter(lambda lengths: len(lengths) < 40))
 def test_inputs_of_rows_name_each_token_once(lengths):
-    shape = RowShape(hidden_dim=16)
+    shape = PackedShape(hidden_dim=16)
     (row,), (start,) = shape.place(lengths[None])
     mask = (np.arange(lengths.max()) < lengths[:, None]).astype("int32")
     rows = shape.rows[len(lengths)]
-    tokens, places = row_inputs(row, start, mask, shape.width, rows)
+    tokens, places = packed_inputs(row, start, mask, shape.width, rows)
     assert tokens.shape == (rows, shape.width)
     assert tokens.dtype == places.dtype == np.int32
     found = tokens[tokens >= 0]
@@ -197,7 +197,7 @@ def test_inputs_of_rows_name_each_token_once(lengths):
 
 
 def test_shape_keeps_the_width_and_adds_rows():
-    shape = RowShape(hidden_dim=64)
+    shape = PackedShape(hidden_dim=64)
     shape.choose(np.full((3, 4), 6), longest=11)
     width, rows = shape.width, shape.rows[4]
     assert width >= 11
@@ -211,14 +211,14 @@ def test_shape_keeps_the_width_and_adds_rows():
 
 
 def test_no_more_rows_than_texts():
-    shape = RowShape(hidden_dim=64)
+    shape = PackedShape(hidden_dim=64)
     shape.place(np.full((2, 5), 16))
     assert shape.rows[5] * shape.width <= 5 * 16 + shape.width
     assert shape.rows[5] <= 5
 
 
 def test_wider_rows_for_longer_texts():
-    shape = RowShape(hidden_dim=64)
+    shape = PackedShape(hidden_dim=64)
     shape.place(np.array([[5, 4]]))
     shape.place(np.array([[5, 99]]))
     assert shape.width >= 99
@@ -232,10 +232,10 @@ def test_at_most_a_tenth_of_padding_and_one_shape(batch_size, count):
     full = count // batch_size
 
     def batches(epoch):
-        plan = plan_even_batches(lengths, batch_size, np.random.default_rng(epoch))
+        plan = plan_packed_batches(lengths, batch_size, np.random.default_rng(epoch))
         return lengths[np.stack(plan[:full])]
 
-    shape = RowShape(hidden_dim=256)
+    shape = PackedShape(hidden_dim=256)
     epochs = [batches(epoch) for epoch in range(10)]
     shape.choose(np.concatenate(epochs[:4]), int(lengths.max()))
     rows = dict(shape.rows)

@@ -1,4 +1,4 @@
-"""Preprocessors that do not run in TensorFlow graphs raise an error there."""
+"""What all preprocessors have in common."""
 
 import pytest
 
@@ -40,3 +40,12 @@ def test_preprocessing_in_a_graph_raises(tf, tiny_proto, task, columns, labels):
     if labels is None:
         (batch,) = next(iter(dataset.batch(2)))
         preprocessor(batch)
+
+
+def test_packing_has_its_former_name(tiny_proto):
+    tokenizer = AlbertTokenizer(tiny_proto)
+    preprocessor = keras_albert.AlbertMaskedLMPreprocessor(tokenizer, share_rows=True)
+    assert preprocessor.pack_sequences
+    assert preprocessor.get_config()["pack_sequences"]
+    with pytest.raises(ValueError, match="Received: pack_sequences=2"):
+        keras_albert.AlbertClassifierPreprocessor(tokenizer, share_rows=2)

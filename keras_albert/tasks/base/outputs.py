@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.layers.attention import rows_of
+from keras_albert.layers.attention import packing_inputs
 from keras_albert.tasks.distribution.model_state import restore_on_error
 from keras_albert.tasks.inputs.batch_padding import num_parts, pad_dataset
 from keras_albert.tasks.inputs.batches import LengthBatches
@@ -56,9 +56,9 @@ def predict_all(
     data, batches = make_batches(
         *(task, x),
         batch_size=batch_size,
-        purpose="prediction",
+        mode="prediction",
         steps=steps,
-        may_share_rows=run_batch is None,
+        may_pack=run_batch is None,
     )
     if batches is not None and steps is not None and steps < len(batches):
         # Batches are of similar length, so the first ones are not the first examples.
@@ -175,7 +175,7 @@ def _iterate_inputs(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
     is_checked = isinstance(batches, LengthBatches)
     for batch in iterate(batches):
         x = batch[0] if isinstance(batch, tuple) else batch
-        yield x if is_checked else {**task.read_ids(x), **rows_of(x)}
+        yield x if is_checked else {**task.read_ids(x), **packing_inputs(x)}
 
 
 def _to_numpy(tensor: Any) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ import keras
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import select_inputs
-from keras_albert.layers.attention import sharing_rows
+from keras_albert.layers.attention import using_packed_rows
 from keras_albert.layers.shared_transformer_encoder import call_at_depth
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import (
@@ -32,8 +32,8 @@ from keras_albert.tasks.inputs.batch_padding import (
     unpad_batch,
 )
 from keras_albert.tasks.inputs.datasets import (
-    after,
     call_and_reject_empty,
+    depends_on,
     is_dataset,
     num_steps,
 )
@@ -49,7 +49,7 @@ from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.tasks.inputs.tables import Columns, has_columns, read_table
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
-from keras_albert.types import Purpose
+from keras_albert.types import Mode
 from keras_albert.utils.arguments import check_at_least, refuse_unknown
 from keras_albert.utils.keras_internals import (
     building_model,
@@ -220,13 +220,13 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         raise ValueError(msg)
 
     def encode(
-        self, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
+        self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
         """Read, check and tokenize raw input, to be packed batch by batch.
 
         Args:
-            purpose: `"training"`, `"evaluation"` or `"prediction"`.
-            x: Raw input, or `TextColumns`.
+            mode: `"training"`, `"evaluation"` or `"prediction"`.
+            x: Raw input, or `TextBatch`.
             y: Encoded targets. Defaults to `None`.
             sample_weight: float32 array. Defaults to `None`.
 
@@ -234,7 +234,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
             `Examples`, and whether `x` was a batch.
         """
         encoded: tuple[Any, bool] = self.preprocessor.encode_for(
-            purpose, x, y, sample_weight
+            mode, x, y, sample_weight
         )
         return encoded
 
@@ -252,7 +252,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Read and check the weights of raw input; see `read_weights`."""
         return read_weights(sample_weight)
 
-    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
+    def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
         """Check that targets, unless `None`, fit the ids."""
 
     def fit(
@@ -276,8 +276,8 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
         All texts are tokenized first. A batch contains texts of similar length and is
         padded no further than necessary, unless `preprocessor.sequence_length` fixes
-        the length, or `preprocessor.share_rows` lets texts share rows. Ids keep their
-        width, and without `shuffle` their order. A `tf.data.Dataset`, a
+        the length, or `preprocessor.pack_sequences` lets texts share rows. Ids keep
+        their width, and without `shuffle` their order. A `tf.data.Dataset`, a
         `keras.utils.PyDataset` or an iterator keeps its batches. For a
         `tf.data.Dataset` autotuning is disabled, because it delays the end of each
         epoch; set `options().autotune` to enable it.
@@ -529,14 +529,14 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Train on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
-        with after(data):
+        with depends_on(data):
             return _step(super().train_step, state, data)
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
-        with after(data):
+        with depends_on(data):
             return _step(super().test_step, state, data)
 
     def predict_step(self, *state_and_data: Any) -> Any:
@@ -615,5 +615,5 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
 
 def _step(step: Callable[..., Any], state: list[Any], data: Any) -> Any:
     # `torch.compile` fails on a function with two contexts.
-    with sharing_rows(unpad_batch(data)) as batch:
+    with using_packed_rows(unpad_batch(data)) as batch:
         return step(*state, batch)

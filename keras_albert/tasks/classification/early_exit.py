@@ -342,7 +342,7 @@ def evaluate_early(
     dataset, batches = make_batches(
         *(classifier, x, y, weights, size),
         steps=steps,
-        may_share_rows=False,
+        may_pack=False,
         columns=columns,
     )
     early = current_early_exit(classifier)

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.types import Purpose
+from keras_albert.types import Mode
 
 # Strategies whose replicas train in step, each with all weights.
 _SUPPORTED = (
@@ -175,7 +175,7 @@ def num_processes() -> int:
     return max(1, sum(int(cluster.num_tasks(job)) for job in jobs))
 
 
-def check_processes(purpose: Purpose, strategy: Any = None) -> None:
+def check_processes(mode: Mode, strategy: Any = None) -> None:
     """Check that a task can be trained or used in this process."""
     count = num_processes()
     if count == 1:
@@ -188,7 +188,7 @@ def check_processes(purpose: Purpose, strategy: Any = None) -> None:
             "`set_distribution` to call `evaluate` and `predict` in each."
         )
         raise ValueError(msg)
-    if purpose == "training" and not _connects_processes(strategy):
+    if mode == "training" and not _connects_processes(strategy):
         msg = (
             f"This is one of {count} processes, each of which would train a model of "
             f"its own. {_REMEDY}"

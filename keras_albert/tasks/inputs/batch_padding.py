@@ -82,7 +82,7 @@ def build_before(task: Any, dataset: Any) -> Any:
     Keras would build the model with them: that of `pad_batch`, and where texts share
     rows. On TensorFlow, Keras creates metrics in the first step.
     """
-    shares_rows = getattr(task.preprocessor, "share_rows", False)
+    shares_rows = getattr(task.preprocessor, "pack_sequences", False)
     is_plain = num_parts() == 1 and not shares_rows
     if is_plain or keras.config.backend() == "tensorflow":
         return dataset

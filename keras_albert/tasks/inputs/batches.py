@@ -12,10 +12,10 @@ from keras_albert.layers.attention import ROW_TOKENS, TOKEN_PLACES
 from keras_albert.tasks.inputs.batch_padding import num_parts
 from keras_albert.text.batching import (
     SAMPLE,
-    RowShape,
+    PackedShape,
+    packed_inputs,
     plan_batches,
-    plan_even_batches,
-    row_inputs,
+    plan_packed_batches,
 )
 from keras_albert.text.packing import Examples, lengths_by_text
 from keras_albert.types import Batch, Int64Array
@@ -86,20 +86,20 @@ class LengthBatches(keras.utils.PyDataset):
         return keras.tree.map_structure(restore, outputs)
 
 
-def row_shape(task: Any) -> RowShape | None:
+def packed_shape(task: Any) -> PackedShape | None:
     """Return a new shape for the rows of a task, `None` if texts do not share rows."""
-    if not getattr(task.preprocessor, "share_rows", False):
+    if not getattr(task.preprocessor, "pack_sequences", False):
         return None
     if num_parts() > 1 or task.strategy is not None:
         msg = (
             "Texts share the rows of one device, and this model runs on several. "
-            "Received: share_rows=True. Set `preprocessor.share_rows = False`."
+            "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."
         )
         raise ValueError(msg)
-    return RowShape(task.backbone.hidden_dim)
+    return PackedShape(task.backbone.hidden_dim)
 
 
-class SharedRowBatches(LengthBatches):
+class PackedBatches(LengthBatches):
     """Random batches of one shape, whose texts share rows.
 
     All batches have nearly the same number of tokens. The last one, if it is smaller,
@@ -113,7 +113,7 @@ class SharedRowBatches(LengthBatches):
         batch_size: int = 32,
         shuffle: bool = False,
         *,
-        shape: RowShape,
+        shape: PackedShape,
     ) -> None:
         self.shape = shape
         self._text_lengths = lengths_by_text(examples)
@@ -135,7 +135,7 @@ class SharedRowBatches(LengthBatches):
 
     def _plan_epoch(self, epoch: int) -> list[Int64Array]:
         sizes = self._text_lengths.sum(axis=1)
-        return plan_even_batches(sizes, self.batch_size, self._generator(epoch))
+        return plan_packed_batches(sizes, self.batch_size, self._generator(epoch))
 
     def _choose_shape(self) -> None:
         """Choose the shape by the batches of one epoch, or of several short ones."""
@@ -163,7 +163,7 @@ class SharedRowBatches(LengthBatches):
         return self.shape.width * places / int(self._text_lengths.sum())
 
 
-def share_rows(batch: Batch, shape: RowShape) -> Batch:
+def pack_sequences(batch: Batch, shape: PackedShape) -> Batch:
     """Let the texts of a batch share rows.
 
     `shape` grows if the texts do not fit.
@@ -175,7 +175,7 @@ def share_rows(batch: Batch, shape: RowShape) -> Batch:
 
 
 def _with_rows(
-    batch: Batch, shape: RowShape, row: Int64Array, start: Int64Array
+    batch: Batch, shape: PackedShape, row: Int64Array, start: Int64Array
 ) -> Batch:
     x = batch[0]
     mask = x["padding_mask"]
@@ -185,5 +185,5 @@ def _with_rows(
         of_examples = (array.reshape(len(mask), -1) for array in (row, start))
         row, start = (array[:, : mask.shape[1]].reshape(-1) for array in of_examples)
     mask = mask.reshape(-1, mask.shape[-1])
-    tokens, places = row_inputs(row, start, mask, shape.width, rows)
+    tokens, places = packed_inputs(row, start, mask, shape.width, rows)
     return ({**x, ROW_TOKENS: tokens, TOKEN_PLACES: places}, *batch[1:])

@@ -170,7 +170,7 @@ class _StreamedBatches(_MappedBatches):
         return self.preprocess(next(self.stream))
 
 
-def after(batch: Any) -> AbstractContextManager[Any]:
+def depends_on(batch: Any) -> AbstractContextManager[Any]:
     """Return a context in which operations wait for a batch.
 
     On TensorFlow a step detects the end of a data set of unknown length by failing.

@@ -12,9 +12,9 @@ from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.inputs.batch_padding import IdRows, pad_dataset
 from keras_albert.tasks.inputs.batches import (
     LengthBatches,
-    SharedRowBatches,
-    row_shape,
-    share_rows,
+    PackedBatches,
+    pack_sequences,
+    packed_shape,
 )
 from keras_albert.tasks.inputs.datasets import (
     backend_dataset,
@@ -36,15 +36,15 @@ from keras_albert.tasks.inputs.tables import (
     pick_columns,
     read_table,
 )
-from keras_albert.text.batching import RowShape
+from keras_albert.text.batching import PackedShape
 from keras_albert.text.packing import (
     check_counts,
     pack_all,
     read_weights,
     weights_by_target,
 )
-from keras_albert.text.reading import TextColumns, text_columns
-from keras_albert.types import Batch, Purpose
+from keras_albert.text.reading import TextBatch, text_columns
+from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 
 _BATCH_SIZE = 32
@@ -61,10 +61,10 @@ def make_batches(
     sample_weight: Any = None,
     batch_size: int | None = None,
     shuffle: bool = False,
-    purpose: Purpose = "evaluation",
+    mode: Mode = "evaluation",
     argument: str = "x",
     steps: int | None = None,
-    may_share_rows: bool = True,
+    may_pack: bool = True,
     columns: Columns = Columns(),  # noqa: B008  (it is immutable)
     epochs: int = 1,
 ) -> tuple[Any, LengthBatches | None]:
@@ -73,13 +73,13 @@ def make_batches(
     Returns what Keras takes as `x`, and the `LengthBatches` behind it, `None` for a
     data set.
     """
-    check_processes(purpose, task.strategy)
-    option = _check_numbers(batch_size, steps, purpose, argument)
-    if purpose == "prediction" and not hasattr(x, "pack"):
+    check_processes(mode, task.strategy)
+    option = _check_numbers(batch_size, steps, mode, argument)
+    if mode == "prediction" and not hasattr(x, "pack"):
         x, _, _, columns = read_table(task, x, None, None, columns, batch_size)
     shape = None
-    if may_share_rows and not holds_ids(task, x):
-        shape = row_shape(task)
+    if may_pack and not holds_ids(task, x):
+        shape = packed_shape(task)
     if is_dataset(x):
         if y is not None or sample_weight is not None:
             msg = (
@@ -90,38 +90,38 @@ def make_batches(
         if epochs > 1:
             x = read_each_epoch(x, argument, steps, option)
         check_size(x, argument, steps, option)
-        dataset = _read_dataset(task, x, shuffle, purpose, argument, shape, columns)
-        return dataset if purpose == "prediction" else pad_dataset(dataset), None
+        dataset = _read_dataset(task, x, shuffle, mode, argument, shape, columns)
+        return dataset if mode == "prediction" else pad_dataset(dataset), None
     if hasattr(x, "pack"):
         # The task has encoded them.
         examples, batched = x, True
     else:
-        examples, batched = _encode(task, purpose, x, y, sample_weight)
+        examples, batched = _encode(task, mode, x, y, sample_weight)
     if not batched:
         msg = (
             f"Pass a list of examples. Received a single one: {str(x)[:80]!r}. If the "
             "elements of a tuple are examples, pass `list(x)`."
         )
         raise ValueError(msg)
-    if purpose != "prediction" and not len(examples):
+    if mode != "prediction" and not len(examples):
         msg = "There are no examples: `x` is empty. Pass at least one text."
         raise ValueError(msg)
     batch_size = batch_size or _BATCH_SIZE
     how = (examples, _width_of(task, x), batch_size, shuffle)
     # Small predictions reuse the unpacked program.
-    is_small = purpose == "prediction" and len(examples) <= batch_size
+    is_small = mode == "prediction" and len(examples) <= batch_size
     if shape is None or is_small:
         batches = LengthBatches(*how)
     else:
-        batches = SharedRowBatches(*how, shape=shape)
-    if purpose == "prediction":
+        batches = PackedBatches(*how, shape=shape)
+    if mode == "prediction":
         return batches, batches
     return pad_dataset(backend_dataset(batches, not has_ragged_outputs(task))), batches
 
 
-def _check_numbers(batch_size: Any, steps: Any, purpose: Purpose, argument: str) -> str:
+def _check_numbers(batch_size: Any, steps: Any, mode: Mode, argument: str) -> str:
     """Check the numbers of batches and of their rows; return the option of `steps`."""
-    option = "steps_per_epoch" if purpose == "training" else "steps"
+    option = "steps_per_epoch" if mode == "training" else "steps"
     option = option if argument == "x" else "validation_steps"
     numbers = {"batch_size": batch_size, option: steps}
     check_positive(**{name: n for name, n in numbers.items() if n is not None})
@@ -149,9 +149,9 @@ def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
 
 
 def _check_targets(
-    task: Any, x: Any, y: Any, purpose: Purpose, names: list[str] | None = None
+    task: Any, x: Any, y: Any, mode: Mode, names: list[str] | None = None
 ) -> None:
-    if y is not None or purpose == "prediction":
+    if y is not None or mode == "prediction":
         return
     if task.is_self_supervised and (task.ids_have_targets or not holds_ids(task, x)):
         return
@@ -183,7 +183,7 @@ def is_single(task: Any, x: Any) -> bool:
 
 
 def preprocess_batch(
-    task: Any, purpose: Purpose, x: Any, y: Any = None, sample_weight: Any = None
+    task: Any, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, ...]:
     """Preprocess one batch of texts, or check one of ids.
 
@@ -191,15 +191,15 @@ def preprocess_batch(
     """
     if is_single(task, x):
         raise ValueError(_SINGLE.format(repr(str(x)[:80])))
-    examples, _ = _encode(task, purpose, x, y, sample_weight)
+    examples, _ = _encode(task, mode, x, y, sample_weight)
     return _as_tuple(*pack_all(examples, _width_of(task, x), True))
 
 
 def _encode(
-    task: Any, purpose: Purpose, x: Any, y: Any, sample_weight: Any
+    task: Any, mode: Mode, x: Any, y: Any, sample_weight: Any
 ) -> tuple[Any, bool]:
     """Read and check texts or ids, once; return whether they were a batch, too."""
-    _check_targets(task, x, y, purpose)
+    _check_targets(task, x, y, mode)
     weights = sample_weight
     if not holds_ids(task, x):
         if weights is not None:
@@ -215,7 +215,7 @@ def _encode(
                 "`list(x)`."
             )
             raise ValueError(msg)
-        examples, batched = task.encode(purpose, x, targets, weights)
+        examples, batched = task.encode(mode, x, targets, weights)
         return examples, batched
     ids = task.read_ids(x)
     targets = None if y is None else task.encode_id_targets(y)
@@ -223,7 +223,7 @@ def _encode(
         axes = max([1, *map(np.ndim, keras.tree.flatten(targets))])
         weights = read_weights(weights, axes)
     check_counts(len(ids["token_ids"]), targets, weights)
-    task.check_id_targets(ids, targets, purpose)
+    task.check_id_targets(ids, targets, mode)
     if targets is None and weights is not None:
         # Ignored by the task; a `tf.data.Dataset` cannot contain `None`.
         targets = np.zeros(len(weights), "float32")
@@ -244,39 +244,39 @@ def _read_dataset(
     task: Any,
     dataset: Any,
     shuffle: bool,
-    purpose: Purpose,
+    mode: Mode,
     argument: str,
-    shape: RowShape | None,
+    shape: PackedShape | None,
     columns: Columns,
 ) -> Any:
     if is_tf_dataset(dataset):
         dataset = without_autotune(dataset)
         is_graph = task.preprocessor is None or task.preprocessor.runs_in_graph
         if is_graph and task.encodes_in_graph and shape is None:
-            return _map_tf_dataset(task, dataset, purpose, columns)
+            return _map_tf_dataset(task, dataset, mode, columns)
         dataset = numpy_batches(dataset)
     if not dataset_size(dataset):
         # Empty, or of unknown size.
         dataset = check_first(dataset, argument)
 
     def preprocess(element: Any) -> tuple[Any, ...]:
-        x, *rest = _unpack(task, element, purpose, columns)
-        batch = preprocess_batch(task, purpose, x, *rest)
+        x, *rest = _unpack(task, element, mode, columns)
+        batch = preprocess_batch(task, mode, x, *rest)
         if shape is None or holds_ids(task, x):
             return batch
-        return share_rows(batch, shape)
+        return pack_sequences(batch, shape)
 
     return map_dataset(dataset, preprocess, shuffle, not has_ragged_outputs(task))
 
 
 def _unpack(
-    task: Any, element: Any, purpose: Purpose, columns: Columns
+    task: Any, element: Any, mode: Mode, columns: Columns
 ) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless the second must be the label."""
     if isinstance(element, Mapping) and not holds_ids(task, element):
         parts: tuple[Any, Any, Any]
-        parts = pick_columns(task, element, columns, purpose != "prediction")
-        _check_targets(task, parts[0], parts[1], purpose, column_names(element))
+        parts = pick_columns(task, element, columns, mode != "prediction")
+        _check_targets(task, parts[0], parts[1], mode, column_names(element))
         return parts
     if isinstance(element, list):
         element = _read_collated(element)
@@ -284,11 +284,11 @@ def _unpack(
     if task.is_self_supervised and not holds_ids(task, x[0]):
         return x if len(x) > 1 else x[0], None, None
     reads_raw = task.preprocessor is not None
-    if purpose == "prediction" and reads_raw and isinstance(element, tuple):
+    if mode == "prediction" and reads_raw and isinstance(element, tuple):
         parts = task.preprocessor.split_element(element)
         return parts
     parts = keras.utils.unpack_x_y_sample_weight(element)
-    _check_targets(task, parts[0], parts[1], purpose)
+    _check_targets(task, parts[0], parts[1], mode)
     return parts
 
 
@@ -307,7 +307,7 @@ def _read_collated(batch: list[Any]) -> Any:
     return (x, *rest)
 
 
-def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose, columns: Columns) -> Any:
+def _map_tf_dataset(task: Any, dataset: Any, mode: Mode, columns: Columns) -> Any:
     """Preprocess in the graph; rows of ids are not changed."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
@@ -315,7 +315,7 @@ def _map_tf_dataset(task: Any, dataset: Any, purpose: Purpose, columns: Columns)
     @tf.autograph.experimental.do_not_convert
     def preprocess(*element: Any) -> Any:
         x, y, sample_weight = _unpack(
-            task, element if len(element) > 1 else element[0], purpose, columns
+            task, element if len(element) > 1 else element[0], mode, columns
         )
         if is_single(task, x):
             raise ValueError(_SINGLE.format(x))
@@ -363,7 +363,7 @@ def split_validation(
 ) -> tuple[Examples, Examples]:
     """Split examples in memory; the last ones are the validation set, as in Keras.
 
-    Returns `(x, y, sample_weight)` twice; `x` is `TextColumns`, or a dict of ids.
+    Returns `(x, y, sample_weight)` twice; `x` is `TextBatch`, or a dict of ids.
     """
     if not 0 < fraction < 1 or is_dataset(x):
         msg = (
@@ -398,7 +398,7 @@ def split_validation(
     def part(rows: slice) -> Examples:
         inputs = _slice(columns, rows)
         if isinstance(inputs, tuple):
-            inputs = TextColumns(inputs, True)
+            inputs = TextBatch(inputs, True)
         targets = _slice(y, rows)
         if is_encoded:
             targets = EncodedTargets(targets)

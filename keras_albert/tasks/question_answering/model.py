@@ -28,7 +28,7 @@ from keras_albert.tasks.question_answering.answers import (
 )
 from keras_albert.tasks.question_answering.squad_scores import question_scores
 from keras_albert.text.packing import check_counts
-from keras_albert.text.reading import TextColumns
+from keras_albert.text.reading import TextBatch
 from keras_albert.text.tasks.question_answering import (
     MAX_STARTS,
     AlbertQuestionAnswererPreprocessor,
@@ -37,7 +37,7 @@ from keras_albert.text.tasks.question_answering import (
     head_targets,
     read_answers,
 )
-from keras_albert.types import Purpose
+from keras_albert.types import Mode
 from keras_albert.utils.arguments import check_at_most, check_positive
 
 # Candidates of each window, as in the reference; more if `top_k` is larger.
@@ -245,7 +245,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         """Read the targets of input that is preprocessed already."""
         return head_targets(read_span_targets(y, self._targets()), self._num_starts)
 
-    def check_id_targets(self, ids: dict[str, Any], y: Any, purpose: Purpose) -> None:
+    def check_id_targets(self, ids: dict[str, Any], y: Any, mode: Mode) -> None:
         """Check that positions are inside their rows."""
         if y is not None:
             for name in ("start_logits", "end_logits"):
@@ -302,7 +302,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             for blank, text in zip(is_blank, contexts, strict=True)
         ]
         found = self._search(
-            TextColumns((questions, read), columns.batched),
+            TextBatch((questions, read), columns.batched),
             *(max(top_k, _N_BEST), max_answer_length, batch_size),
         )
         answers = [
@@ -362,7 +362,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
     def _search(
         self,
-        columns: TextColumns,
+        columns: TextBatch,
         n_best: int,
         max_answer_length: int,
         batch_size: int | None,

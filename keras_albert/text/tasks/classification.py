@@ -45,7 +45,7 @@ class AlbertClassifierPreprocessor(
             removes one token at a time from the longer text, `"waterfall"` truncates
             the second text first. `[CLS]` and `[SEP]` are always kept. Defaults to
             `"round_robin"`.
-        share_rows: bool. Whether texts of a batch share rows inside the encoder
+        pack_sequences: bool. Whether texts of a batch share rows inside the encoder
             ("sequence packing"), so that all batches have one shape and little padding.
             Results are the same. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
@@ -78,13 +78,13 @@ class AlbertClassifierPreprocessor(
         max_sequence_length: int = 512,
         length_buckets: Lengths | None = None,
         truncate: Truncation = "round_robin",
-        share_rows: bool = False,
+        pack_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
         check_truncation(truncate)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
-            share_rows=share_rows,
+            pack_sequences=pack_sequences,
             truncate=truncate,
             **kwargs,
         )

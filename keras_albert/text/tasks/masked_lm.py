@@ -23,7 +23,7 @@ from keras_albert.types import (
     Int64Array,
     IntArray,
     Lengths,
-    Purpose,
+    Mode,
     Texts,
     Truncation,
 )
@@ -295,7 +295,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
         random_token_rate: float = 0.1,
         max_ngram: int = 3,
         seed: int | None = None,
-        share_rows: bool = False,
+        pack_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
         check_truncation(truncate)
@@ -304,7 +304,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
             raise ValueError(msg)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
-            share_rows=share_rows,
+            pack_sequences=pack_sequences,
             **kwargs,
         )
         self.truncate = truncate
@@ -353,12 +353,12 @@ class MaskingPreprocessor(AlbertPreprocessor):
         return self.encode_for("training", x, y, sample_weight)
 
     def encode_for(
-        self, purpose: Purpose, x: Texts, y: Any = None, sample_weight: Any = None
+        self, mode: Mode, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
         """Tokenize texts for training, evaluation or prediction.
 
         Args:
-            purpose: `"training"`, with other masks each time; `"evaluation"`, with
+            mode: `"training"`, with other masks each time; `"evaluation"`, with
                 masks that depend on the text alone; or `"prediction"`, which masks only
                 the `[MASK]` of texts.
             x: Texts or pairs, in any form that `text_columns` reads.
@@ -380,7 +380,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
             )
             raise ValueError(msg)
         columns, batched = self.columns(x)
-        if purpose == "prediction":
+        if mode == "prediction":
             rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
             mask_id = self.tokenizer.mask_token_id
             return WrittenMasks(self._texts(rows), mask_id), batched
@@ -388,7 +388,7 @@ class MaskingPreprocessor(AlbertPreprocessor):
             self.tokenizer.tokenize_rows(column, checked=True) for column in columns
         )
         seeds: Seeds
-        if purpose == "evaluation":
+        if mode == "evaluation":
             seeds = TextSeeds(self.seed or 0, rows)
         else:
             self._calls += 1
@@ -453,7 +453,7 @@ class AlbertMaskedLMPreprocessor(
             together. Defaults to `3`.
         seed: int or `None`. Makes the masks reproducible. Defaults to `None`, which
             uses `keras.utils.set_random_seed`.
-        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -519,7 +519,7 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         max_ngram: int. See `AlbertMaskedLMPreprocessor`. Defaults to `3`.
         seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
             which uses `keras.utils.set_random_seed`.
-        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

@@ -326,7 +326,7 @@ class AlbertMultipleChoicePreprocessor(
             padded to. Defaults to `None`, see `default_length_buckets`.
         max_qa_length: int. The maximum number of tokens of question and choice
             together. Defaults to `128`.
-        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -359,13 +359,13 @@ class AlbertMultipleChoicePreprocessor(
         max_sequence_length: int = 512,
         length_buckets: Lengths | None = None,
         max_qa_length: int = 128,
-        share_rows: bool = False,
+        pack_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
         check_positive(max_qa_length=max_qa_length)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
-            share_rows=share_rows,
+            pack_sequences=pack_sequences,
             **kwargs,
         )
         self.max_qa_length = max_qa_length

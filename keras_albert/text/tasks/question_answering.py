@@ -428,7 +428,7 @@ class AlbertQuestionAnswererPreprocessor(
             `answer_start` of its context: `"error"` raises, `"repair"` uses the
             nearest place where it is found, `"drop"` drops the question. Defaults to
             `"error"`.
-        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         num_starts: int or `None`. The number of starts that the conditional head
             considers in prediction, 100 at most. It adds the input `start_positions`
             and the target `answerability`; an `AlbertQuestionAnswerer` sets it.
@@ -462,7 +462,7 @@ class AlbertQuestionAnswererPreprocessor(
         doc_stride: int = 128,
         max_query_length: int = 64,
         misaligned: str = "error",
-        share_rows: bool = False,
+        pack_sequences: bool = False,
         num_starts: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -480,7 +480,7 @@ class AlbertQuestionAnswererPreprocessor(
             raise ValueError(msg)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
-            share_rows=share_rows,
+            pack_sequences=pack_sequences,
             **kwargs,
         )
         self.doc_stride = doc_stride

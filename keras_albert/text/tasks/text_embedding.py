@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_albert.text.packing import EncodedTexts, LabelledTexts
 from keras_albert.text.preprocessor import AlbertPreprocessor
-from keras_albert.text.reading import TextColumns
+from keras_albert.text.reading import TextBatch
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
 from keras_albert.types import Int64Array, IntArray, Lengths, Texts
 
@@ -57,7 +57,7 @@ class AlbertTextEmbedderPreprocessor(
             `sequence_length` is `None`. Defaults to `512`.
         length_buckets: Sequence of int or `None`. The lengths that batches are
             padded to. Defaults to `None`, see `default_length_buckets`.
-        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         prompts: dict or `None`. What `embed` puts before texts of a kind, by its name:
             `{"query": "query: "}`. Defaults to `None`.
         default_prompt: string or `None`. The name of the prompt that `embed` uses if
@@ -88,7 +88,7 @@ class AlbertTextEmbedderPreprocessor(
         sequence_length: int | None = None,
         max_sequence_length: int = 512,
         length_buckets: Lengths | None = None,
-        share_rows: bool = False,
+        pack_sequences: bool = False,
         prompts: Mapping[str, str] | None = None,
         default_prompt: str | None = None,
         **kwargs: Any,
@@ -98,7 +98,7 @@ class AlbertTextEmbedderPreprocessor(
             sequence_length,
             max_sequence_length,
             length_buckets,
-            share_rows,
+            pack_sequences,
             **kwargs,
         )
         self.prompts = dict(prompts or {})
@@ -115,7 +115,7 @@ class AlbertTextEmbedderPreprocessor(
             raise ValueError(msg)
         return self.prompts[name]
 
-    def with_prompt(self, x: Any, name: str | None = None) -> TextColumns:
+    def with_prompt(self, x: Any, name: str | None = None) -> TextBatch:
         """Return the columns of texts or pairs, with a prompt before each text.
 
         Args:
@@ -129,7 +129,7 @@ class AlbertTextEmbedderPreprocessor(
         columns, batched = self.columns(x)
         if prompt:
             columns = tuple([prompt + text for text in column] for column in columns)
-        return TextColumns(columns, batched)
+        return TextBatch(columns, batched)
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

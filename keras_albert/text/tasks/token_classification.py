@@ -383,7 +383,7 @@ class AlbertTokenClassifierPreprocessor(
         label_all_pieces: bool. Whether all pieces of a word are trained with its tag,
             and their predictions are averaged. Defaults to `False`, which uses the
             first piece alone.
-        share_rows: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -412,12 +412,12 @@ class AlbertTokenClassifierPreprocessor(
         length_buckets: Lengths | None = None,
         stride: int | None = None,
         label_all_pieces: bool = False,
-        share_rows: bool = False,
+        pack_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
-            share_rows=share_rows,
+            pack_sequences=pack_sequences,
             **kwargs,
         )
         window_stride(stride, self.max_length - 2)

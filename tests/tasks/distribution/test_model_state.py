@@ -27,7 +27,7 @@ def test_there_are_the_variables_that_fit_would_make(name):
     texts = [str(each) for column in x for each in column]
     task = make(train_vocabulary(texts, vocabulary_size=40, hard_vocab_limit=False))
     task.compile("sgd")
-    _, batches = make_batches(task, x, y, batch_size=4, purpose="training")
+    _, batches = make_batches(task, x, y, batch_size=4, mode="training")
     build_metrics(task, batches[0])
     built = [(v.path, tuple(v.shape)) for v in task.metrics_variables]
     assert built

@@ -40,8 +40,8 @@ def test_a_huge_batch_is_all_examples(model):
 
 
 def test_arguments_of_constructors(model, make_classifier):
-    with pytest.raises(ValueError, match="`share_rows` is True or False"):
-        AlbertClassifierPreprocessor(model.preprocessor.tokenizer, share_rows="x")
+    with pytest.raises(ValueError, match="`pack_sequences` is True or False"):
+        AlbertClassifierPreprocessor(model.preprocessor.tokenizer, pack_sequences="x")
     with pytest.raises(ValueError, match="`layer_norm_epsilon` must be a number from"):
         small_backbone(layer_norm_epsilon=1e300)
     with pytest.raises(ValueError, match="needs two classes or more"):

@@ -1,14 +1,14 @@
 import pytest
 
 from keras_albert.tasks.inputs.model_input import split_validation
-from keras_albert.text.reading import TextColumns
+from keras_albert.text.reading import TextBatch
 
 
 def test_holds_out_the_end():
     x, y, weights = ["a", "b", "c", "d"], ["p", "q", "p", "q"], [1, 2, 3, 4]
     train, held = split_validation(x, y, weights, 0.25)
-    assert train[0] == TextColumns((["a", "b", "c"],), True)
-    assert held[0] == TextColumns((["d"],), True)
+    assert train[0] == TextBatch((["a", "b", "c"],), True)
+    assert held[0] == TextBatch((["d"],), True)
     assert list(train[1:]) == [["p", "q", "p"], [1, 2, 3]]
     assert list(held[1:]) == [["q"], [4]]
 
@@ -16,8 +16,8 @@ def test_holds_out_the_end():
 def test_splits_pairs_and_ids():
     pairs = (["a", "b"], ["c", "d"])
     train, held = split_validation(pairs, [0, 1], None, 0.5)
-    assert train[0] == TextColumns((["a"], ["c"]), True)
-    assert held[0] == TextColumns((["b"], ["d"]), True)
+    assert train[0] == TextBatch((["a"], ["c"]), True)
+    assert held[0] == TextBatch((["b"], ["d"]), True)
     assert train[2] is held[2] is None
     ids = {"token_ids": [[1], [2]], "padding_mask": [[1], [1]]}
     train, held = split_validation(ids, [0, 1], None, 0.5)

@@ -6,13 +6,13 @@ import pytest
 
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.inputs.batches import (
-    SharedRowBatches,
-    row_shape,
-    share_rows,
+    PackedBatches,
+    pack_sequences,
+    packed_shape,
 )
 from keras_albert.tasks.inputs.datasets import backend_dataset
 from keras_albert.tasks.inputs.model_input import make_batches, preprocess_batch
-from keras_albert.text.batching import RowShape
+from keras_albert.text.batching import PackedShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm, make_pretrainer
@@ -125,16 +125,16 @@ def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy)
     alone = train(task, batch)
 
     task.set_weights(weights)
-    task.preprocessor.share_rows = True
-    _, batches = make_batches(task, x, batch_size=4, purpose="prediction")
-    assert isinstance(batches, SharedRowBatches)
+    task.preprocessor.pack_sequences = True
+    _, batches = make_batches(task, x, batch_size=4, mode="prediction")
+    assert isinstance(batches, PackedBatches)
     assert_same(task.predict(x, batch_size=4, verbose=0), expected, atol=2e-5)
     losses.append(task.evaluate(x, y, batch_size=64, verbose=0))
     np.testing.assert_allclose(*losses, atol=2e-5, rtol=1e-5)
-    shape = RowShape(hidden_dim=512)
+    shape = PackedShape(hidden_dim=512)
     # Texts stand beside each other.
     shape.width = 64
-    shared = train(task, share_rows(batch, shape))
+    shared = train(task, pack_sequences(batch, shape))
     ((texts, rows),) = shape.rows.items()
     assert rows < texts
     np.testing.assert_allclose(shared[0], alone[0], atol=2e-5, rtol=1e-5)
@@ -152,7 +152,7 @@ def test_fit_on_texts_with_weights(make_classifier, toy):
         for share in (False, True):
             task = make_classifier(labels=["good", "bad"])
             task.compile(optimizer=keras.optimizers.SGD(0.1))
-            task.preprocessor.share_rows = share
+            task.preprocessor.pack_sequences = share
             # One batch, so that both have the same.
             history = task.fit(
                 texts, labels, batch_size=32, epochs=3, verbose=0, **weights
@@ -175,7 +175,7 @@ def test_data_sets_of_texts(make_classifier, toy):
     for share in (False, True):
         task = make_classifier(sequence_length=16)
         task.compile(optimizer=keras.optimizers.SGD(0.1))
-        task.preprocessor.share_rows = share
+        task.preprocessor.pack_sequences = share
         history = task.fit(dataset, epochs=2, validation_data=dataset, verbose=0)
         histories.append([history.history[name] for name in ("loss", "val_loss")])
         scores.append(task.evaluate(dataset, verbose=0))
@@ -188,7 +188,7 @@ def test_data_sets_of_texts(make_classifier, toy):
 
 def test_all_epochs_have_one_shape(make_classifier, toy):
     task = make_classifier(sequence_length=32)
-    task.preprocessor.share_rows = True
+    task.preprocessor.pack_sequences = True
     _, batches = make_batches(task, *toy, None, 16, True, "training")
     tokens = batches.examples.lengths.sum()
     shapes = set()
@@ -214,13 +214,13 @@ def test_all_epochs_have_one_shape(make_classifier, toy):
 
 def test_a_few_texts_and_ids_have_rows_of_their_own(make_classifier, toy):
     task = make_classifier()
-    task.preprocessor.share_rows = True
-    for x, purpose in (
+    task.preprocessor.pack_sequences = True
+    for x, mode in (
         (toy[0][:32], "prediction"),
         (task.preprocessor(toy[0]), "prediction"),
     ):
-        _, batches = make_batches(task, x, batch_size=32, purpose=purpose)
-        assert not isinstance(batches, SharedRowBatches)
+        _, batches = make_batches(task, x, batch_size=32, mode=mode)
+        assert not isinstance(batches, PackedBatches)
     assert set(task.preprocessor(toy[0][:3])) == {
         "token_ids",
         "segment_ids",
@@ -234,25 +234,25 @@ def test_early_exits_and_shared_rows(make_classifier, toy):
     rule = {"threshold": 0.6, "batch_size": 16}
     expected = task.predict(texts, **rule, verbose=0)
     scores = task.evaluate(texts, labels, **rule)
-    task.preprocessor.share_rows = True
+    task.preprocessor.pack_sequences = True
     assert_same(task.predict(texts, **rule, verbose=0), expected)
     np.testing.assert_allclose(task.evaluate(texts, labels, **rule), scores, atol=1e-5)
 
 
 def test_devices_that_share_batches(make_classifier, toy):
     task = make_classifier()
-    assert row_shape(task) is None
-    task.preprocessor.share_rows = True
-    assert row_shape(task) is not None
+    assert packed_shape(task) is None
+    task.preprocessor.pack_sequences = True
+    assert packed_shape(task) is not None
     task.strategy = object()
-    with pytest.raises(ValueError, match=r"several.*share_rows = False"):
+    with pytest.raises(ValueError, match=r"several.*pack_sequences = False"):
         task.evaluate(*toy)
 
 
 def test_saved_with_the_preprocessor(make_classifier):
     preprocessor = make_classifier().preprocessor
-    assert preprocessor.get_config()["share_rows"] is False
-    config = preprocessor.get_config() | {"share_rows": True}
+    assert preprocessor.get_config()["pack_sequences"] is False
+    config = preprocessor.get_config() | {"pack_sequences": True}
     copy = type(preprocessor).from_config(config)
-    assert copy.share_rows is True
-    assert copy.get_config()["share_rows"] is True
+    assert copy.pack_sequences is True
+    assert copy.get_config()["pack_sequences"] is True
