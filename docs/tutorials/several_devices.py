@@ -309,8 +309,8 @@ by the TPU compiler; they were not run on a TPU by the authors.
 
 ## PyTorch and torchrun
 
-On PyTorch, a program per device is started by `torchrun`, and
-`DistributedDataParallel` averages the gradients. `keras-albert pretrain` does this:
+On PyTorch, `torchrun` starts a program per device, and `keras-albert pretrain`
+averages their gradients:
 
 ```shell
 KERAS_BACKEND=torch torchrun --nproc-per-node=8 -m keras_albert pretrain \

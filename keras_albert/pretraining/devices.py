@@ -1,9 +1,8 @@
 """Layouts of devices: JAX's meshes, PyTorch's processes, TensorFlow's replicas."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import MethodType
 from typing import Any
 
 import keras
@@ -23,7 +22,7 @@ _INCOMING = "(attention_output|feedforward_output)"
 
 
 class KerasDevices(OneDevice):
-    """A mesh of all devices of all processes, with copies and parts of the model."""
+    """A mesh of all devices of all processes; `parts` of them share a copy's blocks."""
 
     def __init__(self, parts: int = 1, finds_processes: bool = False) -> None:
         names = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
@@ -111,10 +110,8 @@ def _cut_blocks(mesh: Any) -> Any:
 class TorchProcesses(OneDevice):
     """The processes that `torchrun` starts, inside Keras' `fit`.
 
-    The model's forward pass runs through
-    `torch.nn.parallel.DistributedDataParallel`, which averages the gradients during
-    the backward pass; Keras' step does the rest. Metrics are summed over the processes
-    after each batch.
+    Each computes a part of the batch. The optimizer averages the gradients, see
+    `mean_over_processes`, and metrics are summed after each batch.
     """
 
     def __init__(self) -> None:
@@ -134,40 +131,25 @@ class TorchProcesses(OneDevice):
         self.num_shards = torch.distributed.get_world_size()
         self.is_chief = self.shard == 0
 
-    def prepare(self, model: Any, batch: Batch) -> None:
-        """Run the forward pass of training through the wrapper."""
+    def begin_batch(self, model: Any) -> None:
+        """Remember the metrics, which a batch increases."""
+        self._before = [value.clone() for value in _metrics(model)]
+
+    def end_batch(self, model: Any, logs: dict[str, Any]) -> None:
+        """Add the increments of all processes to each metric."""
         import torch  # noqa: PLC0415  (it is the backend)
 
-        class Forward(torch.nn.Module):
-            """The model's forward pass as a module, which the wrapper requires."""
-
-            def __init__(self) -> None:
-                super().__init__()
-                self.weights = torch.nn.ParameterList(
-                    variable.value for variable in model.trainable_variables
-                )
-
-            def forward(self, task: Any, *args: Any, **kwargs: Any) -> Any:
-                return type(task).call(task, *args, **kwargs)
-
-        build_metrics(model, batch)
-        forward = torch.nn.parallel.DistributedDataParallel(Forward())
-
-        # Of the model, or of one of its weights with another number of layers.
-        def call(task: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            run = forward if training else forward.module
-            return run(task, inputs, training=training, mask=mask)
-
-        def train_step(task: Any, data: Any) -> Any:
-            metrics = [variable.value for variable in task.metrics_variables]
-            before = [metric.clone() for metric in metrics]
-            type(task).train_step(task, data)
-            _add_up(before, metrics)
-            return task.get_metrics_result()
-
-        # Bypasses the registry of modules, which would make the wrapper a child.
-        for method in (call, train_step):
-            object.__setattr__(model, method.__name__, MethodType(method, model))
+        metrics = _metrics(model)
+        added = [
+            (now - then).detach().flatten()
+            for now, then in zip(metrics, self._before, strict=True)
+        ]
+        total = torch.cat(added)
+        torch.distributed.all_reduce(total)
+        parts = total.split([len(part) for part in added])
+        for now, then, part in zip(metrics, self._before, parts, strict=True):
+            now.data.copy_(then + part.reshape(now.shape))
+        logs |= {name: float(x) for name, x in model.get_metrics_result().items()}
 
     def agree(self, flag: bool) -> bool:
         """Return whether the flag of any process is set."""
@@ -185,19 +167,28 @@ class TorchProcesses(OneDevice):
         torch.distributed.barrier()
 
 
-def _add_up(before: list[Any], metrics: list[Any]) -> None:
-    """Add the increments of all processes to each metric."""
+def _metrics(model: Any) -> list[Any]:
+    return [variable.value for variable in model.metrics_variables]
+
+
+def mean_over_processes(gradients: Sequence[Any]) -> Sequence[Any]:
+    """Return the mean of gradients over the processes of PyTorch, if there are any.
+
+    Layers share their weights, so that gradients are complete at the end of the
+    backward pass only, and sums during it would save no time.
+    """
+    if keras.config.backend() != "torch":
+        return gradients
     import torch  # noqa: PLC0415  (it is the backend)
 
-    added = [
-        (now - then).detach().flatten()
-        for now, then in zip(metrics, before, strict=True)
-    ]
-    total = torch.cat(added)
-    torch.distributed.all_reduce(total)
-    parts = total.split([len(part) for part in added])
-    for now, then, part in zip(metrics, before, parts, strict=True):
-        now.data.copy_(then + part.reshape(now.shape))
+    group = torch.distributed
+    if not (group.is_available() and group.is_initialized()):
+        return gradients
+    known = [gradient for gradient in gradients if gradient is not None]
+    mean = torch.cat([each.flatten() for each in known]) / group.get_world_size()
+    group.all_reduce(mean)
+    parts = iter(mean.split([each.numel() for each in known]))
+    return [None if x is None else next(parts).view_as(x) for x in gradients]
 
 
 class TensorflowReplicas(OneDevice):
@@ -273,7 +264,7 @@ _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
 
 
 def choose_devices(distribution: str) -> Any:
-    """Return the device layout of a name, as the backend implements it.
+    """Return the device layout of a name, with the members of `OneDevice`.
 
     Call it before anything runs on the backend: it connects the processes, if there
     are several.

@@ -1,6 +1,6 @@
 """The model of a run: its start, its loss, its optimizer and its depths."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.devices import mean_over_processes
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.masked_lm import (
@@ -15,12 +16,13 @@ from keras_albert.tasks.masked_lm import (
     AlbertPretrainer,
     TokenCrossEntropy,
 )
-from keras_albert.tasks.optimizers import NOT_DECAYED, WarmUpAndDecay, adamw
+from keras_albert.tasks.optimizers import NOT_DECAYED, AdamW, WarmUpAndDecay, adamw
 from keras_albert.text.tasks.masked_lm import (
     AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,
 )
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert.types import Tensor
 
 # Paths of variables that AdamW updates instead of Muon, as it always does vectors.
 _OUTSIDE_OF_BLOCKS = "^(?!.*encoder/)"
@@ -32,7 +34,7 @@ def build_pretrainer(
     sequence_length: int,
     **backbone: Any,
 ) -> Any:
-    """Build the task of a run, with random weights."""
+    """Build the task of a run; `sequence_length` is its number of positions."""
     arguments: dict[str, Any] = {
         "vocabulary_size": tokenizer.vocabulary_size(),
         "max_sequence_length": sequence_length,
@@ -72,6 +74,39 @@ def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
     task.optimizer.build(task.trainable_variables)
 
 
+class RunOptimizer:
+    """An optimizer for several calls of `fit` and processes of PyTorch, as a mixin.
+
+    It precedes a class of Keras in the list of bases.
+    """
+
+    def apply(
+        self, grads: Sequence[Tensor], trainable_variables: Sequence[Any] | None = None
+    ) -> None:
+        """Update variables by the mean of the gradients of all processes."""
+        grads = mean_over_processes(grads)
+        super().apply(grads, trainable_variables)  # type: ignore[misc]
+
+    def finalize_variable_values(self, var_list: Sequence[Any]) -> None:
+        """Keep the weights: Keras would set them to their average after each `fit`."""
+
+
+class _AdamW(RunOptimizer, AdamW):
+    pass
+
+
+class _Lamb(RunOptimizer, Lamb):
+    pass
+
+
+class _Muon(RunOptimizer, keras.optimizers.Muon):
+    pass
+
+
+class _LossScale(RunOptimizer, keras.optimizers.LossScaleOptimizer):
+    pass
+
+
 def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     """Build the optimizer of a run."""
     several = config.accumulation_steps > 1
@@ -90,15 +125,17 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
         # Keras updates the average after every batch, and the weights after several.
         momentum = config.ema_momentum ** (1 / config.accumulation_steps)
         arguments |= {"use_ema": True, "ema_momentum": momentum}
+    # A loss scale sees the gradients first, and all processes must scale alike.
+    scales = config.precision == "mixed_float16"
     if config.optimizer == "lamb":
-        optimizer = Lamb(
+        optimizer = (Lamb if scales else _Lamb)(
             schedule,
             decay_rate=config.weight_decay,
             beta_2=config.beta_2,
             **arguments,
         )
     elif config.optimizer == "muon":
-        optimizer = keras.optimizers.Muon(
+        optimizer = (keras.optimizers.Muon if scales else _Muon)(
             schedule,
             weight_decay=config.weight_decay,
             adam_weight_decay=config.weight_decay,
@@ -109,14 +146,13 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
         optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
     else:
         optimizer = adamw(
-            schedule, config.weight_decay, beta_2=config.beta_2, **arguments
+            schedule,
+            config.weight_decay,
+            beta_2=config.beta_2,
+            cls=AdamW if scales else _AdamW,
+            **arguments,
         )
-    # Keras would replace the weights by the average after each call of `fit`, and a run
-    # consists of several.
-    optimizer.finalize_variable_values = lambda variables: None
-    if config.precision == "mixed_float16":
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-    return optimizer
+    return _LossScale(optimizer) if scales else optimizer
 
 
 def load_starting_weights(task: Any, preset: str) -> None:
@@ -164,7 +200,7 @@ _DRAW = 2
 
 
 def draw_depth(config: PretrainingConfig, step: int) -> int:
-    """Draw the number of layers of a training step."""
+    """Draw the number of layers of a step, counted over the whole run."""
     generator = np.random.default_rng([config.seed, step, _DRAW])
     most = config.backbone_arguments["num_layers"]
     least = most if config.min_layers is None else config.min_layers

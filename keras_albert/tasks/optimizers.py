@@ -213,13 +213,14 @@ def adamw(
     learning_rate: Any,
     weight_decay: float = 0.01,
     global_clipnorm: float | None = 1.0,
+    cls: type[AdamW] = AdamW,
     **kwargs: Any,
 ) -> keras.optimizers.Optimizer:
     """Return an `AdamW` with the reference's epsilon, weight decay and clipping.
 
     Moments have bias correction, as in Keras and unlike the reference.
     """
-    optimizer = AdamW(
+    optimizer = cls(
         learning_rate,
         weight_decay=weight_decay,
         epsilon=1e-6,

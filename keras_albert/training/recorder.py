@@ -192,6 +192,7 @@ class TrainingRecorder(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Seed PyTorch by the number of the batch."""
+        self.devices.begin_batch(self.model)
         if keras.config.backend() != "torch":
             return
         import torch  # noqa: PLC0415  (it is the backend)
@@ -203,6 +204,7 @@ class TrainingRecorder(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
         """Count a batch, and write a checkpoint if one is due."""
+        self.devices.end_batch(self.model, logs)
         self.done += 1
         if not math.isfinite(logs["loss"]):
             raise self._not_finite("The loss is infinite or NaN")
@@ -391,6 +393,12 @@ class OneDevice:
         them that is then not trained on.
         """
         build_metrics(model, batch)
+
+    def begin_batch(self, model: Any) -> None:
+        """Prepare for a batch; called before each."""
+
+    def end_batch(self, model: Any, logs: dict[str, Any]) -> None:
+        """Complete the metrics of a batch, and the logs; called after each."""
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
         """Convert the endless batches of this process to an input of `fit`.

@@ -1,7 +1,6 @@
 """Training steps at drawn depths."""
 
 from itertools import cycle
-from types import MethodType
 
 import keras
 import numpy as np
@@ -15,7 +14,6 @@ from keras_albert.pretraining.model import (
     draw_depth,
     train_at_depths,
 )
-from keras_albert.training.recorder import OneDevice
 from tests.one_backend import on_one_backend
 
 DEPTHS = (2, 1, 2, 1)
@@ -93,19 +91,3 @@ def fit(task, devices, batches):
     given = devices.batches(iter(batches), batches[0])
     steps = {"steps_per_epoch": len(batches), "shuffle": False}
     keras.Model.fit(task, given, **steps, verbose=0)
-
-
-@on_one_backend
-def test_a_layout_with_a_step_of_its_own_keeps_it(made):
-    make, batches = made
-    task, seen = make(2), []
-
-    def train_step(task, data):
-        seen.append(task.backbone.num_layers)
-        return type(task).train_step(task, data)
-
-    object.__setattr__(task, "train_step", MethodType(train_step, task))
-    depths = iter(DEPTHS)
-    train_at_depths(task, range(1, 3), lambda: next(depths))
-    fit(task, OneDevice(), batches)
-    assert seen == list(DEPTHS)
