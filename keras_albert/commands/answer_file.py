@@ -50,7 +50,7 @@ class AnswerLines:
 
 
 def to_json(value: Any) -> Any:
-    """Convert the outputs of a model to JSON values."""
+    """Convert the outputs of a model to JSON values, floats to six decimal places."""
     if isinstance(value, dict):
         return {str(name): to_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

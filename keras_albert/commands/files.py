@@ -21,7 +21,10 @@ Row = dict[str, Any]
 
 
 class FileRows:
-    r"""The rows of a file as dicts, read one by one.
+    """The rows of a file as dicts, read one by one.
+
+    TSV without quoting and CSV with it, both with a header; JSON lines, objects with
+    the same keys; `.txt`, a `text` per line.
 
     Attributes:
         columns: The names of the columns, in the file's order.
@@ -198,6 +201,7 @@ class Table:
 
     path: Path
     columns: dict[str, list[Any]]
+    # The line of each row, from 1.
     lines: Sequence[int]
 
     def __len__(self) -> int:
@@ -335,7 +339,7 @@ def read_table(path: Path, limit: int | None = None) -> Table:
 
 
 def choice_columns_of(names: Iterable[str]) -> list[str]:
-    """Find the columns of the choices, and sort them."""
+    """Find the columns choice0, option_1, A, ..., sorted by numbers or letters."""
     found = [(_CHOICE.fullmatch(name.strip()), name) for name in names]
     columns = [(match[1] or match[2], name) for match, name in found if match]
     # By length first, so that numbers are sorted by value.
@@ -345,7 +349,7 @@ def choice_columns_of(names: Iterable[str]) -> list[str]:
 
 
 def read_choices(row: Sequence[Any], where: str) -> list[Any]:
-    """Read the choices of a row; rows may have different numbers of choices."""
+    """Read the choices of a row, of which those at the end may be empty."""
     count = max((number for number, text in enumerate(row, 1) if text), default=0)
     if not all(row[:count]):
         msg = (
@@ -377,6 +381,9 @@ _SAME = {"context": "text", "question": "text_pair"}
 
 class InputColumns:
     """The inputs of a model, found in the columns of a file.
+
+    `choices` are the sets of inputs that the model accepts, best first, and `asked` the
+    columns that the user named, by input.
 
     Attributes:
         names: The columns that each input of the model is read from.

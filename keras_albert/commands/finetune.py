@@ -250,7 +250,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
 
 
 def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
-    """Describe a run, so that a repeated command can be recognized."""
+    """Describe a run, to recognize it: backends differ in the last bits of results."""
     options = {
         name: value
         for name, value in vars(arguments).items()

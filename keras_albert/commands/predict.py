@@ -39,6 +39,8 @@ Columns = dict[str, list[Any]]
 class Predictor:
     """A model that predicts for rows of texts."""
 
+    # The sets of columns that it can read, best first: "text", "text_pair", "context",
+    # "question" and "choices".
     inputs: Sequence[tuple[str, ...]]
     predict: Callable[[Columns], list[Answer]]
     close: Callable[[], None] = lambda: None
@@ -84,7 +86,7 @@ def _length(text: Any) -> int:
 
 
 def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
-    """Split the outputs of a batch into rows."""
+    """Split the outputs of a batch into rows; if there is a `count`, drop padding."""
     counts = outputs.get("count")
     size = len(next(iter(outputs.values())))
     rows: list[Answer] = []
@@ -460,7 +462,7 @@ class OnnxProcess:
         self.metadata: dict[str, str] = described["metadata"]
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Run a batch."""
+        """Run a batch of lists, or numbers, by name."""
         if self._process.stdin is None:
             raise AssertionError("opened with a pipe")
         # If the process has ended, the next read reports it.

@@ -41,7 +41,9 @@ class Report:
     """The quality of a model on the dev file."""
 
     scores: dict[str, float]
+    # The metrics of each class.
     classes: dict[str, dict[str, float]] = field(default_factory=dict)
+    # Counts, true class by predicted class, and the names of the classes.
     confusion: npt.NDArray[Any] | None = None
     names: tuple[str, ...] = ()
 

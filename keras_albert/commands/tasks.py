@@ -39,12 +39,18 @@ _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 class Data:
     """The contents of a file, as inputs of a task."""
 
+    # As `fit` takes them; `y` is `None` if the texts are the targets.
     x: Any
     y: Any
+    # All texts, to train a vocabulary on.
     texts: Callable[[], Iterable[str]]
+    # The file and the columns that were read.
     description: str
+    # Arguments of the task's constructor that follow from the targets.
     head: dict[str, Any] = field(default_factory=dict)
+    # The number to divide targets by; see `on_one_scale`.
     highest: float = 1.0
+    # From a label to the place of the first one in the file.
     where: Callable[[str], str] = str
 
     def __len__(self) -> int:
@@ -58,8 +64,11 @@ class Kind:
     task: Any
     read: Callable[[Path, argparse.Namespace], Data]
     report: Callable[[Any, Data], Report]
+    # The metric that determines the best epoch, and "max" or "min".
     monitor: tuple[str, str]
+    # A line of Python that uses `model`, for the model card.
     use: str
+    # The name of the task on hubs.
     pipeline_tag: str
 
 

@@ -457,7 +457,9 @@ class HeldOut:
     """
 
     arrays: Batch
+    # The scores without reading the texts, by metric.
     baselines: dict[str, float]
+    # The mean length of the masked tokens, including a leading space.
     characters_per_token: float
 
     @classmethod
@@ -468,7 +470,7 @@ class HeldOut:
         batch_size: int,
         sequence_length: int | None,
     ) -> Self:
-        """Read the first examples."""
+        """Read the first examples; rows of weight 0 fill the last batch."""
         count = min(max_examples, len(data))
         # Read in parts of fixed size, so that masks do not depend on the batch size.
         batches = data.batches(_READ, sequence_length, shuffle=False)
@@ -489,7 +491,7 @@ class HeldOut:
         return cls((x, y, weights), named, float(widths[labels[counted > 0]].mean()))
 
     def bits_per_character(self, masked_lm_loss: float) -> float:
-        """Convert a loss per masked token, which depends on the vocabulary's size."""
+        """Convert a loss per masked token, in nats, which depends on the vocabulary."""
         return masked_lm_loss / math.log(2) / self.characters_per_token
 
     @property
@@ -513,6 +515,7 @@ class Stage:
     """A stage of a run."""
 
     config: PretrainingConfig
+    # The number of the first batch, counted over the whole run.
     begin: int
     data: PretrainingData
 

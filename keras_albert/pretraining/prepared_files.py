@@ -25,7 +25,7 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 def shard_name(split: Split, fingerprint: str) -> str:
-    """Return the file name of a shard."""
+    """Return the file name of a shard, as train-5d41402abc4b2a76.arrow."""
     return f"{split}-{fingerprint}.arrow"
 
 
@@ -35,10 +35,14 @@ class PreparedMetadata:
 
     sequence_length: int
     vocabulary_size: int
+    # The files of each split, in order.
     shards: dict[str, list[str]]
     settings: dict[str, Any] = field(default_factory=dict)
+    # Documents, sentences, tokens and examples, and what was dropped, by reason.
     counters: dict[str, int] = field(default_factory=dict)
+    # Compressed files that are damaged, and were read up to the damage.
     broken_files: list[str] = field(default_factory=list)
+    # The bytes, rows and checksum of each; none of data that earlier versions prepared.
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -77,8 +81,11 @@ _REMEDY = "Copy it again, or prepare the texts again; complete shards are kept."
 class Example(NamedTuple):
     """Two consecutive segments of a document, in order and unmasked."""
 
+    # The first segment, then the second.
     token_ids: IntArray
+    # The number of tokens in the first segment.
     boundary: int
+    # A 64-bit number that identifies the document.
     document: int
 
 
@@ -136,7 +143,7 @@ class ExampleWriter:
 
 
 class ExampleFile:
-    """A memory-mapped file of examples, with access to any row."""
+    """A memory-mapped file of examples; files of earlier versions have no `facts`."""
 
     def __init__(self, path: str, facts: Mapping[str, int] | None = None) -> None:
         pa = arrow()
@@ -270,7 +277,7 @@ def arrow() -> Any:
 
 
 def gather(files: list[ExampleFile], rows: Int64Array) -> tuple[TokenRows, TokenRows]:
-    """Read examples from several files."""
+    """Read the first and the second segments of examples, numbered over all files."""
     before = np.cumsum([0, *(len(file) for file in files)])
     owners = np.searchsorted(before, rows, side="right") - 1
     within = (rows - before[owners]).tolist()

@@ -31,8 +31,10 @@ class InputPart:
 
     path: str
     size: int
+    # Seconds, the time of its last change.
     changed: float
     begin: int = 0
+    # `None` for a compressed file, whose end is unknown.
     end: int | None = None
 
     @property
@@ -55,7 +57,7 @@ class InputPart:
 
 
 def find_parts(inputs: Sequence[str], part_size: int) -> list[InputPart]:
-    """Find the files, and split them."""
+    """Find the files, each once, and split them into parts of so many bytes."""
     filesystems = beam_filesystems()
     found: dict[str, Any] = {}
     for pattern, match in zip(inputs, filesystems.match(list(inputs)), strict=True):
@@ -106,7 +108,9 @@ SECTION_CHARACTERS = 2**20
 class Section(NamedTuple):
     """A document, or a part of a very long one."""
 
+    # 16 bytes, computed from the beginning of the document.
     key: bytes
+    # 0 for the document's first section, and so on.
     number: int
     lines: list[str]
 
@@ -315,7 +319,7 @@ _SECONDS = 0.2
 def reported_progress(
     parts: Sequence[InputPart], progress: Progress | None
 ) -> Iterator[str]:
-    """Report the progress of the processes of this machine during a block."""
+    """Report the progress of this machine; yield the file of `progress_of_part`."""
     if progress is None:
         yield ""
         return
@@ -340,7 +344,7 @@ def reported_progress(
 
 
 def progress_of_part(file: str, number: int) -> Callable[[int], None]:
-    """Return a function that stores how much of a part has been read."""
+    """Return a function that stores how many bytes were read, if the file exists."""
     if not file or not Path(file).is_file():
         return lambda _: None
     positions = np.memmap(file, np.int64, "r+")

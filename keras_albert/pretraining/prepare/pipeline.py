@@ -52,6 +52,7 @@ class PreparationSettings:
     pairs: PairSettings
     held_out: float
     text_field: str
+    # The file of `progress_of_part`; "" if there is none.
     progress: str = ""
 
     def fingerprint(self, part: InputPart) -> str:
@@ -85,7 +86,7 @@ class PartPreparation:
         self._pairs = SentencePairs(self._tokenizer, settings.pairs)
 
     def __call__(self, number: int, part: InputPart) -> Counter[str]:
-        """Write the shards of a part, unless it is finished."""
+        """Write the shards of a part unless it is finished; return its counters."""
         fingerprint = self.settings.fingerprint(part)
         finished = self.settings.counters_of(part)
         progress = progress_of_part(self.settings.progress, number)
