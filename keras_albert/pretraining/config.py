@@ -3,7 +3,7 @@
 import functools
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -13,16 +13,6 @@ from keras_albert.text.masking import MaskingRates
 from keras_albert.utils.arguments import MAX_LAYERS, check_types, refuse_unknown
 from keras_albert.utils.reading import local_path
 
-_CHOICES = {
-    "optimizer": ("adamw", "lamb", "muon"),
-    "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-    "second_task": ("sentence_order", "next_sentence", "none"),
-}
-# The settings of a stage; none of them changes the variables of the model.
-_OF_STAGES = (
-    *("steps", "batch_size", "sequence_length", "masked", "max_ngram"),
-    "min_layers",
-)
 _OF_STAGES_BACKBONE = ("num_layers",)
 
 # Arguments that the run sets: how it computes, and what depends on the data.
@@ -31,15 +21,28 @@ _OF_THE_RUN = {
     "vocabulary_size",
 }
 
-_AT_LEAST_ONE = (
-    "steps",
-    "batch_size",
-    "accumulation_steps",
-    "log_every",
-    "evaluate_every",
-    "checkpoint_every",
-    "evaluation_examples",
-)
+Rule = tuple[str, Callable[[Any], bool]]
+_POSITIVE: Rule = ("must be at least 1", lambda value: value >= 1)
+_NOT_NEGATIVE: Rule = ("must be at least 0", lambda value: 0 <= value < 2**31)
+_DECAY: Rule = ("must be at least 0 and below 1", lambda value: 0 <= value < 1)
+_RATE: Rule = ("must be a number from 0 to 1", lambda value: 0 <= value <= 1)
+
+
+def _one_of(*choices: str) -> Rule:
+    return f"must be one of {', '.join(choices)}", lambda value: value in choices
+
+
+def _setting(
+    default: Any, rule: Rule | None = None, stage: bool = False, changes: bool = False
+) -> Any:
+    """Declare a setting.
+
+    A stage may set those with `stage`, which change no variable of the model; a resumed
+    run, those with `changes`. These move files, distribute work or save memory; another
+    rate or clipping can help a run whose loss became infinite.
+    """
+    metadata = {"rule": rule, "stage": stage, "changes": changes}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,41 +145,51 @@ class PretrainingConfig:
         256
     """
 
-    data: str
-    output: str
-    size: str = "base"
+    data: str = field(metadata={"changes": True})
+    output: str = field(metadata={"changes": True})
+    size: str = _setting("base", _one_of(*MODEL_SIZES))
     preset: str | None = None
     backbone: Mapping[str, Any] = field(default_factory=dict)
-    steps: int = 125_000
-    batch_size: int = 64
-    accumulation_steps: int = 1
-    sequence_length: int | None = None
+    steps: int = _setting(125_000, _POSITIVE, stage=True)
+    batch_size: int = _setting(64, _POSITIVE, stage=True)
+    accumulation_steps: int = _setting(1, _POSITIVE)
+    sequence_length: int | None = _setting(
+        None, ("must be at least 8", lambda value: value >= 8), stage=True
+    )
     stages: tuple[Mapping[str, Any], ...] = ()
-    min_layers: int | None = None
-    optimizer: str = "adamw"
-    learning_rate: float | None = None
+    min_layers: int | None = _setting(None, stage=True)
+    optimizer: str = _setting("adamw", _one_of("adamw", "lamb", "muon"))
+    learning_rate: float | None = _setting(
+        None,
+        ("must be between 0 and 1", lambda value: 0 < value < 1),
+        changes=True,
+    )
     warmup_steps: int | None = None
-    decay_power: float = 1.0
-    weight_decay: float = 0.01
-    beta_2: float = 0.999
-    ema_momentum: float = 0.0
-    clip_norm: float = 1.0
-    precision: str = "float32"
-    remat: bool = False
-    unroll: bool | None = None
-    second_task: str = "sentence_order"
-    masked: float = 0.15
-    mask_token: float = 0.8
-    random_token: float = 0.1
-    max_ngram: int = 3
-    distribution: str = "none"
-    log_every: int = 100
-    evaluate_every: int = 1000
-    checkpoint_every: int = 1000
-    evaluation_examples: int = 4096
-    seed: int = 0
-    license: str | None = None
-    dataset: str | None = None
+    decay_power: float = _setting(1.0, _NOT_NEGATIVE)
+    weight_decay: float = _setting(0.01, _NOT_NEGATIVE)
+    beta_2: float = _setting(0.999, _DECAY)
+    ema_momentum: float = _setting(0.0, _DECAY)
+    clip_norm: float = _setting(1.0, _NOT_NEGATIVE, changes=True)
+    precision: str = _setting(
+        "float32", _one_of("float32", "mixed_bfloat16", "mixed_float16")
+    )
+    remat: bool = _setting(False, changes=True)
+    unroll: bool | None = _setting(None, changes=True)
+    second_task: str = _setting(
+        "sentence_order", _one_of("sentence_order", "next_sentence", "none")
+    )
+    masked: float = _setting(0.15, _RATE, stage=True)
+    mask_token: float = _setting(0.8, _RATE)
+    random_token: float = _setting(0.1, _RATE)
+    max_ngram: int = _setting(3, stage=True)
+    distribution: str = _setting("none", changes=True)
+    log_every: int = _setting(100, _POSITIVE)
+    evaluate_every: int = _setting(1000, _POSITIVE)
+    checkpoint_every: int = _setting(1000, _POSITIVE, changes=True)
+    evaluation_examples: int = _setting(4096, _POSITIVE)
+    seed: int = _setting(0, _NOT_NEGATIVE)
+    license: str | None = _setting(None, changes=True)
+    dataset: str | None = _setting(None, changes=True)
 
     def __post_init__(self) -> None:
         stages: Any = self.stages
@@ -187,17 +200,11 @@ class PretrainingConfig:
             if not getattr(self, name):
                 raise ValueError(f"`{name}` is empty. Pass a directory.")
             local_path(getattr(self, name))
-        for name, choices in ({"size": tuple(MODEL_SIZES)} | _CHOICES).items():
-            if getattr(self, name) not in choices:
-                raise self._wrong(name, f"must be one of {', '.join(choices)}")
-        for name in _AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise self._wrong(name, "must be at least 1")
-        self._check_ranges()
-        if self.learning_rate is not None and not 0 < self.learning_rate < 1:
-            raise self._wrong("learning_rate", "must be between 0 and 1")
-        if self.sequence_length is not None and self.sequence_length < 8:
-            raise self._wrong("sequence_length", "must be at least 8")
+        for each in fields(self):
+            words, holds = each.metadata.get("rule") or ("", None)
+            value = getattr(self, each.name)
+            if holds is not None and value is not None and not holds(value):
+                raise self._wrong(each.name, words)
         if not 0 <= self.num_warmup_steps <= self.steps:
             raise self._wrong("warmup_steps", f"must be from 0 to steps={self.steps}")
         self._check_backbone()
@@ -208,18 +215,6 @@ class PretrainingConfig:
         if not self.masked:
             raise self._wrong("masked", "must be above 0")
         _ = self.stage_settings
-
-    def _check_ranges(self) -> None:
-        for name in ("beta_2", "ema_momentum"):
-            if not 0 <= getattr(self, name) < 1:
-                raise self._wrong(name, "must be at least 0 and below 1")
-        for name in ("masked", "mask_token", "random_token"):
-            # The rates have other names in Python.
-            if not 0 <= getattr(self, name) <= 1:
-                raise self._wrong(name, "must be a number from 0 to 1")
-        for name in ("decay_power", "weight_decay", "clip_norm", "seed"):
-            if not 0 <= getattr(self, name) < 2**31:
-                raise self._wrong(name, "must be at least 0")
 
     def _wrong(self, name: str, rule: str) -> ValueError:
         return ValueError(f"`{name}` {rule}. Received: {name}={getattr(self, name)!r}")
@@ -347,11 +342,12 @@ class PretrainingConfig:
             raise TypeError(msg)
         settings = dict(stage)
         backbone = settings.pop("backbone", {})
-        for names, known in ((settings, _OF_STAGES), (backbone, _OF_STAGES_BACKBONE)):
+        of_stages = settings_that("stage")
+        for names, known in ((settings, of_stages), (backbone, _OF_STAGES_BACKBONE)):
             if unknown := sorted(set(names) - set(known)):
                 msg = (
                     f"{where} cannot set {', '.join(unknown)}. A stage sets "
-                    f"{', '.join(_OF_STAGES)}, and in `backbone` "
+                    f"{', '.join(of_stages)}, and in `backbone` "
                     f"{', '.join(_OF_STAGES_BACKBONE)}."
                 )
                 raise ValueError(msg)
@@ -439,6 +435,12 @@ def _read(path: Path) -> dict[str, Any]:
         )
         raise ValueError(msg)
     return read
+
+
+def settings_that(what: str) -> tuple[str, ...]:
+    """Return the settings declared with "stage" or "changes"; see `_setting`."""
+    declared = fields(PretrainingConfig)
+    return tuple(each.name for each in declared if each.metadata.get(what))
 
 
 @functools.cache

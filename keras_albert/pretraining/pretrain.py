@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.config import PretrainingConfig, settings_that
 from keras_albert.pretraining.dataset import (
     HeldOut,
     PretrainingBatches,
@@ -26,22 +26,6 @@ from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_
 from keras_albert.training.recorder import StopSignals, resumable_fit
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.types import Batch
-
-# Settings that may change when a run is resumed: they move files, distribute work or
-# save memory. Changing the rate and the clipping of gradients can help a run whose loss
-# became infinite.
-_MAY_CHANGE = {
-    "license",
-    "dataset",
-    "data",
-    "output",
-    "distribution",
-    "remat",
-    "unroll",
-    "checkpoint_every",
-    "learning_rate",
-    "clip_norm",
-}
 
 
 def pretrain(config: PretrainingConfig, verbose: Any = "auto") -> dict[str, float]:
@@ -98,7 +82,7 @@ def _pretrain(
         "training tokens": data.num_tokens,
         "vocabulary": data.tokenizer.vocabulary_size(),
     }
-    checkpoint = folder.open(identity, _MAY_CHANGE)
+    checkpoint = folder.open(identity, settings_that("changes"))
     length = max(stage.sequence_length for stage in stages)
     with devices.scope(), StopSignals() as stop:
         recorder = PretrainingRecorder(config, folder, devices, stop, identity)
