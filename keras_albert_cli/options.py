@@ -2,26 +2,28 @@
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_albert_cli.depth_options import add_depth_options
+from keras_albert_cli.command import (
+    Command,
+    Options,
+    Parser,
+    flag,
+    option,
+    settings_options,
+)
 from keras_albert_cli.number_types import (
     BATCH_SIZE,
     LAYERS,
     SEED,
     TOKENS,
+    fraction,
     positive_number,
     probability,
     whole_number,
 )
-from keras_albert_cli.prepare_options import add_prepare_options
-from keras_albert_cli.settings_options import add_settings
-from keras_albert_cli.versions import describe_versions
-
-Parser = argparse.ArgumentParser
 
 # The tasks of `finetune`, and the files that each reads.
 FINETUNE_TASKS = {
@@ -40,24 +42,12 @@ RECIPES = (
     *("cola", "mnli", "mrpc", "qnli", "qqp", "race", "rte", "squad-1.1", "squad-2.0"),
     *("sst-2", "sts-b", "wnli"),
 )
+# Constants of the package, too: of `prepare`.
+PART_SIZE = 64 * 2**20
+VOCABULARY_LINES = 500_000
 _FORMATS = (
     *("keras-albert", "transformers", "sentence-transformers", "keras-hub", "google"),
 )
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command."""
-
-    group: str
-    module: str
-    summary: str
-    description: str
-    example: str
-    add_options: Callable[[Parser], None]
-    paths: tuple[str, ...] = ()
-    new_path: str = ""
-    check: Callable[[Mapping[str, Any]], None] | None = None
 
 
 class _Version(argparse.Action):
@@ -69,253 +59,380 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: Parser, *_: Any) -> None:
         """Print the versions and end the process."""
+        from keras_albert_cli.run_command import describe_versions  # noqa: PLC0415
+
         print(describe_versions())
         parser.exit()
 
 
-def build_parser() -> tuple[Parser, dict[str, Parser]]:
-    """Build the parser of the command line."""
-    listed = ""
-    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
-        listed += f"\n{group}:\n"
-        for name, command in COMMANDS.items():
-            if command.group == group:
-                listed += f"  {name:<10}{command.summary}\n"
-    parser = Parser(
-        prog="keras-albert",
-        description=f"ALBERT on Keras 3, from raw text to a served model.\n{listed}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="KERAS_BACKEND=tensorflow, jax or torch chooses the backend.\n"
-        "`keras-albert COMMAND --help` shows the options of a command and an example.",
+_PRESET = option("preset", "a fine-tuned model: a directory or a handle")
+_OWN_TASK = option(
+    "--task", "the class to load it as; by default its own", metavar="NAME"
+)
+_LIMIT = option("--limit", "maximum number of examples per file", whole_number())
+_SEED = option("--seed", "", SEED, 0)
+_BATCH_SIZE = option("--batch-size", "", BATCH_SIZE, 32)
+_COLUMNS = tuple(
+    option(f"--{role}-column", f"the column of the {role}", metavar="NAME")
+    for role in ("text", "text-pair", "label")
+)
+_CARD = (
+    option("--language", "of the texts: en, say", metavar="CODE"),
+    option("--license", "of the model, a hub's id: apache-2.0, say", metavar="ID"),
+    option("--dataset", "a hub's id of the data: stanfordnlp/sst2, say", metavar="ID"),
+)
+
+_PREPARE: Options = {
+    "": (
+        option("inputs", "a file or a glob", nargs="+", metavar="INPUT"),
+        option("--output", "a directory", required=True),
+    ),
+    "vocabulary (one of the first two)": (
+        option(
+            "--vocabulary",
+            "a SentencePiece model, a vocab.txt or tokenizer.json of BERT, or the "
+            "preset to continue from",
+        ),
+        option(
+            "--vocabulary-size",
+            "train a vocabulary of this many pieces on the texts",
+            whole_number(most=10**7),
+        ),
+        option(
+            "--vocabulary-lines",
+            "the maximum number of lines to train it on",
+            whole_number(),
+            VOCABULARY_LINES,
+        ),
+    ),
+    "examples": (
+        option("--sequence-length", "", whole_number(8, 2**16), 512),
+        option(
+            "--held-out", "the fraction of the documents to evaluate on", fraction, 0.01
+        ),
+        option("--short-seq-prob", "the fraction of shortened rows", fraction, 0.1),
+        _SEED,
+        option("--language", "the language code", None, "en"),
+        option("--text-field", "the field of JSON lines", None, "text"),
+    ),
+    "work": (
+        option(
+            "--part-size",
+            "size of a plain file's parts in bytes",
+            whole_number(most=2**62),
+            PART_SIZE,
+        ),
+        option("--workers", "processes on this machine", whole_number(most=1000), 1),
+        option(
+            "--max-broken",
+            "stop if more than this fraction of the files are damaged .gz files; by "
+            "default they are read up to the damage, and named",
+            fraction,
+            metavar="FRACTION",
+        ),
+        flag("--quiet", "show no progress bar in a terminal"),
+        option(
+            "--beam",
+            "Beam's options in one string, to run elsewhere: "
+            "--beam='--runner=DataflowRunner --project=...'",
+            metavar="OPTIONS",
+        ),
+    ),
+}
+
+_FINETUNE: Options = {
+    "": (
+        option("task", "listed below", choices=FINETUNE_TASKS, metavar="TASK"),
+        option(
+            "--preset",
+            "weights to start from: a built-in name, a directory or a handle; without "
+            "it, a small model is trained from random weights",
+        ),
+        option("--train", "the training file", Path, required=True),
+        option("--dev", "the validation file", Path, required=True),
+        option("--output", "a new directory", Path, required=True),
+    ),
+    "training": (
+        option(
+            "--recipe",
+            "with a preset: use the hyperparameters of the paper for this task",
+            choices=RECIPES,
+        ),
+        option("--epochs", "by default 3 or the recipe's", whole_number()),
+        option("--batch-size", "by default 32 or the recipe's", BATCH_SIZE),
+        option("--learning-rate", "peak rate; by default automatic", positive_number),
+        _SEED,
+        option(
+            "--exits",
+            "classification, regression: train a head after each layer, so that texts "
+            "can leave early",
+            action="store_const",
+            const=True,
+        ),
+    ),
+    "data": (
+        option("--max-length", "tokens per row; by default 128", TOKENS),
+        _LIMIT,
+        *_COLUMNS,
+    ),
+    "model card": _CARD,
+}
+
+_COMPRESS: Options = {
+    "": (
+        option("preset", "the trained model: a directory or a handle"),
+        option("output", "a new directory", Path),
+        _OWN_TASK,
+    ),
+    "size": (
+        option("--num-layers --layers", "layers", LAYERS, metavar="N"),
+        option(
+            "--num-groups --groups",
+            "groups of layers that share weights",
+            LAYERS,
+            metavar="N",
+        ),
+        option(
+            "--embedding-dim",
+            "the width of the embeddings",
+            whole_number(2, 2**16),
+            metavar="N",
+        ),
+        option(
+            "--adapter-rank",
+            "the rank of what each layer adds to the weights of its group",
+            whole_number(0, 2**16),
+            metavar="N",
+        ),
+        option(
+            "--vocabulary", "another vocabulary, or a preset with it", metavar="PATH"
+        ),
+        option(
+            "--student",
+            "instead of sizes: a small model to go on with",
+            metavar="PRESET",
+        ),
+    ),
+    "data": (
+        option(
+            "--texts",
+            "for an embedder or a masked language model: a text per line (.txt, .gz), "
+            "or a column `text`",
+            Path,
+            nargs="+",
+            metavar="FILE",
+        ),
+        option("--train", "for other tasks: as in finetune", Path),
+        option("--dev", "the validation file", Path),
+        _LIMIT,
+        *_COLUMNS,
+    ),
+    "training": (
+        option("--hours", "how long to train", positive_number),
+        option(
+            "--steps",
+            "or how many steps; by default three epochs of --train",
+            whole_number(),
+        ),
+        option("--learning-rate", "peak rate", positive_number, 4e-4),
+        option("--batch-tokens", "tokens of --texts in a batch", whole_number(), 4096),
+        option("--batch-size", "examples of --train in a batch", BATCH_SIZE, 32),
+        option("--max-length", "tokens of the longest passage of --texts", TOKENS, 128),
+        option(
+            "--precision",
+            "of both models; by default Keras' policy",
+            choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        ),
+        _SEED,
+    ),
+    "model card": _CARD,
+}
+
+_PREDICT: Options = {
+    "": (
+        option("model", "a preset or an export"),
+        option("file", "the rows to predict for", Path),
+        option("--output", "a new file; by default predictions are printed", Path),
+        option(
+            "--to",
+            "JSON lines or TSV; by default the suffix of --output, or jsonl",
+            choices=("jsonl", "tsv"),
+        ),
+        _BATCH_SIZE,
+    ),
+    "model": (
+        option(
+            "--task",
+            "the class to load a preset as; by default its own",
+            metavar="NAME",
+        ),
+        option(
+            "--preset", "for a model of token ids: the preset with its preprocessor"
+        ),
+        option(
+            "--signature",
+            "a signature of a SavedModel; by default the one reading most columns",
+        ),
+    ),
+    "depth of a preset, or an export with exits": (
+        option("--num-layers", "layers to run; by default all", LAYERS),
+        option(
+            "--patience",
+            "with exits: a text leaves after this many exits in a row that agree",
+            LAYERS,
+        ),
+        option(
+            "--threshold",
+            "with exits: a text leaves once its answer is this probable",
+            probability,
+        ),
+        option(
+            "--tolerance",
+            "with --patience: the difference of scores that agree",
+            positive_number,
+        ),
+        flag("--return-depths", "write the depth of each text"),
+    ),
+    "data": _COLUMNS[:2],
+}
+
+_EXITS: Options = {
+    "": (
+        option("preset", "a classifier with exits"),
+        option("dev", "the validation file", Path, metavar="FILE"),
+        option("--output", "a directory", Path),
+    ),
+    "rules, each with one or more values": (
+        option(
+            "--patience",
+            "exits in a row that agree; by default each number that is possible",
+            LAYERS,
+            nargs="+",
+        ),
+        option(
+            "--threshold",
+            "probabilities; by default 0.7 0.8 0.9 0.95 0.99",
+            probability,
+            nargs="+",
+        ),
+        option(
+            "--tolerance",
+            "regression: differences of scores that agree; by default 0.05 0.1 0.2",
+            positive_number,
+            nargs="+",
+        ),
+    ),
+    "time": (
+        _BATCH_SIZE,
+        option(
+            "--rounds",
+            "how often each setting is timed, after a first run",
+            whole_number(),
+            3,
+        ),
+    ),
+    "data": (
+        option("--limit", "maximum number of examples", whole_number()),
+        *_COLUMNS,
+    ),
+}
+
+_EXPORT: Options = {
+    "": (
+        _PRESET,
+        option("path", "the file or directory to write", Path),
+        option(
+            "--format",
+            "by default onnx for a path that ends in .onnx, litert for .tflite, and "
+            "tf_saved_model for any other",
+            choices=("tf_saved_model", "onnx", "litert"),
+        ),
+        _OWN_TASK,
+    ),
+    "options of tf_saved_model": (
+        option("--version", "by default the next one", whole_number(0, 2**63 - 1)),
+        option("--max-length", "the maximum length of rows in tokens", TOKENS),
+        option("--top-k", "number of predictions", whole_number()),
+    ),
+    "options of onnx and litert": (
+        option(
+            "--quantize", "onnx: int8; litert: dynamic_int8 or fp16; by default float"
+        ),
+        option("--inputs", "onnx: tokens (by default) or text"),
+        flag("--pairs", "onnx: take pairs of texts"),
+        option(
+            "--early",
+            "onnx: the rule by which texts leave a model with exits",
+            choices=("patience", "threshold"),
+        ),
+        option(
+            "--sequence-length",
+            "litert: fixed length of rows in tokens; by default any",
+            TOKENS,
+        ),
+        flag("--overwrite", "replace the file"),
+    ),
+}
+
+_VERIFY: Options = {
+    "": (
+        option("directory", "an exported version, or the directory of versions", Path),
+        option(
+            "--python",
+            "the interpreter whose TensorFlow loads it; by default this one",
+            metavar="PATH",
+        ),
     )
-    parser.add_argument("--version", action=_Version)
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", help="one of the above"
+}
+
+_CONVERT: Options = {
+    "": (
+        option("source", "a built-in name, a directory or a handle"),
+        option("target", "a new directory", Path),
+        option("--to", "the format to write", required=True, choices=_FORMATS),
+        option(
+            "--task",
+            "the class to load it as, for instance AlbertClassifier or AlbertBackbone; "
+            "by default the task that the checkpoint has a head for",
+            metavar="NAME",
+        ),
+        flag("--without-vocabulary", "convert only the weights"),
     )
-    for name, command in COMMANDS.items():
-        subparser = commands.add_parser(
-            name,
-            description=command.description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            epilog=f"example:\n  {command.example}",
-        )
-        command.add_options(subparser)
-        messages = subparser.add_argument_group("messages")
-        messages.add_argument(
-            "--debug", action="store_true", help="show the traceback of errors"
-        )
-        messages.add_argument(
-            "--verbose", action="store_true", help="show the messages of libraries"
-        )
-    return parser, commands.choices
+}
 
 
-def _add_compress(parser: Parser) -> None:
-    parser.add_argument("preset", help="the trained model: a directory or a handle")
-    parser.add_argument("output", type=Path, help="a new directory")
-    parser.add_argument(
-        "--task", metavar="NAME", help="the class to load it as; by default its own"
-    )
-    size = parser.add_argument_group("size")
-    for name, what in (
-        ("layers", "layers"),
-        ("groups", "groups of layers that share weights"),
-    ):
-        size.add_argument(
-            *(f"--num-{name}", f"--{name}"), type=LAYERS, metavar="N", help=what
-        )
-    size.add_argument(
-        "--embedding-dim",
-        type=whole_number(2, 2**16),
-        metavar="N",
-        help="the width of the embeddings",
-    )
-    size.add_argument(
-        "--adapter-rank",
-        type=whole_number(0, 2**16),
-        metavar="N",
-        help="the rank of what each layer adds to the weights of its group",
-    )
-    size.add_argument(
-        "--vocabulary", metavar="PATH", help="another vocabulary, or a preset with it"
-    )
-    size.add_argument(
-        "--student",
-        metavar="PRESET",
-        help="instead of sizes: a small model to go on with",
-    )
-    data = parser.add_argument_group("data")
-    data.add_argument(
-        "--texts",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="for an embedder or a masked language model: a text per line (.txt, .gz), "
-        "or a column `text`",
-    )
-    data.add_argument("--train", type=Path, help="for other tasks: as in finetune")
-    data.add_argument("--dev", type=Path, help="the validation file")
-    data.add_argument(
-        "--limit", type=whole_number(), help="maximum number of examples per file"
-    )
-    _add_columns(data, "text", "text-pair", "label")
-    training = parser.add_argument_group("training")
-    training.add_argument("--hours", type=positive_number, help="how long to train")
-    training.add_argument(
-        "--steps",
-        type=whole_number(),
-        help="or how many steps; by default three epochs of --train",
-    )
-    training.add_argument(
-        "--learning-rate",
-        type=positive_number,
-        default=4e-4,
-        help="peak rate; by default 4e-4",
-    )
-    training.add_argument(
-        "--batch-tokens",
-        type=whole_number(),
-        default=4096,
-        help="tokens of --texts in a batch; by default 4096",
-    )
-    training.add_argument(
-        "--batch-size",
-        type=BATCH_SIZE,
-        default=32,
-        help="examples of --train in a batch; by default 32",
-    )
-    training.add_argument(
-        "--max-length",
-        type=TOKENS,
-        default=128,
-        help="tokens of the longest passage of --texts; by default 128",
-    )
-    training.add_argument(
-        "--precision",
-        choices=("float32", "mixed_bfloat16", "mixed_float16"),
-        help="of both models; by default Keras' policy",
-    )
-    training.add_argument("--seed", type=SEED, default=0, help="by default 0")
-    _add_card(parser)
+def _hub_handle(text: str) -> str:
+    name = r"[A-Za-z0-9_][\w.-]*"
+    if not re.fullmatch(rf"hf://{name}/{name}", text, re.ASCII):
+        remedy = " Pass the branch as --revision." if "@" in text else ""
+        msg = f"must be hf://user/model. Received: {text[:99]}.{remedy}"
+        raise argparse.ArgumentTypeError(msg)
+    return text
 
 
-def _add_card(parser: Parser, title: str = "model card") -> None:
-    card = parser.add_argument_group(title)
-    card.add_argument("--language", metavar="CODE", help="of the texts: en, say")
-    card.add_argument(
-        "--license", metavar="ID", help="of the model, a hub's id: apache-2.0, say"
-    )
-    card.add_argument(
-        "--dataset", metavar="ID", help="a hub's id of the data: stanfordnlp/sst2, say"
-    )
+_PUSH: Options = {
+    "": (
+        option("directory", "a directory with a model", Path, metavar="PRESET"),
+        option("handle", "hf://user/model", _hub_handle),
+        flag("--private", "make a new model private"),
+        option("--revision", "by default the main branch", metavar="BRANCH"),
+        option(
+            "--to",
+            "convert the files to this format first; by default, they are pushed as "
+            "they are",
+            choices=_FORMATS,
+        ),
+    ),
+    "new model card, if PRESET has no README.md": _CARD,
+}
 
-
-def _add_convert(parser: Parser) -> None:
-    parser.add_argument("source", help="a built-in name, a directory or a handle")
-    parser.add_argument("target", type=Path, help="a new directory")
-    parser.add_argument(
-        "--to", required=True, choices=_FORMATS, help="the format to write"
-    )
-    parser.add_argument(
-        "--task",
-        metavar="NAME",
-        help="the class to load it as, for instance AlbertClassifier or "
-        "AlbertBackbone; by default the task that the checkpoint has a head for",
-    )
-    parser.add_argument(
-        "--without-vocabulary", action="store_true", help="convert only the weights"
-    )
-
-
-def _add_export(parser: Parser) -> None:
-    parser.add_argument("preset", help="a fine-tuned model: a directory or a handle")
-    parser.add_argument("path", type=Path, help="the file or directory to write")
-    parser.add_argument(
-        "--format",
-        choices=("tf_saved_model", "onnx", "litert"),
-        help="by default onnx for a path that ends in .onnx, litert for .tflite, and "
-        "tf_saved_model for any other",
-    )
-    parser.add_argument(
-        "--task", metavar="NAME", help="the class to load it as; by default its own"
-    )
-    saved_model = parser.add_argument_group("options of tf_saved_model")
-    saved_model.add_argument(
-        "--version", type=whole_number(0, 2**63 - 1), help="by default the next one"
-    )
-    saved_model.add_argument(
-        "--max-length", type=TOKENS, help="the maximum length of rows in tokens"
-    )
-    saved_model.add_argument(
-        "--top-k", type=whole_number(), help="number of predictions"
-    )
-    files = parser.add_argument_group("options of onnx and litert")
-    files.add_argument(
-        "--quantize", help="onnx: int8; litert: dynamic_int8 or fp16; by default float"
-    )
-    files.add_argument("--inputs", help="onnx: tokens (by default) or text")
-    files.add_argument("--pairs", action="store_true", help="onnx: take pairs of texts")
-    files.add_argument(
-        "--early",
-        choices=("patience", "threshold"),
-        help="onnx: the rule by which texts leave a model with exits",
-    )
-    files.add_argument(
-        "--sequence-length",
-        type=TOKENS,
-        help="litert: fixed length of rows in tokens; by default any",
-    )
-    files.add_argument("--overwrite", action="store_true", help="replace the file")
-
-
-def _add_finetune(parser: Parser) -> None:
-    tasks = "".join(f"\n  {name:<22}{files}" for name, files in FINETUNE_TASKS.items())
-    parser.epilog = f"tasks and their files:{tasks}\n\n{parser.epilog}"
-    parser.add_argument(
-        "task", choices=FINETUNE_TASKS, metavar="TASK", help="listed below"
-    )
-    parser.add_argument(
-        "--preset",
-        help="weights to start from: a built-in name, a directory or a handle; without "
-        "it, a small model is trained from random weights",
-    )
-    parser.add_argument("--train", type=Path, required=True, help="the training file")
-    parser.add_argument("--dev", type=Path, required=True, help="the validation file")
-    parser.add_argument("--output", type=Path, required=True, help="a new directory")
-    training = parser.add_argument_group("training")
-    training.add_argument(
-        "--recipe",
-        choices=RECIPES,
-        help="with a preset: use the hyperparameters of the paper for this task",
-    )
-    training.add_argument(
-        "--epochs", type=whole_number(), help="by default 3 or the recipe's"
-    )
-    training.add_argument(
-        "--batch-size", type=BATCH_SIZE, help="by default 32 or the recipe's"
-    )
-    training.add_argument(
-        "--learning-rate", type=positive_number, help="peak rate; by default automatic"
-    )
-    training.add_argument("--seed", type=SEED, default=0, help="by default 0")
-    training.add_argument(
-        "--exits",
-        action="store_true",
-        default=None,
-        help="classification, regression: train a head after each layer, so that "
-        "texts can leave early",
-    )
-    data = parser.add_argument_group("data")
-    data.add_argument(
-        "--max-length",
-        type=TOKENS,
-        help="tokens per row; by default 128",
-    )
-    data.add_argument(
-        "--limit", type=whole_number(), help="maximum number of examples per file"
-    )
-    _add_columns(data, "text", "text-pair", "label")
-    _add_card(parser)
+_PRETRAIN: Options = {
+    "": (
+        option("--config", "a TOML or JSON file of settings", Path),
+        flag("--quiet", "print one line for each row of the curve"),
+    ),
+    "settings": tuple(settings_options()),
+}
 
 
 def _check_compress(chosen: Mapping[str, Any]) -> None:
@@ -363,128 +480,6 @@ def _check_unfinished(chosen: Mapping[str, Any]) -> None:
         raise FileExistsError(msg)
 
 
-def _add_exits(parser: Parser) -> None:
-    parser.add_argument("preset", help="a classifier with exits")
-    parser.add_argument("dev", type=Path, metavar="FILE", help="the validation file")
-    parser.add_argument("--output", type=Path, help="a directory")
-    rules = parser.add_argument_group("rules, each with one or more values")
-    rules.add_argument(
-        "--patience",
-        type=LAYERS,
-        nargs="+",
-        help="exits in a row that agree; by default each number that is possible",
-    )
-    rules.add_argument(
-        "--threshold",
-        type=probability,
-        nargs="+",
-        help="probabilities; by default 0.7 0.8 0.9 0.95 0.99",
-    )
-    rules.add_argument(
-        "--tolerance",
-        type=positive_number,
-        nargs="+",
-        help="regression: differences of scores that agree; by default 0.05 0.1 0.2",
-    )
-    time = parser.add_argument_group("time")
-    time.add_argument("--batch-size", type=BATCH_SIZE, default=32, help="by default 32")
-    time.add_argument(
-        "--rounds",
-        type=whole_number(),
-        default=3,
-        help="how often each setting is timed, after a first run; by default 3",
-    )
-    data = parser.add_argument_group("data")
-    data.add_argument("--limit", type=whole_number(), help="maximum number of examples")
-    _add_columns(data, "text", "text-pair", "label")
-
-
-def _add_columns(parser: Any, *roles: str) -> None:
-    for role in roles:
-        parser.add_argument(
-            f"--{role}-column", metavar="NAME", help=f"the column of the {role}"
-        )
-
-
-def _add_predict(parser: Parser) -> None:
-    parser.add_argument("model", help="a preset or an export")
-    parser.add_argument("file", type=Path, help="the rows to predict for")
-    parser.add_argument(
-        "--output", type=Path, help="a new file; by default predictions are printed"
-    )
-    parser.add_argument(
-        "--to",
-        choices=("jsonl", "tsv"),
-        help="JSON lines or TSV; by default the suffix of --output, or jsonl",
-    )
-    parser.add_argument(
-        "--batch-size", type=BATCH_SIZE, default=32, help="by default 32"
-    )
-    model = parser.add_argument_group("model")
-    model.add_argument(
-        "--task",
-        metavar="NAME",
-        help="the class to load a preset as; by default its own",
-    )
-    model.add_argument(
-        "--preset", help="for a model of token ids: the preset with its preprocessor"
-    )
-    model.add_argument(
-        "--signature",
-        help="a signature of a SavedModel; by default the one reading most columns",
-    )
-    add_depth_options(parser)
-    _add_columns(parser.add_argument_group("data"), "text", "text-pair")
-
-
-def _add_pretrain(parser: Parser) -> None:
-    parser.add_argument("--config", type=Path, help="a TOML or JSON file of settings")
-    parser.add_argument(
-        "--quiet", action="store_true", help="print one line for each row of the curve"
-    )
-    add_settings(parser.add_argument_group("settings"))
-
-
-def _add_push(parser: Parser) -> None:
-    parser.add_argument(
-        "directory", metavar="PRESET", type=Path, help="a directory with a model"
-    )
-    parser.add_argument("handle", type=_hub_handle, help="hf://user/model")
-    parser.add_argument(
-        "--private", action="store_true", help="make a new model private"
-    )
-    parser.add_argument(
-        "--revision", metavar="BRANCH", help="by default the main branch"
-    )
-    parser.add_argument(
-        "--to",
-        choices=_FORMATS,
-        help="convert the files to this format first; by default, they are pushed as "
-        "they are",
-    )
-    _add_card(parser, "new model card, if PRESET has no README.md")
-
-
-def _hub_handle(text: str) -> str:
-    name = r"[A-Za-z0-9_][\w.-]*"
-    if not re.fullmatch(rf"hf://{name}/{name}", text, re.ASCII):
-        remedy = " Pass the branch as --revision." if "@" in text else ""
-        msg = f"must be hf://user/model. Received: {text[:99]}.{remedy}"
-        raise argparse.ArgumentTypeError(msg)
-    return text
-
-
-def _add_verify(parser: Parser) -> None:
-    parser.add_argument(
-        "directory", type=Path, help="an exported version, or the directory of versions"
-    )
-    parser.add_argument(
-        "--python",
-        metavar="PATH",
-        help="the interpreter whose TensorFlow loads it; by default this one",
-    )
-
-
 COMMANDS = {
     "prepare": Command(
         "Train",
@@ -498,7 +493,8 @@ lines (.jsonl, .jsonl.gz) with a document per line. If the command is interrupte
 repeating it completes the remaining parts.
 """,
         'keras-albert prepare "texts/*.gz" --vocabulary-size 8192 --output prepared',
-        add_prepare_options,
+        _PREPARE,
+        one_of=("--vocabulary", "--vocabulary-size"),
     ),
     "pretrain": Command(
         "Train",
@@ -511,7 +507,7 @@ receives checkpoints, curves and, at the end, a preset with a model card. If the
 interrupted, the same command resumes it with the same result.
 """,
         "keras-albert pretrain --data prepared --output run --size tiny --steps 20000",
-        _add_pretrain,
+        _PRETRAIN,
         ("config",),
         check=_check_unfinished,
     ),
@@ -527,7 +523,7 @@ the run is interrupted, the same command resumes it with the same result.
 """,
         "keras-albert finetune classification --preset albert_base_en_uncased \\\n"
         "      --train train.tsv --dev dev.tsv --output runs/mine",
-        _add_finetune,
+        _FINETUNE,
         ("train", "dev"),
         check=_check_finetune,
     ),
@@ -546,7 +542,7 @@ run is interrupted, the same command resumes it with the same result.
 """,
         "keras-albert compress hf://sentence-transformers/all-MiniLM-L6-v2 runs/small "
         "\\\n      --layers 3 --embedding-dim 128 --texts corpus/*.txt --hours 2",
-        _add_compress,
+        _COMPRESS,
         ("texts", "train", "dev"),
         check=_check_compress,
     ),
@@ -563,7 +559,7 @@ context. The output has one line for each row, in the same order. With --output,
 interrupted run can be resumed: the same command continues after the last complete line.
 """,
         "keras-albert predict runs/mine/preset reviews.tsv --output answers.jsonl",
-        _add_predict,
+        _PREDICT,
         ("model", "file"),
         "output",
     ),
@@ -582,7 +578,7 @@ per cent of the time of all layers. It depends on the machine, the backend and t
 size. OUTPUT receives exits.json and exits.png, for which matplotlib is required.
 """,
         "keras-albert exits runs/mine/preset dev.tsv --patience 1 2 --threshold 0.9",
-        _add_exits,
+        _EXITS,
         ("dev",),
     ),
     "export": Command(
@@ -596,7 +592,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
   litert          a file for LiteRT (TensorFlow Lite); takes token ids
 """,
         "keras-albert export runs/mine/preset mine.onnx --inputs text",
-        _add_export,
+        _EXPORT,
         new_path="path",
     ),
     "verify": Command(
@@ -610,7 +606,7 @@ or of tensorflow-text. A stock server must have all of its operations, and the w
 requests are replayed. Prints the signatures and example requests.
 """,
         "keras-albert verify served/mine",
-        _add_verify,
+        _VERIFY,
         ("directory",),
     ),
     "convert": Command(
@@ -624,7 +620,7 @@ library, and each model computes a small batch. If the outputs differ, nothing i
 written.
 """,
         "keras-albert convert albert_base_v2_en_uncased mine --to transformers",
-        _add_convert,
+        _CONVERT,
         new_path="target",
     ),
     "push": Command(
@@ -639,7 +635,43 @@ in the code; without one, --license writes a short card, which replaces none on 
 Log in before, with `hf auth login` or the variable HF_TOKEN.
 """,
         "keras-albert push runs/mine/preset hf://user/model --private",
-        _add_push,
+        _PUSH,
         ("directory",),
     ),
 }
+
+
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
+    """Build the parser of the command line."""
+    listed = ""
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        listed += f"\n{group}:\n"
+        for name, command in COMMANDS.items():
+            if command.group == group:
+                listed += f"  {name:<10}{command.summary}\n"
+    parser = Parser(
+        prog="keras-albert",
+        description=f"ALBERT on Keras 3, from raw text to a served model.\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="KERAS_BACKEND=tensorflow, jax or torch chooses the backend.\n"
+        "`keras-albert COMMAND --help` shows the options of a command and an example.",
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", help="one of the above"
+    )
+    for name, command in COMMANDS.items():
+        example = f"example:\n  {command.example}"
+        if name == "finetune":
+            tasks = "".join(
+                f"\n  {k:<22}{files}" for k, files in FINETUNE_TASKS.items()
+            )
+            example = f"tasks and their files:{tasks}\n\n{example}"
+        subparser = commands.add_parser(
+            name,
+            description=command.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=example,
+        )
+        command.add_options(subparser)
+    return parser, commands.choices

@@ -2,7 +2,9 @@
 
 import argparse
 import difflib
+import json
 import os
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -13,11 +15,17 @@ from typing import Any
 from keras_albert_cli.loading import loading, set_verbose
 from keras_albert_cli.options import COMMANDS, build_parser
 from keras_albert_cli.run_program import run_program
-from keras_albert_cli.versions import backend
 
 # Of `keras_albert.utils.reading`: `Path` joins the two slashes.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 _BACKENDS = ("tensorflow", "jax", "torch")
+# Those that a report of a bug needs.
+_PACKAGES = (
+    *("keras", "keras-hub", "tensorflow", "tensorflow-text", "jax", "jaxlib", "torch"),
+    *("numpy", "protobuf", "sentencepiece", "safetensors", "h5py", "transformers"),
+    *("onnx", "onnxscript", "onnxruntime", "onnxruntime-extensions", "ai-edge-litert"),
+    *("apache-beam", "pyarrow", "sentencex", "tensorboard"),
+)
 
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
@@ -104,7 +112,7 @@ def _check_new(name: str, chosen: Mapping[str, Any]) -> None:
 
 def _check_backend() -> None:
     """Raise if Keras' backend is unknown or not installed."""
-    chosen = backend()
+    chosen = _backend()
     if chosen not in _BACKENDS:
         nearest = difflib.get_close_matches(chosen, _BACKENDS, n=1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
@@ -118,3 +126,39 @@ def _check_backend() -> None:
         choose = f", or set KERAS_BACKEND={others[0]}" if others else ""
         msg = f"The backend {chosen} is not installed. Install it{choose}."
         raise ImportError(msg)
+
+
+def describe_versions() -> str:
+    """Return the versions of this package, Python, the system and other packages.
+
+    They are read from the packages' metadata: nothing is imported.
+    """
+    lines = [
+        f"keras-albert {_version('keras-albert') or '(not installed)'}",
+        f"Python {platform.python_version()}, {platform.platform()}",
+        f"Keras backend: {_backend()}",
+    ]
+    found = ((package, _version(package)) for package in _PACKAGES)
+    return "\n".join([*lines, *(f"{name} {known}" for name, known in found if known)])
+
+
+def _version(package: str) -> str | None:
+    # It takes as long to import as the rest.
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _backend() -> str:
+    """Find the backend as Keras does: variable, settings file, TensorFlow."""
+    if chosen := os.environ.get("KERAS_BACKEND"):
+        return chosen
+    home = os.environ.get("KERAS_HOME") or Path.home() / ".keras"
+    try:
+        settings = json.loads(Path(home, "keras.json").read_text(encoding="utf-8"))
+        return str(settings["backend"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "tensorflow"

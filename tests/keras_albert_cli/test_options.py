@@ -12,7 +12,8 @@ from keras_albert.pretraining import PretrainingConfig
 from keras_albert.pretraining.prepare.pipeline import PART_SIZE
 from keras_albert.pretraining.prepare.vocabulary import NUM_LINES
 from keras_albert.tasks.recipes import RECIPE_NAMES
-from keras_albert_cli import options, prepare_options
+from keras_albert_cli import options
+from keras_albert_cli.run_command import describe_versions
 
 _SHOW = """
 import sys
@@ -71,16 +72,16 @@ def test_version_names_what_a_report_of_a_bug_needs():
 def test_the_backend_of_the_version_is_that_of_keras(monkeypatch, tmp_path):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     monkeypatch.delenv("KERAS_BACKEND")
-    assert "Keras backend: tensorflow\n" in options.describe_versions()
+    assert "Keras backend: tensorflow\n" in describe_versions()
     (tmp_path / "keras.json").write_text('{"backend": "jax"}')
-    assert "Keras backend: jax\n" in options.describe_versions()
+    assert "Keras backend: jax\n" in describe_versions()
 
 
 def test_constants_are_those_of_the_package():
     assert set(options.FINETUNE_TASKS) == set(KINDS)
     assert set(options.RECIPES) == set(RECIPE_NAMES)
-    assert prepare_options.PART_SIZE == PART_SIZE
-    assert prepare_options.VOCABULARY_LINES == NUM_LINES
+    assert options.PART_SIZE == PART_SIZE
+    assert options.VOCABULARY_LINES == NUM_LINES
 
 
 def test_each_setting_has_an_option_that_is_explained():

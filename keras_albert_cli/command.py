@@ -1,0 +1,137 @@
+"""Options of commands, also those that are the fields of a settings class."""
+
+import argparse
+import ast
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_albert_cli.number_types import whole_number
+
+Parser = argparse.ArgumentParser
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument of a command, or one of its options; see `argparse`."""
+
+    names: tuple[str, ...]
+    help: str
+    arguments: Mapping[str, Any]
+
+
+def option(
+    names: str, words: str, kind: Any = None, default: Any = None, **arguments: Any
+) -> Option:
+    """Describe an option, or an argument if its name has no dashes.
+
+    `kind` reads its value, and the default is added to the help.
+    """
+    if default is not None:
+        is_long = isinstance(default, int) and default > 9999
+        shown = f"by default {default:,}" if is_long else f"by default {default}"
+        words = f"{words}; {shown}" if words else shown
+        arguments["default"] = default
+    if kind is not None:
+        arguments["type"] = kind
+    return Option(tuple(names.split()), words, arguments)
+
+
+def flag(name: str, words: str) -> Option:
+    """Describe an option without a value."""
+    return option(name, words, action="store_true")
+
+
+Options = dict[str, Sequence[Option]]
+_MESSAGES: Options = {
+    "messages": (
+        flag("--debug", "show the traceback of errors"),
+        flag("--verbose", "show the messages of libraries"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command.
+
+    `options` are grouped by titles, `paths` name those that are files or directories to
+    read, and `new_path` one to write. One of `one_of` is required.
+    """
+
+    group: str
+    module: str
+    summary: str
+    description: str
+    example: str
+    options: Options
+    paths: tuple[str, ...] = ()
+    new_path: str = ""
+    check: Callable[[Mapping[str, Any]], None] | None = None
+    one_of: tuple[str, ...] = ()
+
+    def add_options(self, parser: Parser) -> None:
+        """Add the options to the parser of the command."""
+        for title, options in (self.options | _MESSAGES).items():
+            group: Any = parser.add_argument_group(title) if title else parser
+            choice: Any = None
+            for each in options:
+                owner = group
+                if each.names[0] in self.one_of:
+                    choice = choice or group.add_mutually_exclusive_group(required=True)
+                    owner = choice
+                owner.add_argument(*each.names, help=each.help, **each.arguments)
+
+
+_SETTINGS_FILE = Path(__file__).parents[1] / "keras_albert/pretraining/config.py"
+_TYPES_OF_SETTINGS: dict[str, dict[str, Any]] = {
+    "bool": {"action": argparse.BooleanOptionalAction},
+    "float": {"type": float},
+    "int": {"type": whole_number(0, 2**31 - 1)},
+    "str": {},
+    "Mapping[str, Any]": {"nargs": "+", "metavar": "NAME=VALUE"},
+}
+
+
+def settings_options() -> Iterator[Option]:
+    """Yield an option for each field of `PretrainingConfig`, which is not imported.
+
+    Its source is read, and the help is its docstring. Settings that are tables
+    (`stages`) have no option, as only a settings file can express them.
+    """
+    body = ast.parse(_SETTINGS_FILE.read_text(encoding="utf-8")).body
+    [declared] = (
+        node
+        for node in body
+        if isinstance(node, ast.ClassDef) and node.name == "PretrainingConfig"
+    )
+    text = (ast.get_docstring(declared) or "").partition("Args:\n")[2]
+    described = dict(
+        re.findall(r"^    (\w+): (.*(?:\n        .*)*)", text, re.MULTILINE)
+    )
+    for field in declared.body:
+        if isinstance(field, ast.AnnAssign):
+            name = ast.unparse(field.target)
+            annotation = ast.unparse(field.annotation).removesuffix(" | None")
+            if (type_ := _TYPES_OF_SETTINGS.get(annotation)) is not None:
+                help_ = _help(described[name], described)
+                arguments = {"default": argparse.SUPPRESS, **type_}
+                yield Option((f"--{name.replace('_', '-')}",), help_, arguments)
+
+
+def _help(description: str, settings: Collection[str]) -> str:
+    """Return a description of a setting as the help of an option."""
+    text = " ".join(description.split(".", 1)[-1].split())
+    text = re.sub(r"Defaults to `(None`[,:] )?", "by default `", text)
+    text = text.replace(". by default", "; by default").replace("`{}`", "none")
+    text = re.sub(r"(\d)_(\d{3})", r"\1,\2", text)
+
+    def spell(found: "re.Match[str]") -> str:
+        name = found[1]
+        return f"--{name.replace('_', '-')}" if name in settings else name
+
+    text = re.sub(r"`(\w+)`", spell, text)
+    text = re.sub(r'["`]', "", text).rstrip(".").replace("%", "%%")
+    return text[:1].lower() + text[1:]
