@@ -13,9 +13,9 @@ METRICS = ("accuracy", "Matthews", "Spearman", "Pearson")
 
 def read(path, classifier, limit=None):
     """Return the texts as a list of columns, and their targets as in the file."""
-    from keras_albert.commands.tasks import KINDS
+    from keras_albert.commands.tasks import TASKS
 
-    kind = KINDS["regression" if classifier.is_regression else "classification"]
+    kind = TASKS["regression" if classifier.is_regression else "classification"]
     names = ("text_column", "text_pair_column", "label_column")
     data = kind.read(path, argparse.Namespace(limit=limit, **dict.fromkeys(names)))
     return list(data.x) if isinstance(data.x, tuple) else [data.x], data.y

@@ -18,7 +18,7 @@ from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands.files import FileRows
 from keras_albert.commands.report import ON_CARD, plain_console
-from keras_albert.commands.tasks import KINDS, Kind, on_one_scale
+from keras_albert.commands.tasks import known_task, on_one_scale
 from keras_albert.compression import compress, distill
 from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.handles import local_directory
@@ -27,7 +27,7 @@ from keras_albert.tasks.base.other_backbone import with_backbone
 from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.text import AlbertTextEmbedderPreprocessor
 from keras_albert.training.model_card import (
-    Declared,
+    CardMetadata,
     code,
     front_matter,
     unknowns,
@@ -85,7 +85,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
         console.print(f"{len(texts):,} texts, of which {len(held_out):,} are held out")
         judge = lambda model: agreement(model, teacher, held_out)  # noqa: E731
     elif arguments.train:
-        kind = _kind_of(teacher)
+        kind = known_task(teacher)
         files = [
             kind.read(path, arguments) for path in (arguments.train, arguments.dev)
         ]
@@ -139,15 +139,6 @@ def read_texts(paths: Sequence[Path]) -> list[str]:
     if len(texts) < 2:
         raise ValueError(f"{paths[0]} has no texts. Pass a file with some.")
     return texts
-
-
-def _kind_of(task: Any) -> Kind:
-    if isinstance(task, tasks.AlbertClassifier):
-        return KINDS["regression" if task.is_regression else "classification"]
-    for kind in KINDS.values():
-        if isinstance(task, kind.task):
-            return kind
-    raise ValueError(f"An {type(task).__name__} cannot be trained by this command.")
 
 
 def agreement(model: Any, teacher: Any, texts: Sequence[str]) -> Scores:
@@ -277,8 +268,8 @@ def _card(
     plot: Path | None,
 ) -> str:
     """Return the model card."""
-    kind = _kind_of(student)
-    declared = Declared(**{name: getattr(arguments, name) for name in ON_CARD})
+    kind = known_task(student)
+    declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
     last = next(reversed(measured.values()))
     names = list(last)
     held_out = arguments.dev.name if arguments.dev else "held-out texts"

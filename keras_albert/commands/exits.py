@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from keras_albert.commands.tasks import KINDS
+from keras_albert.commands.tasks import known_task
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks import describe_exits, measure_exits, plot_exits
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
@@ -44,8 +44,7 @@ def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             "Python with `AlbertClassifier(..., exits=True)`."
         )
         raise ValueError(msg)
-    kind = KINDS["regression" if task.is_regression else "classification"]
-    dev = kind.read(arguments.dev, arguments)
+    dev = known_task(task).read(arguments.dev, arguments)
     print(dev.description)
     rows = measure_exits(
         *(task, dev.x, dev.y, arguments.batch_size),

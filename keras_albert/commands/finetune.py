@@ -24,9 +24,9 @@ from keras_albert.commands.report import (
     write_report,
 )
 from keras_albert.commands.tasks import (
-    KINDS,
-    Data,
-    Kind,
+    TASKS,
+    CommandTask,
+    Dataset,
     check_files,
     on_one_scale,
 )
@@ -67,10 +67,12 @@ SMALL: dict[str, Any] = {
 _MAX_LENGTH = 128
 
 
-def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
+def build_task(
+    known: CommandTask, train: Dataset, arguments: argparse.Namespace
+) -> Any:
     """Build the task on a preset, or on a small model with random weights."""
     try:
-        return _build_task(kind, train, arguments)
+        return _build_task(known, train, arguments)
     except ValueError as error:
         # The name in Python is not that of the option.
         text = str(error).replace("max_sequence_length=", "--max-length ")
@@ -78,28 +80,30 @@ def build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
         raise ValueError(text) from error
 
 
-def _build_task(kind: Kind, train: Data, arguments: argparse.Namespace) -> Any:
+def _build_task(
+    known: CommandTask, train: Dataset, arguments: argparse.Namespace
+) -> Any:
     head = train.head | ({"exits": True} if arguments.exits else {})
     if arguments.recipe is not None:
         how = recipe(arguments.recipe)
         if arguments.max_length:
             how = replace(how, max_sequence_length=arguments.max_length)
-        return how.build(kind.task, arguments.preset, **head)
+        return how.build(known.cls, arguments.preset, **head)
     if arguments.preset is not None:
-        load = kind.task.preprocessor_cls.from_preset
+        load = known.cls.preprocessor_cls.from_preset
         length = arguments.max_length or min(
             _MAX_LENGTH, load(arguments.preset).max_sequence_length
         )
         preprocessor = load(arguments.preset, max_sequence_length=length)
-        if kind.task.shared_head_layers:
+        if known.cls.shared_head_layers:
             # The pretrained head was trained for the same task.
-            return kind.task.from_preset(arguments.preset, preprocessor=preprocessor)
+            return known.cls.from_preset(arguments.preset, preprocessor=preprocessor)
         backbone = AlbertBackbone.from_preset(arguments.preset)
     else:
         length = arguments.max_length or _MAX_LENGTH
         tokenizer, backbone = _small_model(train.texts(), length)
-        preprocessor = kind.task.preprocessor_cls(tokenizer, max_sequence_length=length)
-    return kind.task(backbone, preprocessor=preprocessor, **head)
+        preprocessor = known.cls.preprocessor_cls(tokenizer, max_sequence_length=length)
+    return known.cls(backbone, preprocessor=preprocessor, **head)
 
 
 def _small_model(
@@ -124,10 +128,10 @@ _SECONDS_PER_CHECKPOINT = 300.0
 
 
 def train_task(
-    kind: Kind,
+    known: CommandTask,
     task: Any,
-    train: Data,
-    dev: Data,
+    train: Dataset,
+    dev: Dataset,
     arguments: argparse.Namespace,
     folder: RunFolder,
     identity: dict[str, Any],
@@ -174,7 +178,7 @@ def train_task(
             batches_per_row=len(batches),
             batches_per_checkpoint=len(batches),
             seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
-            monitor=kind.monitor,
+            monitor=known.monitor,
             remedy=f"Begin anew with a lower --learning-rate than {rate:g}, in another "
             "--output.",
         )
@@ -224,16 +228,16 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
-    kind = KINDS[arguments.task]
+    known = TASKS[arguments.task]
     if not folder.last.is_file():
         folder.check_unfinished()
-    files = [kind.read(path, arguments) for path in (arguments.train, arguments.dev)]
+    files = [known.read(path, arguments) for path in (arguments.train, arguments.dev)]
     check_files(*files)
     train, dev = on_one_scale(files)
     for data in (train, dev):
         console.print(data.description, highlight=False)
     keras.utils.set_random_seed(arguments.seed)
-    task = build_task(kind, train, arguments)
+    task = build_task(known, train, arguments)
     identity = _identity(arguments, task)
     checkpoint = folder.open(identity)
     if folder.preset.exists():
@@ -242,11 +246,11 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
         console.print(f"model: {folder.preset}", soft_wrap=True)
         return
     recorder = train_task(
-        *(kind, task, train, dev, arguments),
+        *(known, task, train, dev, arguments),
         *(folder, identity, checkpoint, console),
     )
     recorder.load_best(task)
-    _finish(kind, task, dev, arguments, folder, recorder.rows, console)
+    _finish(known, task, dev, arguments, folder, recorder.rows, console)
 
 
 def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
@@ -282,9 +286,9 @@ def _digest(content: bytes) -> str:
 
 
 def _finish(
-    kind: Kind,
+    known: CommandTask,
     task: Any,
-    dev: Data,
+    dev: Dataset,
     arguments: argparse.Namespace,
     folder: RunFolder,
     rows: list[Row],
@@ -296,12 +300,12 @@ def _finish(
         for name, value in vars(arguments).items()
         if name != "output"
     }
-    report = kind.report(task, dev)
+    report = known.report(task, dev)
     write_report(folder.path, report, rows, settings)
     write_table(folder.path / "curve.csv", rows)
     plots = draw(folder.path, report, rows)
     card = model_card(
-        *(arguments.task, kind.pipeline_tag, kind.use, report),
+        *(arguments.task, known.pipeline_tag, known.use, report),
         *(vars(arguments) | {"output": None}, task, plots),
     )
     with preset_directory(folder.preset) as finished:

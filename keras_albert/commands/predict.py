@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -23,16 +22,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keras_albert import tasks
 from keras_albert.commands.answer_file import FORMATS, Answer, AnswerFile, AnswerLines
 from keras_albert.commands.files import FileRows, InputColumns, Row
+from keras_albert.commands.tasks import TASKS, Columns, known_task
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
-from keras_albert.tasks.text_embedding import cosine_scores
 from keras_albert.text.packing import pack_all
 from keras_albert.utils.environment import check_packages
 from keras_albert_cli.loading import hidden_messages
-
-Columns = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -106,9 +103,6 @@ def fill_up(choices: list[list[str]]) -> list[list[str]]:
     return [row + [""] * (most - len(row)) for row in choices]
 
 
-_PAIRS = (("text", "text_pair"), ("text",))
-
-
 def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
     """Return the predictor of a task, which calls its method with readable answers."""
     if task.preprocessor is None:
@@ -116,12 +110,10 @@ def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
             "The model has no preprocessor, and texts are to be read. Save it with one."
         )
         raise ValueError(msg)
-    kind = next((kind for kind in _CALLS if isinstance(task, kind)), None)
-    if kind is None:
-        raise ValueError(f"What to ask of an {type(task).__name__} is not known.")
-    inputs, call = _CALLS[kind]
+    known = known_task(task)
+    call = known.predict
     if exits:
-        if kind is not tasks.AlbertClassifier:
+        if known.cls is not tasks.AlbertClassifier:
             msg = (
                 f"An {type(task).__name__} has no exits. Leave out "
                 f"{', '.join(sorted(exits))}; `num_layers` runs fewer layers."
@@ -130,93 +122,11 @@ def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
         # Before any row is read.
         options = {name: x for name, x in exits.items() if name != "return_depths"}
         read_exit_rule(task, **options)
-        call = partial(_classify, **exits)
-    return Predictor(inputs, lambda columns: call(task, columns, batch_size))
-
-
-def _texts(columns: Columns) -> Any:
-    pairs = "text_pair" in columns
-    return (columns["text"], columns["text_pair"]) if pairs else columns["text"]
-
-
-def _classify(
-    task: Any, columns: Columns, batch_size: int, **exits: Any
-) -> list[Answer]:
-    answers = task.classify(_texts(columns), batch_size=batch_size, **exits)
-    # Multi-label classification returns a list for each text.
-    return [row if isinstance(row, dict) else {"labels": row} for row in answers]
-
-
-def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
-    mask = task.preprocessor.tokenizer.mask_token
-    if not any(mask in text for texts in columns.values() for text in texts):
-        msg = (
-            f"No text has a {mask}, and the model fills masks. For labels, train a "
-            "head on it first: `keras-albert finetune classification --preset ...`."
-        )
-        raise ValueError(msg)
-    answers = task.fill_mask(_texts(columns), batch_size=batch_size)
-    return [{"masks": row} for row in answers]
-
-
-def _tag(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
-    answers = task.tag(columns["text"], batch_size=batch_size)
-    return [{"entities": row} for row in answers]
-
-
-def _answer(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
-    texts = columns["question"], columns["context"]
-    answers: list[Answer] = task.answer(*texts, batch_size=batch_size)
-    return answers
-
-
-def _choose(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
-    texts = columns.get("context"), columns["question"], columns["choices"]
-    answers: list[Answer] = task.choose(*texts, batch_size=batch_size)
-    return answers
-
-
-def _embed(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
-    vectors = task.embed(_texts(columns), batch_size=batch_size)
-    if "text_pair" not in columns:
-        return [{"embedding": vector} for vector in vectors]
-    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))
-    return [{"similarity": cosine} for cosine in cosines[:, 0]]
-
-
-def _score_order(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
-    scores = task.score_order(*_texts(columns), batch_size=batch_size)
-    return [{"score": score} for score in scores]
-
-
-_Call = Callable[[Any, Columns, int], list[Answer]]
-
-_CALLS: dict[type[Any], tuple[tuple[tuple[str, ...], ...], _Call]] = {
-    tasks.AlbertClassifier: (_PAIRS, _classify),
-    tasks.AlbertMaskedLM: (_PAIRS, _fill),
-    tasks.AlbertMultipleChoice: (
-        (("context", "question", "choices"), ("question", "choices")),
-        _choose,
-    ),
-    tasks.AlbertPretrainer: ((("text", "text_pair"),), _score_order),
-    tasks.AlbertQuestionAnswerer: ((("question", "context"),), _answer),
-    tasks.AlbertTextEmbedder: (_PAIRS, _embed),
-    tasks.AlbertTokenClassifier: ((("text",),), _tag),
-}
+        call = partial(call, **exits)
+    return Predictor(known.inputs, lambda columns: call(task, columns, batch_size))
 
 
 _NAMES = ("context", "question", "text", "text_pair", "choices")
-# Tasks whose ids are one row per text; others would have to combine windows of a text.
-_ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "AlbertClassifier": (("text", "text_pair"), ("text",)),
-    "AlbertTextEmbedder": (("text",),),
-    "AlbertMultipleChoice": (
-        ("context", "question", "choices"),
-        ("question", "choices"),
-    ),
-}
-
-
 _FIXED = (
     "{} is an export, whose depth is fixed. Predict with the preset instead, or leave "
     "out the options of depth."
@@ -340,7 +250,8 @@ def _token_predictor(
     close: Callable[[], None] = lambda: None,
 ) -> Predictor:
     """Return the predictor of a model that takes ids, which a preset prepares."""
-    if task not in _ROWS:
+    inputs = {each.cls.__name__: each.id_inputs for each in TASKS.values()}.get(task)
+    if not inputs:
         msg = (
             f"The ids that a {task or 'model of another program'} takes are not made "
             "here. Ask the preset itself, its SavedModel, or what `keras-albert export "
@@ -363,7 +274,7 @@ def _token_predictor(
         return rows
 
     return Predictor(
-        _ROWS[task], lambda columns: by_length(columns, batch_size, run_batch), close
+        inputs, lambda columns: by_length(columns, batch_size, run_batch), close
     )
 
 

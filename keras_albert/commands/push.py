@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from keras_albert.commands.report import ON_CARD
-from keras_albert.commands.tasks import KINDS
+from keras_albert.commands.tasks import TASKS
 from keras_albert.conversion.convert import convert_checkpoint
 from keras_albert.conversion.task_classes import class_of
 from keras_albert.presets.checkpoint_formats import find_format
@@ -13,7 +13,7 @@ from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.push import CARD_FILE, push_files
 from keras_albert.training.model_card import (
-    Declared,
+    CardMetadata,
     front_matter,
     published_card,
     unknowns,
@@ -60,10 +60,10 @@ def _read_card(
     directory: Path, has_card: bool, model: str, arguments: argparse.Namespace
 ) -> str:
     """Return the card of a directory, or a new one."""
-    declared = Declared(**{name: getattr(arguments, name) for name in ON_CARD})
+    declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
     path = directory / CARD_FILE
     if has_card:
-        if declared != Declared():
+        if declared != CardMetadata():
             given = next(name for name in ON_CARD if getattr(declared, name))
             msg = (
                 f"{path} is the model card: change its metadata there, instead of "
@@ -78,7 +78,7 @@ def _read_card(
         )
         raise ValueError(msg)
     cls = class_of(directory)
-    kind = next((each for each in KINDS.values() if each.task is cls), None)
+    kind = next((each for each in TASKS.values() if each.cls is cls), None)
     tag = kind.pipeline_tag if kind else "feature-extraction"
     name = model.rpartition("/")[2]
     metadata = front_matter(name, tag, [], {}, "", declared)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from keras_albert.training.model_card import (
-    Declared,
+    CardMetadata,
     code,
     front_matter,
     plain_text,
@@ -33,7 +33,7 @@ def plain_console() -> Console:
 
 
 # Settings that are part of a card's metadata, and of nothing else.
-ON_CARD = tuple(each.name for each in fields(Declared))
+ON_CARD = tuple(each.name for each in fields(CardMetadata))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def model_card(
     task: Any,
     plots: Sequence[Path] = (),
 ) -> str:
-    """Return the model card of a fine-tuned model; see `Kind` and `Report`."""
+    """Return the model card of a fine-tuned model; see `CommandTask`."""
     scores = "\n".join(
         f"| {key} | {value:.4f} |" for key, value in report.scores.items()
     )
@@ -123,7 +123,7 @@ def model_card(
         if value is not None and key not in ON_CARD
     )
     made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
-    declared = Declared(**{key: settings.get(key) for key in ON_CARD})
+    declared = CardMetadata(**{key: settings.get(key) for key in ON_CARD})
     metadata = front_matter(
         *(f"albert-{kind}", pipeline_tag, [kind], report.scores),
         evaluated_on=settings["dev"].name,

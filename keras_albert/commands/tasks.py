@@ -1,4 +1,4 @@
-"""The tasks that `finetune` trains: how each reads a file and reports its quality."""
+"""The tasks of the commands: files, quality and predictions of each, in one table."""
 
 import argparse
 import difflib
@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from keras_albert import tasks
+from keras_albert.commands.answer_file import Answer
 from keras_albert.commands.files import (
     OBJECTS,
     TABLES,
@@ -36,7 +37,7 @@ _NUMBER = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
 @dataclass(frozen=True)
-class Data:
+class Dataset:
     """The contents of a file, as inputs of a task."""
 
     # As `fit` takes them; `y` is `None` if the texts are the targets.
@@ -57,22 +58,34 @@ class Data:
         return len(self.x[0] if isinstance(self.x, tuple) else self.x)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of task."""
+Columns = dict[str, list[Any]]
 
-    task: Any
-    read: Callable[[Path, argparse.Namespace], Data]
-    report: Callable[[Any, Data], Report]
-    # The metric that determines the best epoch, and "max" or "min".
-    monitor: tuple[str, str]
+
+def _not_finetuned(*_: Any) -> Any:
+    raise ValueError("This task is trained by `keras-albert pretrain`, not here.")
+
+
+@dataclass(frozen=True)
+class CommandTask:
+    """How commands train a task, judge it and predict with it."""
+
+    cls: Any
     # A line of Python that uses `model`, for the model card.
     use: str
     # The name of the task on hubs.
     pipeline_tag: str
+    # Predicts for columns of texts, and the sets of columns that it reads, best first.
+    predict: Callable[..., list[Answer]]
+    inputs: tuple[tuple[str, ...], ...]
+    # Those of an export that takes ids; none where a text may have several rows.
+    id_inputs: tuple[tuple[str, ...], ...] = ()
+    read: Callable[[Path, argparse.Namespace], Dataset] = _not_finetuned
+    report: Callable[[Any, Dataset], Report] = _not_finetuned
+    # The metric that determines the best epoch, and "max" or "min".
+    monitor: tuple[str, str] = ("val_loss", "min")
 
 
-def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Data:
+def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Dataset:
     table = read_table(path, arguments.limit)
     first = table.require("text", arguments.text_column)
     second = table.find("text_pair", arguments.text_pair_column)
@@ -87,7 +100,7 @@ def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Da
         names = sorted(set(y))
         head = {"labels": names}
         description += f"; {len(names)} classes: {', '.join(names[:20])}"
-    return Data(
+    return Dataset(
         x=tuple(columns) if second is not None else columns[0],
         y=y,
         texts=lambda: (text for column in columns for text in column),
@@ -97,7 +110,7 @@ def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Da
     )
 
 
-def check_files(train: Data, dev: Data) -> None:
+def check_files(train: Dataset, dev: Dataset) -> None:
     """Check that the files fit each other."""
     if (train.x, train.y) == (dev.x, dev.y):
         msg = (
@@ -127,7 +140,7 @@ def check_files(train: Data, dev: Data) -> None:
         raise ValueError(msg)
 
 
-def _report_classes(task: Any, data: Data) -> Report:
+def _report_classes(task: Any, data: Dataset) -> Report:
     from sklearn.metrics import (  # noqa: PLC0415  (an extra)
         confusion_matrix,
         precision_recall_fscore_support,
@@ -158,7 +171,7 @@ def _report_classes(task: Any, data: Data) -> Report:
     )
 
 
-def _report_regression(task: Any, data: Data) -> Report:
+def _report_regression(task: Any, data: Dataset) -> Report:
     answers = task.predict(data.x, verbose=0)[:, 0]
     rmse = float(np.sqrt(np.mean((np.asarray(data.y) - answers) ** 2)))
     return Report({"RMSE": rmse} | _correlations(data.y, answers))
@@ -176,7 +189,7 @@ def _correlations(truth: Any, answers: Any) -> dict[str, float]:
     }
 
 
-def _read_texts(path: Path, arguments: argparse.Namespace) -> Data:
+def _read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
     if path.suffix.lower() in TABLES:
         table = read_table(path, arguments.limit)
         column = table.require("text", arguments.text_column)
@@ -189,20 +202,20 @@ def _read_texts(path: Path, arguments: argparse.Namespace) -> Data:
         if not texts:
             raise ValueError(f"{path} holds no text. Pass a file with some.")
         description = f"{path}: {len(texts):,} lines"
-    return Data(x=texts, y=None, texts=lambda: texts, description=description)
+    return Dataset(x=texts, y=None, texts=lambda: texts, description=description)
 
 
-def _report_masks(task: Any, data: Data) -> Report:
+def _report_masks(task: Any, data: Dataset) -> Report:
     scores = _evaluate(task, data)
     return Report(scores | {"perplexity": math.exp(min(scores["loss"], 100.0))})
 
 
-def _evaluate(task: Any, data: Data) -> dict[str, float]:
+def _evaluate(task: Any, data: Dataset) -> dict[str, float]:
     scores = task.evaluate(data.x, data.y, verbose=0, return_dict=True)
     return {name: float(value) for name, value in scores.items()}
 
 
-def _read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Data:
+def _read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
     table = read_table(path, arguments.limit)
     context = table.find("context", arguments.text_column)
     question = table.require("question", arguments.text_pair_column)
@@ -223,7 +236,7 @@ def _read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Data:
             table.require("choices")
     texts = [table.texts(name) for name in (context, question) if name is not None]
     roles = [("context", context), ("question", question), ("choices", choices)]
-    return Data(
+    return Dataset(
         x=(*texts, options),
         y=_read_answers(table, answer, options),
         texts=lambda: (text for texts in (*texts, *options) for text in texts),
@@ -251,7 +264,7 @@ def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int
     return answers
 
 
-def _read_squad(path: Path, arguments: argparse.Namespace) -> Data:
+def _read_squad(path: Path, arguments: argparse.Namespace) -> Dataset:
     file = read_squad(path).take(slice(arguments.limit))
 
     def texts() -> Iterator[str]:
@@ -259,7 +272,7 @@ def _read_squad(path: Path, arguments: argparse.Namespace) -> Data:
         yield from dict.fromkeys(file.contexts)
 
     empty = sum(not answer["text"] for answer in file.answers)
-    return Data(
+    return Dataset(
         x=file.x,
         y=file.answers,
         texts=texts,
@@ -269,7 +282,7 @@ def _read_squad(path: Path, arguments: argparse.Namespace) -> Data:
     )
 
 
-def _report_answers(task: Any, data: Data) -> Report:
+def _report_answers(task: Any, data: Dataset) -> Report:
     (questions, contexts), answers = data.x, data.y
     has_answer = [bool(answer["text"]) for answer in answers]
     half = len(answers) // 2
@@ -284,14 +297,14 @@ def _report_answers(task: Any, data: Data) -> Report:
     return Report({name: float(value) for name, value in scores.items()})
 
 
-def _read_similarity(path: Path, arguments: argparse.Namespace) -> Data:
+def _read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
     table = read_table(path, arguments.limit)
     first = table.require("text", arguments.text_column)
     second = table.require("text_pair", arguments.text_pair_column)
     score = table.require("score", arguments.label_column)
     columns = table.texts(first), table.texts(second)
     y = table.numbers(score)
-    return Data(
+    return Dataset(
         x=columns,
         y=y,
         texts=lambda: (text for column in columns for text in column),
@@ -302,7 +315,7 @@ def _read_similarity(path: Path, arguments: argparse.Namespace) -> Data:
     )
 
 
-def on_one_scale(files: Sequence[Data]) -> list[Data]:
+def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:
     """Divide the scores of all files by the highest one, if they are to be cosines.
 
     The highest score of one file alone may not be that of the scale.
@@ -321,13 +334,13 @@ def on_one_scale(files: Sequence[Data]) -> list[Data]:
     ]
 
 
-def _report_similarity(task: Any, data: Data) -> Report:
+def _report_similarity(task: Any, data: Dataset) -> Report:
     vectors = np.stack([task.embed(texts) for texts in data.x], axis=1)
     cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))[:, 0]
     return Report(_correlations(data.y, cosines))
 
 
-def _read_tags(path: Path, arguments: argparse.Namespace) -> Data:
+def _read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
     if path.suffix.lower() in OBJECTS:
         table = read_table(path, arguments.limit)
         words = table.require("words", arguments.text_column)
@@ -341,7 +354,7 @@ def _read_tags(path: Path, arguments: argparse.Namespace) -> Data:
         _check_words(path, x, y)
         where = partial(_place_in_conll, path)
     names = sorted({tag for row in y for tag in row})
-    return Data(
+    return Dataset(
         x=x,
         y=y,
         texts=lambda: map(" ".join, x),
@@ -377,69 +390,160 @@ def _place_in_conll(path: Path, tag: str) -> str:
     return f"{path}, line {number}"
 
 
-def _report_entities(task: Any, data: Data) -> Report:
+def _report_entities(task: Any, data: Dataset) -> Report:
     scores: dict[str, Any] = task.evaluate_entities(data.x, data.y)
     classes = scores.pop("labels")
     del scores["support"]
     return Report({f"entity {name}": value for name, value in scores.items()}, classes)
 
 
+def _texts(columns: Columns) -> Any:
+    pairs = "text_pair" in columns
+    return (columns["text"], columns["text_pair"]) if pairs else columns["text"]
+
+
+def _classify(
+    task: Any, columns: Columns, batch_size: int, **exits: Any
+) -> list[Answer]:
+    answers = task.classify(_texts(columns), batch_size=batch_size, **exits)
+    # Multi-label classification returns a list for each text.
+    return [row if isinstance(row, dict) else {"labels": row} for row in answers]
+
+
+def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    mask = task.preprocessor.tokenizer.mask_token
+    if not any(mask in text for texts in columns.values() for text in texts):
+        msg = (
+            f"No text has a {mask}, and the model fills masks. For labels, train a "
+            "head on it first: `keras-albert finetune classification --preset ...`."
+        )
+        raise ValueError(msg)
+    answers = task.fill_mask(_texts(columns), batch_size=batch_size)
+    return [{"masks": row} for row in answers]
+
+
+def _tag(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    answers = task.tag(columns["text"], batch_size=batch_size)
+    return [{"entities": row} for row in answers]
+
+
+def _answer(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    texts = columns["question"], columns["context"]
+    answers: list[Answer] = task.answer(*texts, batch_size=batch_size)
+    return answers
+
+
+def _choose(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    texts = columns.get("context"), columns["question"], columns["choices"]
+    answers: list[Answer] = task.choose(*texts, batch_size=batch_size)
+    return answers
+
+
+def _embed(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    vectors = task.embed(_texts(columns), batch_size=batch_size)
+    if "text_pair" not in columns:
+        return [{"embedding": vector} for vector in vectors]
+    cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))
+    return [{"similarity": cosine} for cosine in cosines[:, 0]]
+
+
+def _score_order(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+    scores = task.score_order(*_texts(columns), batch_size=batch_size)
+    return [{"score": score} for score in scores]
+
+
+_TEXTS = (("text", "text_pair"), ("text",))
+_CHOICES = (("context", "question", "choices"), ("question", "choices"))
+
 # `keras_albert_cli.options` describes the files of each.
-KINDS = {
-    "classification": Kind(
+TASKS = {
+    "classification": CommandTask(
         tasks.AlbertClassifier,
-        lambda path, arguments: _read_labelled(path, arguments, "label"),
-        _report_classes,
-        ("val_accuracy", "max"),
         'model.classify("a text")',
         "text-classification",
+        _classify,
+        _TEXTS,
+        _TEXTS,
+        partial(_read_labelled, target="label"),
+        _report_classes,
+        ("val_accuracy", "max"),
     ),
-    "masked-lm": Kind(
+    "masked-lm": CommandTask(
         tasks.AlbertMaskedLM,
-        _read_texts,
-        _report_masks,
-        ("val_loss", "min"),
         'model.fill_mask("a [MASK] text")',
         "fill-mask",
+        _fill,
+        _TEXTS,
+        read=_read_texts,
+        report=_report_masks,
     ),
-    "multiple-choice": Kind(
+    "multiple-choice": CommandTask(
         tasks.AlbertMultipleChoice,
+        'model.choose("a context", "a question", ["yes", "no"])',
+        "multiple-choice",
+        _choose,
+        _CHOICES,
+        _CHOICES,
         _read_multiple_choice,
         lambda task, data: Report(_evaluate(task, data)),
         ("val_accuracy", "max"),
-        'model.choose("a context", "a question", ["yes", "no"])',
-        "multiple-choice",
     ),
-    "question-answering": Kind(
+    "question-answering": CommandTask(
         tasks.AlbertQuestionAnswerer,
-        _read_squad,
-        _report_answers,
-        ("val_loss", "min"),
         'model.answer("a question", "a context")',
         "question-answering",
+        _answer,
+        (("question", "context"),),
+        read=_read_squad,
+        report=_report_answers,
     ),
-    "regression": Kind(
+    "regression": CommandTask(
         tasks.AlbertClassifier,
-        lambda path, arguments: _read_labelled(path, arguments, "score"),
-        _report_regression,
-        ("val_rmse", "min"),
         'model.classify("a text")',
         "text-classification",
+        _classify,
+        _TEXTS,
+        _TEXTS,
+        partial(_read_labelled, target="score"),
+        _report_regression,
+        ("val_rmse", "min"),
     ),
-    "similarity": Kind(
+    "sentence-order": CommandTask(
+        tasks.AlbertPretrainer,
+        'model.score_order(["a text"], ["the next"])',
+        "fill-mask",
+        _score_order,
+        _TEXTS[:1],
+    ),
+    "similarity": CommandTask(
         tasks.AlbertTextEmbedder,
-        _read_similarity,
-        _report_similarity,
-        ("val_loss", "min"),
         'model.embed(["a text"])',
         "sentence-similarity",
+        _embed,
+        _TEXTS,
+        _TEXTS[1:],
+        _read_similarity,
+        _report_similarity,
     ),
-    "token-classification": Kind(
+    "token-classification": CommandTask(
         tasks.AlbertTokenClassifier,
-        _read_tags,
-        _report_entities,
-        ("val_loss", "min"),
         'model.tag("a text")',
         "token-classification",
+        _tag,
+        _TEXTS[1:],
+        read=_read_tags,
+        report=_report_entities,
     ),
 }
+FINETUNED = [name for name in TASKS if TASKS[name].read is not _not_finetuned]
+
+
+def known_task(task: Any) -> CommandTask:
+    """Return what is known of a task, or of a class of tasks."""
+    cls = task if isinstance(task, type) else type(task)
+    if getattr(task, "is_regression", None) is True:
+        return TASKS["regression"]
+    for known in TASKS.values():
+        if issubclass(cls, known.cls):
+            return known
+    raise ValueError(f"What to ask of an {cls.__name__} is not known.")

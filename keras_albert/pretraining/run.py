@@ -17,7 +17,7 @@ from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.dataset import HeldOut, PretrainingData, Stage
 from keras_albert.pretraining.model import build_pretrainer
 from keras_albert.training.model_card import (
-    Declared,
+    CardMetadata,
     code,
     front_matter,
     unknowns,
@@ -258,7 +258,7 @@ def model_card(
     second = _TASKS.get(settings["second_task"])
     objective = "masked tokens" + (f" and {second}" if second else "")
     count = sum(int(np.prod(weight.shape)) for weight in task.weights)
-    declared = Declared(language, settings["license"], settings["dataset"])
+    declared = CardMetadata(language, settings["license"], settings["dataset"])
     metadata = front_matter(
         *("albert-pretrained", "fill-mask", ["pretraining"], report["scores"]),
         evaluated_on="documents that were not trained on",

@@ -34,7 +34,7 @@ _ON_A_HUB = 'On a hub, the directory is a handle, such as `"hf://user/model"`.'
 
 
 @dataclass(frozen=True)
-class Declared:
+class CardMetadata:
     """What only the author of a model knows."""
 
     language: str | None = None
@@ -48,7 +48,7 @@ def front_matter(
     tags: Sequence[str],
     scores: Mapping[str, float],
     evaluated_on: str,
-    declared: Declared,
+    declared: CardMetadata,
     preset: str | None = None,
 ) -> str:
     """Return the metadata at the beginning of a model card.
@@ -148,7 +148,7 @@ def published_card(text: str, handle: str, library: str | None = None) -> str:
     return str(card).replace(f"{_ON_A_HUB}\n\n", "").replace(_HERE, handle)
 
 
-def unknowns(declared: Declared) -> str:
+def unknowns(declared: CardMetadata) -> str:
     """Return the section of what a card does not say, in Markdown."""
     missing = [name for name, value in asdict(declared).items() if value is None]
     lines = [

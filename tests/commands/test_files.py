@@ -5,14 +5,14 @@ import argparse
 import pytest
 
 from keras_albert.commands.files import describe, read_table
-from keras_albert.commands.tasks import KINDS, check_files
+from keras_albert.commands.tasks import TASKS, check_files
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
 
 
 def read(kind, path, **options):
     options = _NO_OPTIONS | {"label_column": None} | options
-    return KINDS[kind].read(path, argparse.Namespace(**options))
+    return TASKS[kind].read(path, argparse.Namespace(**options))
 
 
 def write(tmp_path, name, contents):

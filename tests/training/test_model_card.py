@@ -7,7 +7,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from keras_albert.training.model_card import (
-    Declared,
+    CardMetadata,
     base_model,
     code,
     front_matter,
@@ -24,7 +24,7 @@ def test_the_hub_reads_everything():
     scores = {"accuracy": 0.91234, "loss": 0.3, "Pearson": math.nan}
     data = read(
         *("albert-films", "text-classification", ["films"], scores, "dev.tsv"),
-        Declared(language="de", license="mit", dataset="user/films"),
+        CardMetadata(language="de", license="mit", dataset="user/films"),
         preset="albert_large_v1_en_uncased",
     )
     assert data.to_dict() == {
@@ -54,7 +54,7 @@ def test_the_hub_reads_everything():
 
 
 def test_what_is_unknown_is_left_out():
-    text = front_matter("a", "fill-mask", [], {"loss": 1.0}, "b", Declared())
+    text = front_matter("a", "fill-mask", [], {"loss": 1.0}, "b", CardMetadata())
     assert yaml.safe_load(text.strip("-")) == {
         "library_name": "keras-albert",
         "license": "unknown",
@@ -65,7 +65,7 @@ def test_what_is_unknown_is_left_out():
 
 def test_names_that_yaml_would_read_otherwise():
     scores = {"accuracy": 1.0}
-    data = read("no", "fill-mask", [], scores, "a: #1", Declared(language="no"))
+    data = read("no", "fill-mask", [], scores, "a: #1", CardMetadata(language="no"))
     # Norwegian, not False.
     assert data.language == "no"
     assert data.model_name == "no"
@@ -88,8 +88,8 @@ def test_a_base_model_is_one_of_the_hub(preset, expected):
 
 
 def test_a_card_asks_for_what_is_missing():
-    assert "`license`, `dataset`" in unknowns(Declared("en"))
-    assert "metadata" not in unknowns(Declared("en", "mit", "user/films"))
+    assert "`license`, `dataset`" in unknowns(CardMetadata("en"))
+    assert "metadata" not in unknowns(CardMetadata("en", "mit", "user/films"))
 
 
 @pytest.mark.parametrize(
