@@ -84,32 +84,6 @@ def test_writes_a_model_a_report_and_plots(run, file, tmp_path, capsys):
     assert "Add to the metadata" not in card
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("epochs", "-1"),
-        ("epochs", "0"),
-        ("epochs", "two"),
-        ("batch_size", "0"),
-        ("learning_rate", "nan"),
-        ("learning_rate", "-0.1"),
-        ("max_length", "0"),
-        ("max_length", str(10**9)),
-        ("limit", "-1"),
-        ("seed", "-1"),
-        ("seed", str(2**32)),
-    ],
-)
-def test_a_number_that_cannot_be_is_refused(run, file, tmp_path, capsys, name, value):
-    with pytest.raises(SystemExit) as ended:
-        run(*arguments(file, tmp_path / "run", **{name: value}))
-    assert ended.value.code == 2
-    message = capsys.readouterr().err
-    assert f"argument --{name.replace('_', '-')}: must be a" in message
-    assert f"Received: {value}" in message
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_column_that_is_missing_is_named_with_its_option(run, file, tmp_path):
     with pytest.raises(ValueError, match=r"no column 'a'.* --text-column"):
         run(*arguments(file, tmp_path / "run", text_column="a"))
@@ -138,32 +112,6 @@ def test_two_runs_do_not_write_to_one_output(run, file, tmp_path):
     message = "run is in use: another process writes to it. Wait until it has ended"
     with RunFolder(output).locked(), pytest.raises(ValueError, match=message):
         run(*arguments(file, output))
-
-
-@pytest.mark.parametrize(
-    ("name", "contents", "message"),
-    [
-        ("a.tsv", "text\tlabel\n", "holds no rows"),
-        ("a.tsv", "text\tlabel\na\n", r"line 2 has 1 fields, and the header has 2"),
-        ("a.tsv", "words\tlabel\na\tb\n", "no column that is known as a text"),
-        ("a.csv", 'text,label\n"a,b\n', "line 2"),
-        ("a.jsonl", '{"text": "a", "label": 1}\n{"text"', "line 2 is no JSON"),
-        ("a.jsonl", '{"text": "a", "label": 1}\n[]', "line 2 is no JSON object with"),
-        (
-            "a.jsonl",
-            '{"text": null, "label": 1}',
-            "line 1: the column 'text' holds None",
-        ),
-        ("a.xlsx", "", "none of the files that are known here"),
-        ("a.csv", b"text,label\n\xff,1", "is not UTF-8"),
-    ],
-)
-def test_says_what_is_wrong_with_a_file(run, tmp_path, name, contents, message):
-    path = tmp_path / name
-    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
-    with pytest.raises(ValueError, match=message):
-        run(*arguments(path, tmp_path / "run", train=path))
-    assert not (tmp_path / "run").exists()
 
 
 def test_any_name_of_a_class_is_reported(run, tmp_path, capsys):

@@ -1,14 +1,10 @@
 """After any interruption, the same command resumes the run with the same result."""
 
 import hashlib
-import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 
-import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertTokenizer
@@ -203,54 +199,6 @@ def test_from_any_state_of_the_disk_it_comes_out_the_same(
     assert any(name.startswith(".preset.") for name in left)
 
 
-@on_one_backend
-def test_killed_at_random_it_comes_out_the_same(files, whole, tmp_path):
-    output = tmp_path / "run"
-    folder = RunFolder(output)
-    program = (
-        "import sys, time\n"
-        "from keras_albert.commands import finetune\n"
-        "from keras_albert.training.recorder import TrainingRecorder\n"
-        "from keras_albert_cli.run_command import run_command\n"
-        "finetune._SECONDS_PER_CHECKPOINT = 0.0\n"
-        "end = TrainingRecorder.on_train_batch_end\n"
-        # A signal takes a moment, too.
-        "def wait(*args, **kwargs): time.sleep(0.05), end(*args, **kwargs)\n"
-        "TrainingRecorder.on_train_batch_end = wait\n"
-        "sys.exit(run_command(sys.argv[1:]))"
-    )
-    arguments = flags(files, output, preset=files / "start")
-
-    def begin():
-        return subprocess.Popen(
-            [sys.executable, "-c", program, "finetune", "classification", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    moments = np.random.default_rng().uniform(0, 0.05, size=3)
-    for number, moment in enumerate(moments):
-        process = begin()
-        while len(folder.curve.rows()) < number or not folder.last.is_file():
-            assert process.poll() is None, process.communicate()[0]
-            time.sleep(0.002)
-        time.sleep(moment)
-        # The kill may hit a checkpoint, as there is one after each step.
-        ends_it = signal.SIGKILL if number else signal.SIGTERM
-        process.send_signal(ends_it)
-        printed = process.communicate()[0]
-        assert not folder.preset.exists(), "it was stopped too late to test anything"
-        if ends_it == signal.SIGTERM:
-            assert process.returncode == 128 + signal.SIGTERM, printed
-            assert "the same command goes on" in printed
-    process = begin()
-    printed = process.communicate()[0]
-    assert process.returncode == 0, printed
-    assert_same_outcome(output, whole)
-    assert not list(output.rglob(".*"))
-
-
 @pytest.fixture
 def stopped(start, files, at_step):
     """The directory of a run that was interrupted in its second epoch."""
@@ -298,34 +246,6 @@ def test_other_files_are_another_run(start, stopped, files, whole, tmp_path):
     other.write_text(text)
     shutil.copytree(stopped, tmp_path / "run")
     start(tmp_path / "run", train=other)
-    assert_same_outcome(tmp_path / "run", whole)
-
-
-@on_one_backend
-def test_what_another_version_left_is_named(start, tmp_path):
-    left = tmp_path / "run" / "training" / "history.csv"
-    left.parent.mkdir(parents=True)
-    left.write_text("epoch,loss\n0,0.")
-    with pytest.raises(ValueError, match=r"history\.csv was not written by a run"):
-        start(tmp_path / "run")
-    assert left.read_text() == "epoch,loss\n0,0."
-
-
-@on_one_backend
-def test_a_damaged_checkpoint_is_named(start, stopped, tmp_path):
-    shutil.copytree(stopped, tmp_path / "run")
-    last = RunFolder(tmp_path / "run").last
-    os.truncate(last, last.stat().st_size // 2)
-    with pytest.raises(ValueError, match=r"last\.safetensors .*Remove it to restart"):
-        start(tmp_path / "run")
-
-
-@on_one_backend
-def test_half_a_row_of_the_curve_spoils_nothing(start, stopped, whole, tmp_path):
-    shutil.copytree(stopped, tmp_path / "run")
-    with RunFolder(tmp_path / "run").curve.path.open("a") as file:
-        file.write('{"epoch": 1, "lo')
-    start(tmp_path / "run")
     assert_same_outcome(tmp_path / "run", whole)
 
 

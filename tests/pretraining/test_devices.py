@@ -192,20 +192,6 @@ def test_the_step_is_all_of_it_with_static_shapes(pretrainer):
     assert memory.alias_size_in_bytes >= state
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="only JAX lowers without running")
-def test_the_devices_share_the_batch(pretrainer):
-    import jax
-
-    with pytest.raises(ValueError, match="2 devices cannot share 3 rows"):
-        lower_training_step(pretrainer, 3, LENGTH, SLOTS, jax.devices() * 2)
-
-
-@pytest.mark.skipif(BACKEND == "jax", reason="for the others")
-def test_others_are_told_to_use_jax(pretrainer):
-    with pytest.raises(ValueError, match="KERAS_BACKEND=jax"):
-        lower_training_step(pretrainer, ROWS, LENGTH, SLOTS)
-
-
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="XLA under TensorFlow")
 def test_the_step_compiles_under_xla(pretrainer):
     pretrainer.jit_compile = True
