@@ -62,7 +62,8 @@ class Command:
     """
 
     group: str
-    module: str
+    # A module of `keras_albert.commands`, and its function if that is not `run`.
+    place: str
     summary: str
     description: str
     example: str
@@ -71,6 +72,16 @@ class Command:
     new_path: str = ""
     check: Callable[[Mapping[str, Any]], None] | None = None
     one_of: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The name of the module that runs the command."""
+        return self.place.partition(":")[0]
+
+    @property
+    def function(self) -> str:
+        """The name of the function that runs the command."""
+        return self.place.partition(":")[2] or "run"
 
     def add_options(self, parser: Parser) -> None:
         """Add the options to the parser of the command."""

@@ -483,7 +483,7 @@ def _check_unfinished(chosen: Mapping[str, Any]) -> None:
 COMMANDS = {
     "prepare": Command(
         "Train",
-        "prepare",
+        "pretrain:run_prepare",
         "prepare texts for pretraining",
         """Prepare texts for pretraining.
 
@@ -498,7 +498,7 @@ repeating it completes the remaining parts.
     ),
     "pretrain": Command(
         "Train",
-        "pretrain",
+        "pretrain:run_pretrain",
         "pretrain a model on prepared texts",
         """Pretrain on the output of `keras-albert prepare`.
 
@@ -583,7 +583,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
     ),
     "export": Command(
         "Use",
-        "export",
+        "convert:run_export",
         "export a model for a server or a device",
         """Export a model for a server or a device.
 
@@ -611,7 +611,7 @@ requests are replayed. Prints the signatures and example requests.
     ),
     "convert": Command(
         "Use",
-        "convert",
+        "convert:run_convert",
         "convert a checkpoint to another library's format",
         """Convert a checkpoint and verify the result.
 
@@ -625,7 +625,7 @@ written.
     ),
     "push": Command(
         "Use",
-        "push",
+        "convert:run_push",
         "push a model with its card to the Hugging Face Hub",
         """Push a model with its card to the Hugging Face Hub.
 

@@ -55,7 +55,9 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         _check_backend()
         with loading("keras-albert"):
             module = import_module(f"keras_albert.commands.{asked.module}")
-        status: int | None = module.run(argparse.Namespace(**chosen))
+        status: int | None = getattr(module, asked.function)(
+            argparse.Namespace(**chosen)
+        )
         return status
 
     options = re.findall(r"--[\w-]+", subparsers[command].format_usage())

@@ -1,14 +1,33 @@
-"""`keras-albert convert`: converts checkpoints to other libraries' formats."""
+"""`keras-albert convert`, `export` and `push`: models for other programs."""
 
 import argparse
+import tempfile
+from pathlib import Path
 
 from rich.table import Table
 
-from keras_albert.commands.report import plain_console
+from keras_albert.commands.report import ON_CARD, plain_console
+from keras_albert.commands.tasks import TASKS
 from keras_albert.conversion.convert import convert_checkpoint
+from keras_albert.conversion.task_classes import class_of, load_task
+from keras_albert.presets.checkpoint_formats import find_format
+from keras_albert.presets.handles import local_directory
+from keras_albert.presets.preset_checks import check_preset
+from keras_albert.presets.push import CARD_FILE, push_files
+from keras_albert.tasks.base.export_formats import (
+    check_export_options,
+    format_of_path,
+)
+from keras_albert.training.model_card import (
+    CardMetadata,
+    front_matter,
+    published_card,
+    unknowns,
+    usage,
+)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run_convert(arguments: argparse.Namespace) -> None:
     """Run the command."""
     done = convert_checkpoint(
         arguments.source,
@@ -25,3 +44,119 @@ def run(arguments: argparse.Namespace) -> None:
     for reader, difference in done.differences.items():
         console.print(f"{reader}: largest difference {difference:.2e}", highlight=False)
     console.print(f"{arguments.target}: {arguments.to}", highlight=False)
+
+
+_OPTIONS = (
+    *("quantize", "inputs", "pairs", "sequence_length", "version", "max_length"),
+    *("top_k", "overwrite", "early"),
+)
+
+
+def run_export(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    # Compared by identity, as a version may be 0.
+    given = {
+        name: value
+        for name in _OPTIONS
+        if (value := getattr(arguments, name)) is not None and value is not False
+    }
+    name = arguments.format or format_of_path(arguments.path)
+    check_export_options(
+        name, arguments.path, given, lambda name: f"--{name.replace('_', '-')}"
+    )
+    task = load_task(arguments.preset, arguments.task)
+    written: Path = task.export(arguments.path, format=name, **given)
+    files = [p for p in (written, *written.rglob("*")) if p.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    print(f"{written}: {type(task).__name__}, {size / 1e6:,.1f} MB")
+
+
+# The hub's names of libraries, as the formats of checkpoints begin.
+_LIBRARIES = ("sentence-transformers", "transformers", "keras-hub")
+
+
+def run_push(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    directory = local_directory(arguments.directory) or arguments.directory
+    found = find_format(directory)
+    if found is None:
+        check_preset(directory)
+    model = arguments.handle.removeprefix("hf://")
+    has_card = (directory / CARD_FILE).is_file()
+    card = _read_card(directory, has_card, model, arguments)
+    key = arguments.to or (found.key if found else "")
+    library = next((each for each in _LIBRARIES if key.startswith(each)), None)
+    handle = arguments.handle
+    if arguments.revision is not None:
+        handle += f"@{arguments.revision}"
+    card = published_card(card, handle, library)
+    with tempfile.TemporaryDirectory() as temporary:
+        pushed = directory
+        if arguments.to is not None:
+            pushed = Path(temporary, "files")
+            convert_checkpoint(directory, pushed, arguments.to)
+        files = _files_of(pushed) | (_pictures(directory) if has_card else {})
+        push_files(
+            *(files, model, card),
+            keep_card=not has_card,
+            private=arguments.private,
+            revision=arguments.revision,
+        )
+        size = sum(path.stat().st_size for path in files.values())
+    print(f"{handle}: {len(files) + 1} files, {size / 1e6:,.1f} MB")
+    print(f'{class_of(directory).__name__}.from_preset("{handle}")')
+
+
+def _read_card(
+    directory: Path, has_card: bool, model: str, arguments: argparse.Namespace
+) -> str:
+    """Return the card of a directory, or a new one."""
+    declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
+    path = directory / CARD_FILE
+    if has_card:
+        if declared != CardMetadata():
+            given = next(name for name in ON_CARD if getattr(declared, name))
+            msg = (
+                f"{path} is the model card: change its metadata there, instead of "
+                f"passing `{given}`."
+            )
+            raise ValueError(msg)
+        return path.read_text(encoding="utf-8")
+    if declared.license is None:
+        msg = (
+            f"{directory} has no model card, {CARD_FILE}. Write one, or pass `license` "
+            "for a short one."
+        )
+        raise ValueError(msg)
+    cls = class_of(directory)
+    kind = next((each for each in TASKS.values() if each.cls is cls), None)
+    tag = kind.pipeline_tag if kind else "feature-extraction"
+    name = model.rpartition("/")[2]
+    metadata = front_matter(name, tag, [], {}, "", declared)
+    return f"""{metadata}
+
+# {name}
+
+{usage(cls.__name__, kind.use if kind else "")}
+
+## What is not known
+
+{unknowns(declared)}
+"""
+
+
+def _files_of(directory: Path) -> dict[str, Path]:
+    """Return the files of a directory by their names, except hidden ones."""
+    names = ((path.relative_to(directory), path) for path in directory.rglob("*"))
+    return {
+        name.as_posix(): path
+        for name, path in sorted(names)
+        if path.is_file()
+        and not any(part.startswith(".") for part in name.parts)
+        and name != Path(CARD_FILE)
+    }
+
+
+def _pictures(directory: Path) -> dict[str, Path]:
+    """Return the pictures of a card, which are next to it."""
+    return {path.name: path for path in sorted(directory.glob("*.png"))}

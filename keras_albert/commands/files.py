@@ -317,14 +317,14 @@ def _labels(value: Any) -> list[str]:
 
 
 # Roles whose column is set by another role's option.
-_OPTIONS = {"context": "text", "words": "text", "question": "text-pair"}
+_OPTIONS = {"context": "text", "words": "text", "question": "text_pair"}
 _OPTIONS |= dict.fromkeys(("answer", "score", "tags"), "label")
 
 
 def _remedy(role: str) -> str:
     if role == "choices":
         return "Name it choices; or A, B, ..., a column each."
-    return f"Name it: --{_OPTIONS.get(role, role.replace('_', '-'))}-column"
+    return f"Name it: --{_OPTIONS.get(role, role).replace('_', '-')}-column"
 
 
 def read_table(path: Path, limit: int | None = None) -> Table:
@@ -375,10 +375,6 @@ def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
     return f"{table.path}: {len(table):,} rows; {taken}"
 
 
-# Inputs whose column is set by another input's option, as in `finetune`.
-_SAME = {"context": "text", "question": "text_pair"}
-
-
 class InputColumns:
     """The inputs of a model, found in the columns of a file.
 
@@ -410,7 +406,7 @@ class InputColumns:
         self._readers = {name: self._reader(name) for name in self.names}
 
     def _asked_for(self, name: str) -> str | None:
-        return self._asked.get(_SAME.get(name, name))
+        return self._asked.get(_OPTIONS.get(name, name))
 
     def _find(self, name: str) -> list[str]:
         column = self._table.find(name, self._asked_for(name))

@@ -1,20 +1,143 @@
-"""`keras-albert pretrain`: pretrains a model on prepared texts."""
+"""`keras-albert prepare` and `pretrain`: from texts to a pretrained model."""
 
 import argparse
 import json
+import shlex
+import time
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from keras_albert.commands.report import plain_console
 from keras_albert.pretraining.config import PretrainingConfig
+from keras_albert.pretraining.prepare.pipeline import prepare_examples
+from keras_albert.pretraining.prepare.vocabulary import (
+    stored_vocabulary,
+    train_vocabulary_on,
+)
+from keras_albert.pretraining.prepared_files import PreparedMetadata
 from keras_albert.pretraining.pretrain import pretrain
+from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
+from keras_albert_cli.loading import hidden_messages
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run_prepare(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    console = plain_console()
+    start = time.perf_counter()
+    with hidden_messages() as shown, open(shown, "w", closefd=False) as stderr:
+        bar = progress_bar(Console(file=stderr), arguments.quiet)
+        with bar:
+            metadata = _prepare(arguments, console, bar)
+    _show_counters(console, metadata)
+    seconds = time.perf_counter() - start
+    console.print(f"{arguments.output}: {seconds:,.0f} s", highlight=False)
+
+
+def progress_bar(console: Console, quiet: bool) -> Progress:
+    """Return a progress bar of bytes, which a terminal shows and a file does not."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        # What is printed would go to the bar's console, and hidden messages, too.
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=quiet or not console.is_terminal,
+    )
+
+
+def _prepare(
+    arguments: argparse.Namespace, console: Console, bar: Progress
+) -> PreparedMetadata:
+    options = _pipeline_options(arguments)
+    return prepare_examples(
+        arguments.inputs,
+        arguments.output,
+        _vocabulary(arguments, console, bar),
+        sequence_length=arguments.sequence_length,
+        held_out=arguments.held_out,
+        short_seq_prob=arguments.short_seq_prob,
+        seed=arguments.seed,
+        language=arguments.language,
+        text_field=arguments.text_field,
+        part_size=arguments.part_size,
+        pipeline_options=options,
+        progress=_shown_in(bar, "examples"),
+        max_broken=arguments.max_broken,
+    )
+
+
+def _shown_in(bar: Progress, what: str) -> Callable[[int, int], None]:
+    task = bar.add_task(what, total=None, visible=False)
+
+    def show(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total, visible=True)
+
+    return show
+
+
+def _vocabulary(arguments: argparse.Namespace, console: Console, bar: Progress) -> Any:
+    """Return the given vocabulary or that of an earlier run, or train one."""
+    if arguments.vocabulary is not None:
+        return arguments.vocabulary
+    stored = stored_vocabulary(arguments.output)
+    size = AlbertTokenizer(stored).vocabulary_size() if stored is not None else None
+    if size == arguments.vocabulary_size:
+        console.print("The vocabulary of the earlier run is kept.")
+        return stored
+    return train_vocabulary_on(
+        arguments.inputs,
+        arguments.vocabulary_size,
+        num_lines=arguments.vocabulary_lines,
+        text_field=arguments.text_field,
+        output=arguments.output,
+        progress=_shown_in(bar, "vocabulary"),
+    )
+
+
+def _pipeline_options(arguments: argparse.Namespace) -> Any:
+    if arguments.beam is not None:
+        from apache_beam.options.pipeline_options import (  # noqa: PLC0415
+            PipelineOptions,
+        )
+
+        return PipelineOptions(shlex.split(arguments.beam))
+    if arguments.workers == 1:
+        return None
+    return {
+        "direct_num_workers": arguments.workers,
+        "direct_running_mode": "multi_processing",
+    }
+
+
+def _show_counters(console: Console, metadata: PreparedMetadata) -> None:
+    table = Table("counted", "number")
+    table.columns[1].justify = "right"
+    for name, count in metadata.counters.items():
+        table.add_row(name, f"{count:,}")
+    console.print(table)
+    for path in metadata.broken_files:
+        console.print(f"damaged, read up to the damage: {path}", soft_wrap=True)
+
+
+def run_pretrain(arguments: argparse.Namespace) -> None:
     """Run the command."""
     console = plain_console()
     known = {each.name for each in fields(PretrainingConfig)}

@@ -85,10 +85,13 @@ class CommandTask:
     monitor: tuple[str, str] = ("val_loss", "min")
 
 
-def _read_labelled(path: Path, arguments: argparse.Namespace, target: str) -> Dataset:
+def _read_labelled(
+    path: Path, arguments: argparse.Namespace, target: str, needs_pair: bool = False
+) -> Dataset:
     table = read_table(path, arguments.limit)
     first = table.require("text", arguments.text_column)
-    second = table.find("text_pair", arguments.text_pair_column)
+    find = table.require if needs_pair else table.find
+    second = find("text_pair", arguments.text_pair_column)
     label = table.require(target, arguments.label_column)
     columns = [table.texts(name) for name in (first, second) if name is not None]
     description = describe(table, [("text", first), ("pair", second), (target, label)])
@@ -298,21 +301,8 @@ def _report_answers(task: Any, data: Dataset) -> Report:
 
 
 def _read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
-    table = read_table(path, arguments.limit)
-    first = table.require("text", arguments.text_column)
-    second = table.require("text_pair", arguments.text_pair_column)
-    score = table.require("score", arguments.label_column)
-    columns = table.texts(first), table.texts(second)
-    y = table.numbers(score)
-    return Dataset(
-        x=columns,
-        y=y,
-        texts=lambda: (text for column in columns for text in column),
-        description=describe(
-            table, [("text", first), ("pair", second), ("score", score)]
-        ),
-        highest=max(1.0, float(np.abs(y).max())),
-    )
+    data = _read_labelled(path, arguments, "score", needs_pair=True)
+    return replace(data, head={}, highest=max(1.0, float(np.abs(data.y).max())))
 
 
 def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:

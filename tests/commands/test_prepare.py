@@ -5,7 +5,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from keras_albert.commands.prepare import progress_bar
+from keras_albert.commands.pretrain import progress_bar
 from keras_albert.pretraining import PretrainingData
 from keras_albert.pretraining.prepare.pipeline import PartPreparation
 from keras_albert_cli.run_command import run_command as main

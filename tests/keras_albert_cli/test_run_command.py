@@ -206,7 +206,7 @@ def test_every_command_shows_a_traceback_when_asked(command, monkeypatch, capsys
         assert not {"command", "debug", "verbose"} & set(vars(arguments))
         raise TypeError("`task` must be a name. Received: preset=5")
 
-    monkeypatch.setattr(module, "run", fail)
+    monkeypatch.setattr(module, ALL[command].function, fail)
     assert run_command([command, *COMMANDS[command], "--debug"]) == 1
     shown = capsys.readouterr().err
     assert "Traceback" in shown
