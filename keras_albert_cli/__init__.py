@@ -1,8 +1,9 @@
 """The command line, `keras-albert COMMAND ...`.
 
-It is a separate package because importing `keras_albert` takes seconds. Options and
-help are here, and import no backend; `keras_albert.commands` does the work, and is
-imported when a command runs.
+It is a separate package because importing `keras_albert` takes seconds, and cannot be
+put off: Keras loads a file only if the classes in it are registered. Options and help
+are here, and import no backend; `keras_albert.commands` does the work, and is imported
+when a command runs.
 """
 
 import os

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable
 
 # Far above what fits into memory, and small enough for the arrays of every library.
-_MOST = 10**9
+_MAX_NUMBER = 10**9
 
 
-def whole_number(least: int = 1, most: int = _MOST) -> Callable[[str], int]:
+def whole_number(least: int = 1, most: int = _MAX_NUMBER) -> Callable[[str], int]:
     """Return an `argparse` type for integers within bounds."""
 
     def read(text: str) -> int:

@@ -21,7 +21,7 @@ _EXPECTED: tuple[type[Exception], ...] = (
 )
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _NO_ROOM = tuple(map(os.strerror, _FULL))
-_LONGEST_LINE = 1500
+_MAX_LINE = 1500
 # Another SIGTERM within this time does not interrupt the cleanup after the first.
 _CLEANUP_SECONDS = 5.0
 _SECONDS_UNTIL_REPEATED = 0.05
@@ -113,9 +113,9 @@ def _drop_output() -> None:
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    if len(line) <= _LONGEST_LINE:
+    if len(line) <= _MAX_LINE:
         return line
-    half = _LONGEST_LINE // 2
+    half = _MAX_LINE // 2
     return f"{line[:half]} [...] {line[-half:]}"
 
 

@@ -53,7 +53,7 @@ def text_predictor(
 
     def run_batch(columns: Columns) -> list[Answer]:
         if "choices" in columns:
-            columns = columns | {"choices": fill_up(columns["choices"])}
+            columns = columns | {"choices": pad_choices(columns["choices"])}
         return rows_of_outputs(run(columns))
 
     return Predictor(
@@ -97,7 +97,7 @@ def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
     return rows
 
 
-def fill_up(choices: list[list[str]]) -> list[list[str]]:
+def pad_choices(choices: list[list[str]]) -> list[list[str]]:
     """Pad the choices of each row with "" to equal numbers."""
     most = max(map(len, choices), default=0)
     return [row + [""] * (most - len(row)) for row in choices]

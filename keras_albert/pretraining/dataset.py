@@ -31,7 +31,7 @@ from keras_albert.types import Batch, Int64Array
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.reading import local_path
 
-_SPECIALS = 3  # [CLS] and two [SEP]
+_NUM_SPECIALS = 3  # [CLS] and two [SEP]
 
 
 class PretrainingBatches:
@@ -180,7 +180,7 @@ class PretrainingBatches:
     ) -> Batch:
         pairs = self.data.segments(rows)
         if self.shuffle and self.data.second_task is None:
-            pairs = _windows(pairs, self.sequence_length - _SPECIALS, generator)
+            pairs = _windows(pairs, self.sequence_length - _NUM_SPECIALS, generator)
         drawn = draw_pairs(
             self._encoded(pairs),
             self._encoded(self._changed(pairs, rows, generator)),

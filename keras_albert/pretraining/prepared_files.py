@@ -72,7 +72,7 @@ class PreparedMetadata:
 
 
 # Up to this size, as in all released vocabularies, token ids fit into two bytes.
-_LARGEST_SHORT = 2**16
+_MAX_SHORT_VOCABULARY = 2**16
 # The number of examples in a record batch; a file has one or several.
 BATCH_ROWS = 4096
 _REMEDY = "Copy it again, or prepare the texts again; complete shards are kept."
@@ -92,7 +92,7 @@ class Example(NamedTuple):
 def example_schema(vocabulary_size: int) -> Any:
     """Return the columns of a file of examples, a `pyarrow.Schema`."""
     pa = arrow()
-    ids = pa.uint16() if vocabulary_size <= _LARGEST_SHORT else pa.int32()
+    ids = pa.uint16() if vocabulary_size <= _MAX_SHORT_VOCABULARY else pa.int32()
     return pa.schema(
         [
             pa.field("token_ids", pa.list_(pa.field("item", ids, False)), False),
