@@ -51,15 +51,6 @@ def test_finetune_trains_exits_and_says_so(folder):
     assert "- exits: `True`" in card
 
 
-def test_a_task_without_exits_refuses_them(file, tmp_path, capsys):
-    output = tmp_path / "run"
-    assert finetune("masked-lm", file, output) == 1
-    error = capsys.readouterr().err
-    assert "A model for masked-lm has no exits" in error
-    assert "Leave out --exits" in error
-    assert not output.exists()
-
-
 def test_the_table_is_printed_and_written(folder, file, tmp_path, capsys):
     output, preset = tmp_path / "new" / "exits", folder / "preset"
     options = ["--patience", 1, 2, "--threshold", 0.6, "--limit", 6]

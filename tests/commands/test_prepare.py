@@ -49,20 +49,6 @@ def test_beams_own_options(text, tmp_path, tiny_proto):
     assert metadata["sequence_length"] == 512
 
 
-def test_what_is_wrong_is_said(text, tmp_path, capsys):
-    command = [
-        "prepare",
-        str(tmp_path / "none*.txt"),
-        "--output",
-        str(tmp_path / "out"),
-    ]
-    assert main([*command, "--vocabulary-size=70"]) == 1
-    assert "none*.txt" in capsys.readouterr().err
-    command[1] = str(text)
-    assert main([*command, "--vocabulary", str(tmp_path / "no.spm")]) == 1
-    assert "no vocabulary" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_workers_error_is_one_line(workers, text, tmp_path, tiny_proto, capfd):
     (tmp_path / "v.spm").write_bytes(tiny_proto)

@@ -48,7 +48,5 @@ def test_says_what_is_wrong(arguments, capsys, flags, message):
 
 
 def test_what_is_missing_is_named_as_an_option(tmp_path, capsys):
-    assert main(["pretrain", "--config", str(tmp_path / "no.toml")]) == 1
-    assert "`--config`: there is no file" in capsys.readouterr().err
     assert main(["pretrain", "--output", str(tmp_path / "run")]) == 1
     assert "Missing directories: `--data`" in capsys.readouterr().err
