@@ -91,20 +91,14 @@ class RunOptimizer:
         """Keep the weights: Keras would set them to their average after each `fit`."""
 
 
-class _AdamW(RunOptimizer, AdamW):
-    pass
+def _of_run(cls: Any) -> Any:
+    """Return a subclass of the same name, from which Keras names variables."""
+    return type(cls.__name__, (RunOptimizer, cls), {})
 
 
-class _Lamb(RunOptimizer, Lamb):
-    pass
-
-
-class _Muon(RunOptimizer, keras.optimizers.Muon):
-    pass
-
-
-class _LossScale(RunOptimizer, keras.optimizers.LossScaleOptimizer):
-    pass
+_AdamW, _Lamb = _of_run(AdamW), _of_run(Lamb)
+_Muon = _of_run(keras.optimizers.Muon)
+_LossScale = _of_run(keras.optimizers.LossScaleOptimizer)
 
 
 def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
