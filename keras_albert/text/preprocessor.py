@@ -1,5 +1,6 @@
 """The base class of all preprocessors."""
 
+import inspect
 from typing import Any
 
 import keras
@@ -248,12 +249,13 @@ class AlbertPreprocessor(PresetMixin):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
-        config.update(
-            sequence_length=self.sequence_length,
-            max_sequence_length=self.max_sequence_length,
-            length_buckets=self.length_buckets and list(self.length_buckets),
-            pack_sequences=self.pack_sequences,
-        )
+        for cls in type(self).__mro__:
+            if issubclass(cls, AlbertPreprocessor):
+                names = inspect.signature(cls.__init__).parameters.keys()
+                names -= {"self", "tokenizer", "kwargs"}
+                config |= {n: getattr(self, n) for n in names if hasattr(self, n)}
+        # JSON has no tuples.
+        config["length_buckets"] = self.length_buckets and list(self.length_buckets)
         return config
 
 

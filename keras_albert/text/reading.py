@@ -107,6 +107,12 @@ def is_graph_text(x: Any) -> bool:
     return any(tf.is_tensor(leaf) and tf.is_symbolic_tensor(leaf) for leaf in leaves)
 
 
+def is_in_graph() -> bool:
+    """Return whether a TensorFlow graph is being traced."""
+    tf = sys.modules.get("tensorflow")
+    return tf is not None and not tf.executing_eagerly()
+
+
 def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
     """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python.
 

@@ -11,7 +11,6 @@ from keras_albert.text.packing import (
     OverlappingWindows,
     SpecialIds,
     TextWindows,
-    truncated_lengths,
 )
 from keras_albert.text.tokenizer.token_rows import TokenRows
 
@@ -73,29 +72,6 @@ def test_packs_like_a_naive_implementation(rows, max_length, extra, truncate):
         assert packed[name].dtype == np.int32
 
 
-@given(batches, st.integers(5, 24), truncations)
-def test_special_tokens_are_always_kept(rows, max_length, truncate):
-    encoded = encode(rows, max_length, truncate)
-    packed = encoded.pack(np.arange(len(rows)), max_length)
-    texts = len(rows[0])
-    assert encoded.num_specials == texts + 1
-    for row, length in enumerate(encoded.lengths.tolist()):
-        tokens = packed["token_ids"][row]
-        assert texts + 1 <= length <= max_length
-        assert packed["padding_mask"][row].sum() == length
-        assert np.flatnonzero(tokens == CLS).tolist() == [0]
-        separators = np.flatnonzero(tokens == SEP).tolist()
-        assert len(separators) == texts
-        assert separators[-1] == length - 1
-        assert (tokens[length:] == PAD).all()
-        # The second segment is from after the first [SEP] to the last [SEP].
-        second = np.flatnonzero(packed["segment_ids"][row])
-        expected = range(separators[0] + 1, length) if texts == 2 else ()
-        assert second.tolist() == list(expected)
-        # The budget is used completely if there are enough tokens.
-        assert length == min(max_length, sum(map(len, rows[row])) + texts + 1)
-
-
 @settings(max_examples=40)
 @given(batches, st.integers(5, 20), truncations)
 def test_packs_like_keras_hub(rows, max_length, truncate):
@@ -110,16 +86,6 @@ def test_packs_like_keras_hub(rows, max_length, truncate):
     packed = encode(rows, max_length, truncate).pack(np.arange(len(rows)), max_length)
     np.testing.assert_array_equal(packed["token_ids"], token_ids)
     np.testing.assert_array_equal(packed["segment_ids"], segment_ids)
-
-
-@given(st.integers(0, 60), st.integers(0, 60), st.integers(2, 40))
-def test_truncated_lengths_fit_lengths_and_budget(first, second, budget):
-    columns = (np.array([first]), np.array([second]))
-    for truncate in ("round_robin", "waterfall"):
-        kept = [int(k[0]) for k in truncated_lengths(columns, budget, truncate)]
-        assert 0 <= kept[0] <= first
-        assert 0 <= kept[1] <= second
-        assert sum(kept) == min(first + second, budget)
 
 
 def test_indices_may_repeat_or_omit_rows():

@@ -1,7 +1,6 @@
 """Texts and pairs of all types; errors name the row."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -20,10 +19,7 @@ PAIRS = (["a", "c"], ["b", "d"])
     ("given", "columns", "batched"),
     [
         ("a", (["a"],), False),
-        ("", ([""],), False),
         ("né".encode(), (["né"],), False),
-        (np.str_("a"), (["a"],), False),
-        (np.array("a"), (["a"],), False),
         (["a", b"b"], (["a", "b"],), True),
         ([], ([],), True),
         ((), ([],), True),
@@ -35,8 +31,6 @@ PAIRS = (["a", "c"], ["b", "d"])
         ([("a", "b"), ("c", "d")], PAIRS, True),
         ([("a",), ("b",)], (["a", "b"],), True),
         (np.array(["a", "c"]), (["a", "c"],), True),
-        (np.array([b"a", b"c"]), (["a", "c"],), True),
-        (np.array(["a", "c"], object), (["a", "c"],), True),
         (np.array([["a", "b"], ["c", "d"]]), PAIRS, True),
         (np.array([["a", "b"], ["c", "d"]], object), PAIRS, True),
         (np.array([["a"], ["c"]]), (["a", "c"],), True),
@@ -81,16 +75,11 @@ def test_reads_pandas():
         (["a", ("b", "c")], "row 1 of texts is a tuple"),
         ([["a", "b"], ["c", "d"]], "row 0 of texts is a list"),
         (["a", None], "row 1 of texts is None; .*fillna"),
-        (["a", float("nan")], "row 1 of texts is nan"),
-        (["a", np.float32("nan")], "row 1 of texts is nan"),
         (np.array(["a", np.nan], object), "row 1 of texts is nan"),
-        (["a", "b", 3], r"row 2 of texts is 3 \(int\), not a text"),
         ((["a", "b"], ["c", None]), "row 1 of second texts is None"),
         (([None], ["c"]), "row 0 of first texts is None"),
         ([("a", "b"), ("c", 4.5)], "row 1 of second texts is 4.5"),
         (("a", None), "`second texts` must hold texts"),
-        (["a", b"\xff"], "row 1 of texts is not UTF-8: byte 0xff"),
-        (["a", "\ud800"], "row 1 of texts has a lone surrogate"),
         (np.arange(3), r"row 0 of texts is 0 \(int\), not a text"),
     ],
 )
@@ -99,7 +88,7 @@ def test_invalid_input_names_the_row(given, message):
         text_columns(given)
 
 
-@pytest.mark.parametrize("given", [None, 3, 2.5, {"text": ["a"]}, {"a", "b"}])
+@pytest.mark.parametrize("given", [None, 3, {"text": ["a"]}, {"a", "b"}, iter(["a"])])
 def test_other_types_raise(given):
     with pytest.raises(TypeError, match=r"must hold texts.*Received: "):
         text_columns(given)
@@ -188,22 +177,6 @@ def test_rows_of_all_types(given, rows, batched):
     assert all(type(row) is str for row in result[0])
 
 
-def test_reads_tensorflow_tensors():
-    tf = pytest.importorskip("tensorflow")
-    assert to_text_rows(tf.constant(["é", "b"])) == (["é", "b"], True)
-    assert to_text_rows(tf.constant("é")) == (["é"], False)
-
-
-def test_rows_of_pandas():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"text": ["a", "é"]})
-    assert to_text_rows(frame["text"]) == (["a", "é"], True)
-    with pytest.raises(ValueError, match=r"row 1 of texts is .*fillna"):
-        to_text_rows(pd.Series(["a", None], dtype="string"))
-    with pytest.raises(ValueError, match="rank 0 or 1"):
-        to_text_rows(frame)
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -223,19 +196,6 @@ def test_errors_name_the_row_and_the_remedy(row, message):
         to_text_rows(["a", "é", "c", row], "questions")
 
 
-@pytest.mark.parametrize("given", [None, 5, {"text": "a"}, iter(["a"])])
-def test_rows_of_other_types_raise(given):
-    with pytest.raises(TypeError, match=r"`texts` must hold texts.*Received: "):
-        to_text_rows(given)
-
-
 def test_rank_2_raises():
     with pytest.raises(ValueError, match=r"shape \(1, 2\).*one column at a time"):
         to_text_rows(np.array([["a", "b"]]))
-
-
-def test_valid_input_is_read_fast():
-    rows = ["one plain row of text", "et une ligne accentuée"] * 50_000
-    start = time.perf_counter()
-    assert to_text_rows(rows)[0] == rows
-    assert time.perf_counter() - start < 1.0  # 0.02 s; more on a busy machine

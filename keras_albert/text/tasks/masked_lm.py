@@ -406,20 +406,6 @@ class MaskingPreprocessor(AlbertPreprocessor):
     def _texts(self, columns: Any) -> EncodedTexts:
         return EncodedTexts(columns, self.special_ids, self.max_length, self.truncate)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config = super().get_config()
-        config.update(
-            truncate=self.truncate,
-            mask_selection_rate=self.mask_selection_rate,
-            mask_selection_length=self.mask_selection_length,
-            mask_token_rate=self.mask_token_rate,
-            random_token_rate=self.random_token_rate,
-            max_ngram=self.max_ngram,
-            seed=self.seed,
-        )
-        return config
-
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertMaskedLMPreprocessor(

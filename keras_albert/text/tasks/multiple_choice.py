@@ -317,13 +317,11 @@ class AlbertMultipleChoicePreprocessor(
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. A fixed length that all batches are padded
-            to, as TPUs require. Defaults to `None`, which pads to the smallest of
-            `length_buckets` that fits the batch's longest row.
-        max_sequence_length: int. The length that rows are truncated to if
-            `sequence_length` is `None`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`, see `default_length_buckets`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
+            `None`.
+        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+            Defaults to `None`.
         max_qa_length: int. The maximum number of tokens of question and choice
             together. Defaults to `128`.
         pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
@@ -411,10 +409,6 @@ class AlbertMultipleChoicePreprocessor(
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
             return x, y, sample_weight
         return element, None, None
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "max_qa_length": self.max_qa_length}
 
 
 def _fill_in(question: str, choice: str) -> str:

@@ -538,17 +538,6 @@ class AlbertQuestionAnswererPreprocessor(
             *pack_all(windows, self.padded_length, True)
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            doc_stride=self.doc_stride,
-            max_query_length=self.max_query_length,
-            misaligned=self.misaligned,
-            num_starts=self.num_starts,
-        )
-        return config
-
 
 def _refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
     blank = lengths == 0

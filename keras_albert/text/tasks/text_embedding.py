@@ -50,13 +50,11 @@ class AlbertTextEmbedderPreprocessor(
 
     Args:
         tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. A fixed length that all batches are padded
-            to, as TPUs require. Defaults to `None`, which pads to the smallest of
-            `length_buckets` that fits the batch's longest row.
-        max_sequence_length: int. The length that rows are truncated to if
-            `sequence_length` is `None`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`, see `default_length_buckets`.
+        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
+            `None`.
+        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
+        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
+            Defaults to `None`.
         pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         prompts: dict or `None`. What `embed` puts before texts of a kind, by its name:
             `{"query": "query: "}`. Defaults to `None`.
@@ -130,14 +128,6 @@ class AlbertTextEmbedderPreprocessor(
         if prompt:
             columns = tuple([prompt + text for text in column] for column in columns)
         return TextBatch(columns, batched)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        return config | {
-            "prompts": dict(self.prompts),
-            "default_prompt": self.default_prompt,
-        }
 
     def encode(
         self, x: Texts, y: Any = None, sample_weight: Any = None

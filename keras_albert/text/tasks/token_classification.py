@@ -467,9 +467,3 @@ class AlbertTokenClassifierPreprocessor(
         """Split one element of a data set; there are no pairs of texts here."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)
         return x, y, sample_weight
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config = super().get_config()
-        config.update(stride=self.stride, label_all_pieces=self.label_all_pieces)
-        return config

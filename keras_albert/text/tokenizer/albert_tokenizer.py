@@ -12,14 +12,9 @@ import numpy as np
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
-from keras_albert.text.reading import check_graph_text, to_text_rows
-from keras_albert.text.tokenizer.text_rules import TextRules, graph_tokens_with_offsets
+from keras_albert.text.reading import check_graph_text, is_in_graph, to_text_rows
+from keras_albert.text.tokenizer.text_rules import TextRules
 from keras_albert.text.tokenizer.token_rows import TokenRows, to_id_rows
-from keras_albert.text.tokenizer.tokenize_in_graph import (
-    detokenize_in_graph,
-    is_in_graph,
-    tokenize_in_graph,
-)
 from keras_albert.text.tokenizer.vocabularies import (
     Vocabulary,
     VocabularySource,
@@ -282,12 +277,9 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
                 vocabulary is set.
         """
         if is_in_graph():
-            return tokenize_in_graph(
-                self._graph_tokenizer(),
-                inputs,
-                self.sequence_length,
-                self.pad_token_id,
-            )
+            graph, tokenizer = self._graph()
+            length, padding = self.sequence_length, self.pad_token_id
+            return graph.tokenize_in_graph(tokenizer, inputs, length, padding)
         rows, batched = to_text_rows(inputs)
         found = self._encode_lists(rows)
         if not batched:
@@ -340,7 +332,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             a graph, as a `tf.RaggedTensor`.
         """
         if is_in_graph():
-            ids = self._graph_tokenizer().tokenize(texts)
+            ids = self._graph()[1].tokenize(texts)
             return ids[:, : self.sequence_length]
         rows = texts if checked else to_text_rows(texts)[0]
         ids = self.vocabulary.encode(rows, num_threads)
@@ -376,7 +368,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         """
         if is_in_graph():
             texts = check_graph_text(inputs)
-            return graph_tokens_with_offsets(self._graph_tokenizer(), texts)
+            graph, tokenizer = self._graph()
+            return graph.graph_tokens_with_offsets(tokenizer, texts)
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         found = self.vocabulary.encode_with_offsets(rows)
         if not batched:
@@ -399,7 +392,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             ValueError: If an id is not in the vocabulary.
         """
         if is_in_graph():
-            return detokenize_in_graph(self._graph_tokenizer(), inputs)
+            graph, tokenizer = self._graph()
+            return graph.detokenize_in_graph(tokenizer, inputs)
         rows, batched = to_id_rows(inputs, self.vocabulary_size())
         texts = self.vocabulary.decode(rows)
         return texts if batched else texts[0]
@@ -487,8 +481,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             partial.write_bytes(vocabulary.contents())
         return (path,)
 
-    def _graph_tokenizer(self) -> Any:
-        """Create the tokenizer inside the current graph.
+    def _graph(self) -> tuple[Any, Any]:
+        """Return the functions of graphs, and a tokenizer inside the current graph.
 
         A tokenizer created outside is lost when TensorFlow clears its kernels, as in
         `keras.utils.set_random_seed`.
@@ -497,4 +491,6 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             *("A tokenizer in a TensorFlow graph", "keras-albert[tensorflow]"),
             *("tensorflow", "tensorflow_text"),
         )
-        return self.vocabulary.graph_tokenizer(self.compute_dtype)
+        from keras_albert.text.tokenizer import graph_tokenizers  # noqa: PLC0415
+
+        return graph_tokenizers, self.vocabulary.graph_tokenizer(self.compute_dtype)

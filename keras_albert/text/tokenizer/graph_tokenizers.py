@@ -8,11 +8,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_albert.text.reading import check_graph_text
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
     parse_vocabulary,
 )
+from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import (
     WordPieceVocabulary,
     open_vocabulary,
@@ -245,3 +247,73 @@ def _model(proto: bytes) -> bytes:
         False,  # ids are not joined to texts
     )
     return found
+
+
+def tokenize_in_graph(
+    sentence_piece: Any, texts: Any, length: int | None, padding: int
+) -> Any:
+    """Tokenize texts in a TensorFlow graph.
+
+    Ids are ragged, or dense for one text or with `length`; a text that is not UTF-8
+    raises an error that names its row.
+    """
+    with tf.device("cpu"):  # string tensors are on the CPU only
+        texts = tf.convert_to_tensor(texts, tf.string)
+        is_one = texts.shape.rank == 0
+        rows = check_graph_text(tf.expand_dims(texts, 0) if is_one else texts)
+        ids = sentence_piece.tokenize(rows)
+        if length is not None:
+            ids = ids.to_tensor(padding, shape=(None, length))
+    return ids[0] if is_one else ids
+
+
+def detokenize_in_graph(sentence_piece: Any, ids: Any) -> Any:
+    """Convert ids to texts in a TensorFlow graph."""
+    if not tf.is_tensor(ids):
+        ids = tf.ragged.constant(ids)
+    ids = tf.cast(ids, tf.int32)
+    if ids.shape.rank == 0:
+        ids = tf.expand_dims(ids, 0)
+    return sentence_piece.detokenize(ids)
+
+
+def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, Any, Any]:
+    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`.
+
+    Ids, starts and ends are ragged, or dense for one text.
+    """
+    with tf.device("cpu"):  # string tensors are on the CPU only
+        texts = tf.convert_to_tensor(inputs)
+        scalar = texts.shape.rank == 0
+        if scalar:
+            texts = tf.expand_dims(texts, 0)
+        ids, starts, ends = sentence_piece.tokenize_with_offsets(texts)
+        starts, ends = _graph_character_offsets(texts, starts, ends)
+    return (ids.values, starts.values, ends.values) if scalar else (ids, starts, ends)
+
+
+def _graph_character_offsets(texts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
+    """Convert tensorflow-text's byte offsets to character offsets without blanks."""
+    codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+    # Offsets into all rows, concatenated, so that one sorted search covers them.
+    row_bytes = tf.math.cumsum(
+        tf.cast(tf.strings.length(texts), "int64"), exclusive=True
+    )
+    first_bytes = first_bytes.values + tf.gather(row_bytes, first_bytes.value_rowids())
+    row_of_piece = starts.value_rowids()
+    base = tf.gather(row_bytes, row_of_piece)
+    start = tf.searchsorted(first_bytes, starts.values + base, out_type="int64")
+    end = tf.searchsorted(first_bytes, ends.values + base, out_type="int64")
+    blanks = tf.constant(sorted(map(ord, BLANKS)), "int32")
+    nearest = tf.minimum(tf.searchsorted(blanks, codes.values), len(BLANKS) - 1)
+    inked = tf.where(tf.gather(blanks, nearest) != codes.values)[:, 0]
+    # The first visible character at or after each start, or the end of the piece if
+    # that is before it (the texts may end in blanks).
+    inked = tf.concat([inked, [tf.size(codes.values, out_type="int64")]], axis=0)
+    start = tf.gather(inked, tf.searchsorted(inked, start))
+    start = tf.minimum(start, end)
+    row_characters = tf.gather(codes.row_splits, row_of_piece)
+    return tuple(
+        starts.with_values(tf.cast(position - row_characters, "int32"))
+        for position in (start, end)
+    )

@@ -65,53 +65,6 @@ def trim_blanks(
     return np.array(starts, np.int32), np.array([end for _, end in spans], np.int32)
 
 
-def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`.
-
-    Ids, starts and ends are ragged, or dense for one text.
-    """
-    # Called in TensorFlow graphs only.
-    import tensorflow as tf  # noqa: PLC0415
-
-    with tf.device("cpu"):  # string tensors are on the CPU only
-        texts = tf.convert_to_tensor(inputs)
-        scalar = texts.shape.rank == 0
-        if scalar:
-            texts = tf.expand_dims(texts, 0)
-        ids, starts, ends = sentence_piece.tokenize_with_offsets(texts)
-        starts, ends = _graph_character_offsets(tf, texts, starts, ends)
-    return (ids.values, starts.values, ends.values) if scalar else (ids, starts, ends)
-
-
-def _graph_character_offsets(
-    tf: Any, texts: Any, starts: Any, ends: Any
-) -> tuple[Any, Any]:
-    """Convert tensorflow-text's byte offsets to character offsets without blanks."""
-    codes, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-    # Offsets into all rows, concatenated, so that one sorted search covers them.
-    row_bytes = tf.math.cumsum(
-        tf.cast(tf.strings.length(texts), "int64"), exclusive=True
-    )
-    first_bytes = first_bytes.values + tf.gather(row_bytes, first_bytes.value_rowids())
-    row_of_piece = starts.value_rowids()
-    base = tf.gather(row_bytes, row_of_piece)
-    start = tf.searchsorted(first_bytes, starts.values + base, out_type="int64")
-    end = tf.searchsorted(first_bytes, ends.values + base, out_type="int64")
-    blanks = tf.constant(sorted(map(ord, BLANKS)), "int32")
-    nearest = tf.minimum(tf.searchsorted(blanks, codes.values), len(BLANKS) - 1)
-    inked = tf.where(tf.gather(blanks, nearest) != codes.values)[:, 0]
-    # The first visible character at or after each start, or the end of the piece if
-    # that is before it (the texts may end in blanks).
-    inked = tf.concat([inked, [tf.size(codes.values, out_type="int64")]], axis=0)
-    start = tf.gather(inked, tf.searchsorted(inked, start))
-    start = tf.minimum(start, end)
-    row_characters = tf.gather(codes.row_splits, row_of_piece)
-    return tuple(
-        starts.with_values(tf.cast(position - row_characters, "int32"))
-        for position in (start, end)
-    )
-
-
 _PREFIX = "keras_albert"
 _PIECE = sentencepiece_messages.SentencePiece
 # SentencePiece's tables that neither lowercase nor remove accents.

@@ -194,12 +194,6 @@ def test_invalid_arguments_raise(tokenizer, arguments, message):
         AlbertMaskedLMPreprocessor(tokenizer, **arguments)
 
 
-@pytest.mark.parametrize("texts", [["a", None], [b"\xff"], [3]])
-def test_invalid_texts_name_the_row(preprocessor, texts):
-    with pytest.raises(ValueError, match=f"row {len(texts) - 1}"):
-        preprocessor(texts)
-
-
 def test_targets_raise(preprocessor):
     with pytest.raises(ValueError, match="Leave them out"):
         preprocessor(TEXTS, y=list(range(12)))

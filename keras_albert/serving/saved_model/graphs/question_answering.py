@@ -9,7 +9,7 @@ from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signatu
 from keras_albert.serving.saved_model.graphs.windows import WindowGraph, run_windows
 from keras_albert.tasks.question_answering.answers import INVISIBLE
 from keras_albert.text.packing import join_in_graph
-from keras_albert.text.tokenizer.text_rules import graph_tokens_with_offsets
+from keras_albert.text.tokenizer.graph_tokenizers import graph_tokens_with_offsets
 
 
 class QuestionAnswererGraph(TaskGraph):
