@@ -251,8 +251,8 @@ class AlbertPreprocessor(PresetMixin):
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
         for cls in type(self).__mro__:
             if issubclass(cls, AlbertPreprocessor):
-                names = inspect.signature(cls.__init__).parameters.keys()
-                names -= {"self", "tokenizer", "kwargs"}
+                parameters = inspect.signature(cls.__init__).parameters
+                names = parameters.keys() - {"self", "tokenizer", "kwargs"}
                 config |= {n: getattr(self, n) for n in names if hasattr(self, n)}
         # JSON has no tuples.
         config["length_buckets"] = self.length_buckets and list(self.length_buckets)

@@ -369,7 +369,9 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         if is_in_graph():
             texts = check_graph_text(inputs)
             graph, tokenizer = self._graph()
-            return graph.graph_tokens_with_offsets(tokenizer, texts)
+            tokens: tuple[Any, Any, Any]
+            tokens = graph.graph_tokens_with_offsets(tokenizer, texts)
+            return tokens
         rows, batched = (inputs, True) if checked else to_text_rows(inputs)
         found = self.vocabulary.encode_with_offsets(rows)
         if not batched:
