@@ -12,7 +12,7 @@ import pytest
 
 from keras_albert import AlbertClassifier
 from keras_albert.pretraining.devices import choose_devices
-from keras_albert.tasks.distribution import processes, replica_task
+from keras_albert.tasks.distribution import strategy as module
 from tests.several_processes import BACKEND, environments
 
 TEXTS, LABELS = ["a good film", "a bad film"] * 2, ["pos", "neg"] * 2
@@ -61,7 +61,7 @@ def test_a_process_group_counts_more_than_the_environment(one_of_two, monkeypatc
 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
-    assert processes.num_processes() == 1
+    assert module.num_processes() == 1
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="FSDP is of PyTorch")
@@ -81,7 +81,7 @@ def test_sharded_parameters_are_refused(tmp_path):
 
 @pytest.mark.skipif(BACKEND != "jax", reason="keras.distribution")
 def test_devices_of_other_processes_are_not_used(classifier, monkeypatch):
-    monkeypatch.setattr(processes, "num_processes", lambda: 2)
+    monkeypatch.setattr(module, "num_processes", lambda: 2)
     distribution = keras.distribution.DataParallel()
     for method in ("fit", "evaluate", "predict"):
         targets = [] if method == "predict" else [LABELS]
@@ -104,7 +104,7 @@ def test_strategies_that_do_not_train_in_step_are_refused_by_name(monkeypatch):
     server = object.__new__(tf.distribute.ParameterServerStrategy)
     for strategy in (central, server):
         name = rf"{type(strategy).__name__}\..* MirroredStrategy"
-        monkeypatch.setattr(replica_task, "_current_strategy", lambda: strategy)  # noqa: B023
+        monkeypatch.setattr(module, "_current_strategy", lambda: strategy)  # noqa: B023
         with pytest.raises(ValueError, match=name):
             new_classifier()
 
