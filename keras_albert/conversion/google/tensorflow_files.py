@@ -66,9 +66,9 @@ def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
         if sum(map(prod, shapes.values())) > found:
             msg = f"its tensors need more bytes than its data files contain ({found:,})"
             raise ValueError(msg)
-        names = {key: key for key in shapes}
-        if OBJECT_GRAPH in shapes:
-            names = google_names(reader.get_tensor(OBJECT_GRAPH), shapes)
+        if OBJECT_GRAPH not in shapes:
+            return {key: StoredTensor(key, each, each) for key, each in shapes.items()}
+        names = google_names(reader.get_tensor(OBJECT_GRAPH), shapes)
     return {
         name: StoredTensor(key, shapes[key], google_shape(name, shapes[key]))
         for key, name in names.items()

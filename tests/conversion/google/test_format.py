@@ -195,6 +195,17 @@ def test_damaged_files_are_refused(original, tmp_path, spoil):
         AlbertBackbone.from_preset(tmp_path)
 
 
+def test_heads_have_no_axis_of_their_own(original, tmp_path):
+    """As in Model Garden's checkpoints, whose shapes are those of other variables."""
+    _, model, tensors = original
+    write_config(tmp_path, model)
+    name = next(name for name in tensors if name.endswith("self/key/bias"))
+    changed = tensors | {name: tensors[name][None]}
+    write_tf1(tmp_path / "model.ckpt-best", changed, with_state=False)
+    with pytest.raises(ValueError, match=r"self/key/bias is \(1, 16\).*needs \(16,\)"):
+        AlbertBackbone.from_preset(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
