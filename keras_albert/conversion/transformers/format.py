@@ -364,7 +364,12 @@ class TransformersFormat(TabledFormat):
 
     def _classes(self, directory: Path) -> list[str]:
         found = self._config(directory).get("architectures")
-        return [str(name) for name in found] if isinstance(found, list) else []
+        if found is None:
+            return []
+        if not (isinstance(found, list) and all(isinstance(x, str) for x in found)):
+            expected = "a list of names of classes"
+            raise wrong_value(directory / CONFIG_FILE, "architectures", found, expected)
+        return found
 
 
 def _check_groups(num_layers: int, num_groups: int) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_albert import AlbertBackbone
+from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.conversion import TRANSFORMERS
 from keras_albert.conversion.tables.config import backbone_arguments
 from keras_albert.presets.checkpoint_formats import find_format
@@ -186,6 +186,13 @@ def test_a_config_of_another_kind_is_refused(checkpoint, changes, message):
     change_config(checkpoint, **changes)
     with pytest.raises(ValueError, match=message):
         AlbertBackbone.from_preset(checkpoint)
+
+
+@pytest.mark.parametrize("found", ["AlbertModel", [["AlbertModel"]], {}])
+def test_names_of_classes_of_another_kind_are_refused(checkpoint, found):
+    change_config(checkpoint, architectures=found)
+    with pytest.raises(ValueError, match=r"`architectures` in .* must be a list of na"):
+        AlbertClassifier.from_preset(checkpoint, preprocessor=None)
 
 
 @pytest.mark.parametrize(
