@@ -197,9 +197,11 @@ def _loading(directory: Path, arguments: Mapping[str, Any]) -> Iterator[None]:
             part in str(error) for part in _NOT_BUILT
         ):
             error = error.__context__
+        if isinstance(error, MissingArgumentError):
+            msg = f"{error} {directory} has no head of this task."
+            raise MissingArgumentError(msg) from None
         given = set(arguments) - {"load_weights"}
-        by_argument = TypeError | ValueError if given else MissingArgumentError
-        if isinstance(error, by_argument):
+        if given and isinstance(error, TypeError | ValueError):
             raise error from None
         with reading(directory, _REMEDY):
             raise error from None
