@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
@@ -85,13 +86,22 @@ def stored_arrays(path: Path) -> list[StoredArray]:
 
 def named_arrays(path: Path) -> dict[str, StoredArray]:
     """Return the arrays of one HDF5 file by their paths in it; see `stored_arrays`."""
+    import h5py  # noqa: PLC0415  (comes with Keras; rarely needed at import)
+
     arrays: dict[str, StoredArray] = {}
+    places: list[tuple[int, int]] = []
     claimed = 0
 
     def note(name: str, entry: Any) -> None:
         nonlocal claimed
         if entry.external or entry.is_virtual:
             raise ValueError(f"the values of {name!r} are in another file")
+        # HDF5 would convert numbers whose exponent, say, is in other bits.
+        is_plain = entry.dtype.kind not in "fiu" or entry.id.get_type().equal(
+            h5py.h5t.py_create(entry.dtype)
+        )
+        if not is_plain:
+            raise ValueError(f"the numbers of {name!r} have an unknown format")
         # An array that was never written is read as zeros, and a compressed one may
         # have any size; Keras writes neither.
         if entry.shape is None or entry.id.get_storage_size() < entry.nbytes:
@@ -99,12 +109,17 @@ def named_arrays(path: Path) -> dict[str, StoredArray]:
                 f"it contains only a part of {name!r}, or compressed values"
             )
         claimed += entry.nbytes
+        if (first := entry.id.get_offset()) is not None:
+            places.append((first, first + entry.nbytes))
         arrays[name] = StoredArray(tuple(entry.shape), _kind_of(entry))
 
     _visit_weights(path, note)
     with reading(path):
         if claimed > path.stat().st_size:
             raise ValueError("its arrays need more bytes than it has")
+        places.sort()
+        if any(end > first for (_, end), (first, _) in pairwise(places)):
+            raise ValueError("two of its arrays are in one place")
     return arrays
 
 

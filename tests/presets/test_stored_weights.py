@@ -93,6 +93,32 @@ def test_values_in_other_files_are_refused(model, path, tmp_path):
         check_stored_weights(model, path)
 
 
+def test_numbers_of_an_unknown_format_are_refused(model, path):
+    """HDF5 would read others in their place."""
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_ebias(125)
+    with h5py.File(path, "a") as file:
+        del file[BIAS]
+        shape = h5py.h5s.create_simple((3,))
+        array = h5py.h5d.create(file.id, BIAS.encode(), kind, shape)
+        array.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ones(3, "float32"))
+        assert file[BIAS].dtype.kind == "f"
+    with pytest.raises(ValueError, match=r"weights\.h5 \(.*have an unknown format"):
+        check_stored_weights(model, path)
+
+
+def test_two_arrays_in_one_place_are_refused(model, path):
+    with h5py.File(path) as file:
+        kernel, bias = (
+            file[name].id.get_offset().to_bytes(8, "little") for name in (KERNEL, BIAS)
+        )
+    content = path.read_bytes()
+    assert content.count(bias) == 1
+    path.write_bytes(content.replace(bias, kernel))
+    with pytest.raises(ValueError, match=r"weights\.h5 \(.*are in one place"):
+        check_stored_weights(model, path)
+
+
 def test_one_more_array_is_refused(model, path):
     with h5py.File(path, "a") as file:
         file["layers/more/vars/0"] = np.zeros(7, "float32")
