@@ -5,6 +5,7 @@ Some hundred examples of a few texts; as many as wanted with
     pytest tests/property/test_strange_texts.py -n auto --examples 100000
 """
 
+import unicodedata
 from functools import cache
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.normalizers import BertNormalizer
 
 from keras_albert import (
     AlbertClassifierPreprocessor,
@@ -191,10 +193,12 @@ def test_python_graph_and_onnx(any_tokenizer, programs, figures, tmp_path):
         found = [[ragged.to_list() for ragged in column] for column in offsets]
         for texts, theirs in zip(columns, found, strict=True):
             ours = any_tokenizer.tokenize_with_offsets(texts)
-            for mine, other in zip(
-                zip(*ours, strict=True), zip(*theirs, strict=True), strict=True
-            ):
+            rows = (zip(*ours, strict=True), zip(*theirs, strict=True))
+            for text, mine, other in zip(texts, *rows, strict=True):
                 if mine[0].tolist() == other[0]:
+                    if is_exact and sorts_marks(text):
+                        figures["texts with unsorted marks"] += 1
+                        continue
                     assert [values.tolist() for values in mine] == list(other)
                 else:
                     figures["ties"] += 1
@@ -231,6 +235,14 @@ def test_python_graph_and_onnx(any_tokenizer, programs, figures, tmp_path):
             for column, rows in zip(inputs, ids, strict=True):
                 assert answers[f"{name}/{column}"] == [len(row) for row in rows]
         check_batches(ids, answers, preprocessors)
+
+
+def sorts_marks(text):
+    """Say whether NFD, which Python computes, exchanges marks, and some stay."""
+    parts = [unicodedata.normalize("NFD", character) for character in text]
+    kept = BertNormalizer().normalize_str(text)
+    is_sorted = "".join(parts) == unicodedata.normalize("NFD", text)
+    return not is_sorted and any(map(unicodedata.combining, kept))
 
 
 @cache
