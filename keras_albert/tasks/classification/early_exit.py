@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -27,6 +27,12 @@ from keras_albert.utils.arguments import (
     check_positive,
     is_whole_number,
 )
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask as _Task
+else:
+    # Keras rewrites bases; see `AlbertTask`.
+    _Task = object
 
 
 @dataclass(frozen=True)
@@ -290,98 +296,6 @@ def build_head(
     )
 
 
-def exit_outputs(classifier: Any, inputs: Any, training: bool | None) -> Tensor:
-    """Run a classifier with exits.
-
-    `(batch, num_classes)` of the last layer; in training `(batch, num_layers,
-    num_classes)`.
-    """
-    head, backbone = classifier.output_dense, classifier.backbone
-    if training:
-        pooled = backbone.pooled_by_layer(inputs, training=True)
-        return head(classifier.output_dropout(pooled, training=True))
-    pooled = backbone(inputs, training=False)["pooled_output"]
-    return head(pooled, exit=backbone.num_layers - 1)
-
-
-def predict_early(
-    classifier: Any, rule: ExitRule, x: Any, batch_size: int | None, **kwargs: Any
-) -> tuple[FloatArray, Int64Array]:
-    """Predict with exits; see `AlbertTask.predict`.
-
-    Returns the outputs and the number of layers that each text ran through.
-    """
-    early = current_early_exit(classifier)
-    found = predict_all(
-        classifier, x, batch_size, lambda ids: early.run(ids, rule), **kwargs
-    )
-    # Without texts there is no batch.
-    return found if isinstance(found, tuple) else (found, np.zeros(0, int))
-
-
-def evaluate_early(
-    classifier: Any,
-    rule: ExitRule,
-    data: tuple[Any, Any, Any, int | None],
-    return_dict: bool = False,
-    steps: int | None = None,
-    verbose: Any = None,
-    text: Any = None,
-    label: Any = None,
-) -> Any:
-    """Evaluate with exits.
-
-    `data` is `(x, y, sample_weight, batch_size)`; `depth` is the mean number of layers.
-    """
-    del verbose
-    classifier.check_compiled("evaluate")
-    x, y, weights, size = data
-    x, y, weights, columns = read_table(
-        *(classifier, x, y, weights, Columns(text, label), size)
-    )
-    dataset, batches = make_batches(
-        *(classifier, x, y, weights, size),
-        steps=steps,
-        may_pack=False,
-        columns=columns,
-    )
-    early = current_early_exit(classifier)
-    classifier.reset_metrics()
-    means = {"loss": keras.metrics.Mean(), "depth": keras.metrics.Mean()}
-    for batch in islice(iterate(batches or dataset), steps):
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(unpad_batch(batch))
-        outputs, depths = early.run(keras.tree.map_structure(np.asarray, x), rule)
-        y, outputs, weights = keras.tree.map_structure(
-            ops.convert_to_tensor, (y, outputs, weights), none_is_leaf=False
-        )
-        loss = classifier.compute_loss(x, y, outputs, weights, training=False)
-        means["loss"].update_state(loss, sample_weight=len(depths))
-        means["depth"].update_state(depths)
-        classifier.compute_metrics(x, y, outputs, weights)
-    scores = classifier.get_metrics_result()
-    scores |= {name: mean.result() for name, mean in means.items()}
-    scores = {name: float(value) for name, value in scores.items()}
-    return scores if return_dict else list(scores.values())
-
-
-def copy_without_exits(classifier: Any, num_layers: int | None) -> Any:
-    """Return a copy of a fixed depth; see `AlbertClassifier.without_exits`."""
-    if not classifier.exits:
-        msg = "This classifier has one head already; `num_layers` sets its depth."
-        raise ValueError(msg)
-    read_exit_rule(classifier, num_layers=num_layers)
-    num_layers = num_layers or int(classifier.backbone.num_layers)
-    copy = remake(
-        classifier,
-        backbone=at_depth(classifier.backbone, num_layers),
-        preprocessor=classifier.preprocessor,
-        exits=0,
-    )
-    heads = classifier.output_dense.get_weights()
-    copy.output_dense.set_weights([head[num_layers - 1] for head in heads])
-    return copy
-
-
 def current_early_exit(classifier: Any) -> EarlyExit:
     """Return the `EarlyExit`, a new one if the model has changed."""
     predict = classifier.batch_outputs.current_function()
@@ -417,7 +331,7 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
     return exits
 
 
-def join_exits(
+def _join_exits(
     loss: Any, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Make one row of each exit of each text, weighted by its depth, if there are.
@@ -443,3 +357,220 @@ def join_exits(
         ops.reshape(y_pred, (-1, y_pred.shape[-1])),
         ops.reshape(weights, (-1,)),
     )
+
+
+class EarlyExits(_Task):
+    """What `exits` adds to a classifier, as a mixin before `AlbertTask`.
+
+    In training all heads have outputs, and in prediction texts may leave. Without exits
+    it only checks the arguments of both.
+    """
+
+    exits: int
+    output_dense: Any
+    output_dropout: keras.layers.Dropout
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """Run the model; in training with exits, return the outputs of all heads."""
+        if not self.exits:
+            return super().call(inputs, training=training, mask=mask)
+        head, backbone = self.output_dense, self.backbone
+        if training:
+            pooled = backbone.pooled_by_layer(inputs, training=True)
+            return head(self.output_dropout(pooled, training=True))
+        pooled = backbone(inputs, training=False)["pooled_output"]
+        return head(pooled, exit=backbone.num_layers - 1)
+
+    def compute_output_spec(
+        self, inputs: Any, training: bool | None = None, mask: Any = None
+    ) -> keras.KerasTensor:
+        """Return symbolic outputs; in training with exits, those of all heads."""
+        spec = super().compute_output_spec(inputs, training=training, mask=mask)
+        if not (self.exits and training):
+            return spec
+        batch, units = spec.shape
+        return keras.KerasTensor((batch, self.backbone.num_layers, units), spec.dtype)
+
+    def compute_loss(  # noqa: D102  (see `keras.Model`)
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        rows = _join_exits(self.loss, y, y_pred, sample_weight)
+        return super().compute_loss(x, *rows, training)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> Any:
+        """Update the metrics, by the last head."""
+        y_pred = y_pred[:, -1] if len(y_pred.shape) == 3 else y_pred
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        *,
+        patience: int | None = None,
+        threshold: float | None = None,
+        tolerance: float | None = None,
+        num_layers: int | None = None,
+        return_depths: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the model's outputs, in the order of the inputs.
+
+        At most one of `patience`, `threshold` and `num_layers` is set. The first two
+        need a model with `exits`. No further layers run for texts that have exited;
+        when a text leaves does not depend on the others.
+
+        Args:
+            x: See `fit`.
+            batch_size: int. Defaults to `None`, which means 32.
+            patience: int. A text leaves after this many exits in a row that agree with
+                the exit before them. Defaults to `None`.
+            threshold: float. A text leaves after the first exit where the probability
+                of its answer (with several labels, that of the least certain one) is
+                at least this. Defaults to `None`.
+            tolerance: float. The difference up to which scores agree, for the
+                `patience` of a regression. Defaults to `None`.
+            num_layers: int. How many layers to run. Defaults to `None`, the model's.
+            return_depths: bool. Whether to return also the number of layers that each
+                text ran through. Defaults to `False`.
+            **kwargs: See `AlbertTask.predict`.
+
+        Returns:
+            float32 array `(examples, num_classes)`; with `return_depths` a tuple of it
+            and an integer array `(examples,)`.
+
+        Raises:
+            TypeError: See `fit`.
+            ValueError: See `AlbertTask.predict`; or if the model lacks the exits.
+        """
+        rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
+        if rule is None:
+            outputs = super().predict(x, batch_size, num_layers=num_layers, **kwargs)
+            depths = np.full(len(outputs), num_layers or self.backbone.num_layers)
+        else:
+            early = current_early_exit(self)
+            found = predict_all(
+                self, x, batch_size, lambda ids: early.run(ids, rule), **kwargs
+            )
+            # Without texts there is no batch.
+            is_empty = not isinstance(found, tuple)
+            outputs, depths = (found, np.zeros(0, int)) if is_empty else found
+        return (outputs, depths) if return_depths else outputs
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        *,
+        sample_weight: Any = None,
+        patience: int | None = None,
+        threshold: float | None = None,
+        tolerance: float | None = None,
+        num_layers: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the loss and the metrics.
+
+        Args:
+            x: See `fit`.
+            y: See `fit`.
+            batch_size: int. Defaults to `None`, which means 32.
+            sample_weight: One weight per example. Defaults to `None`.
+            patience: int. See `predict`. Defaults to `None`.
+            threshold: float. See `predict`. Defaults to `None`.
+            tolerance: float. See `predict`. Defaults to `None`.
+            num_layers: int. See `predict`. Defaults to `None`.
+            **kwargs: See `AlbertTask.evaluate`; for exits only `return_dict`, `steps`
+                and `verbose`.
+
+        Returns:
+            The loss and the metrics, as in Keras; with exits also `depth`, the mean.
+
+        Raises:
+            TypeError: See `fit`.
+            ValueError: See `predict`.
+        """
+        rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
+        if rule is not None:
+            data = (x, y, sample_weight, batch_size)
+            return self._evaluate_early(rule, data, **kwargs)
+        kwargs |= {"sample_weight": sample_weight, "num_layers": num_layers}
+        return super().evaluate(x, y, batch_size, **kwargs)
+
+    def _evaluate_early(
+        self,
+        rule: ExitRule,
+        data: tuple[Any, Any, Any, int | None],
+        return_dict: bool = False,
+        steps: int | None = None,
+        verbose: Any = None,
+        text: Any = None,
+        label: Any = None,
+    ) -> Any:
+        """Evaluate `(x, y, sample_weight, batch_size)` with exits."""
+        del verbose
+        self.check_compiled("evaluate")
+        x, y, weights, size = data
+        x, y, weights, columns = read_table(
+            *(self, x, y, weights, Columns(text, label), size)
+        )
+        dataset, batches = make_batches(
+            *(self, x, y, weights, size),
+            steps=steps,
+            may_pack=False,
+            columns=columns,
+        )
+        early = current_early_exit(self)
+        self.reset_metrics()
+        means = {"loss": keras.metrics.Mean(), "depth": keras.metrics.Mean()}
+        for batch in islice(iterate(batches or dataset), steps):
+            x, y, weights = keras.utils.unpack_x_y_sample_weight(unpad_batch(batch))
+            outputs, depths = early.run(keras.tree.map_structure(np.asarray, x), rule)
+            y, outputs, weights = keras.tree.map_structure(
+                ops.convert_to_tensor, (y, outputs, weights), none_is_leaf=False
+            )
+            loss = self.compute_loss(x, y, outputs, weights, training=False)
+            means["loss"].update_state(loss, sample_weight=len(depths))
+            means["depth"].update_state(depths)
+            self.compute_metrics(x, y, outputs, weights)
+        scores = self.get_metrics_result()
+        scores |= {name: mean.result() for name, mean in means.items()}
+        scores = {name: float(value) for name, value in scores.items()}
+        return scores if return_dict else list(scores.values())
+
+    def without_exits(self, num_layers: int | None = None) -> Any:
+        """Return a classifier of a fixed depth, with the head after its last layer.
+
+        It can be converted to formats that have one head. LoRA's update is merged.
+
+        Args:
+            num_layers: int. The number of layers. Defaults to `None`, the model's.
+
+        Returns:
+            An `AlbertClassifier` with a copy of the weights.
+
+        Raises:
+            ValueError: If the model has no exits, or not that many.
+        """
+        if not self.exits:
+            msg = "This classifier has one head already; `num_layers` sets its depth."
+            raise ValueError(msg)
+        read_exit_rule(self, num_layers=num_layers)
+        num_layers = num_layers or int(self.backbone.num_layers)
+        copy = remake(
+            self,
+            backbone=at_depth(self.backbone, num_layers),
+            preprocessor=self.preprocessor,
+            exits=0,
+        )
+        heads = self.output_dense.get_weights()
+        copy.output_dense.set_weights([head[num_layers - 1] for head in heads])
+        return copy

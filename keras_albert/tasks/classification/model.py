@@ -13,14 +13,9 @@ from keras_albert.tasks.base.heads import NamedClasses, count_classes
 from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import (
+    EarlyExits,
     build_head,
-    copy_without_exits,
     count_exits,
-    evaluate_early,
-    exit_outputs,
-    join_exits,
-    predict_early,
-    read_exit_rule,
 )
 from keras_albert.tasks.classification.targets import target_kind
 from keras_albert.tasks.inputs.labels import encode_class_weights
@@ -31,6 +26,7 @@ from keras_albert.utils.arguments import check_positive
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AlbertClassifier(
+    EarlyExits,
     NamedClasses,
     DocumentOutputs,
     AlbertTask,
@@ -202,146 +198,6 @@ class AlbertClassifier(
         if self.is_regression or self.is_multi_label:
             return super().encode_class_weight(class_weight)
         return encode_class_weights(class_weight, self.num_classes, self.labels)
-
-    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Run the model; in training with exits, return the outputs of all heads."""
-        if not self.exits:
-            return super().call(inputs, training=training, mask=mask)
-        return exit_outputs(self, inputs, training)
-
-    def compute_output_spec(
-        self, inputs: Any, training: bool | None = None, mask: Any = None
-    ) -> keras.KerasTensor:
-        """Return symbolic outputs; in training with exits, those of all heads."""
-        spec = super().compute_output_spec(inputs, training=training, mask=mask)
-        if not (self.exits and training):
-            return spec
-        batch, units = spec.shape
-        return keras.KerasTensor((batch, self.backbone.num_layers, units), spec.dtype)
-
-    def compute_loss(  # noqa: D102  (see `keras.Model`)
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Any:
-        rows = join_exits(self.loss, y, y_pred, sample_weight)
-        return super().compute_loss(x, *rows, training)
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> Any:
-        """Update the metrics, by the last head."""
-        y_pred = y_pred[:, -1] if len(y_pred.shape) == 3 else y_pred
-        return super().compute_metrics(x, y, y_pred, sample_weight)
-
-    def predict(
-        self,
-        x: Any,
-        batch_size: int | None = None,
-        *,
-        patience: int | None = None,
-        threshold: float | None = None,
-        tolerance: float | None = None,
-        num_layers: int | None = None,
-        return_depths: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        """Compute the model's outputs, in the order of the inputs.
-
-        At most one of `patience`, `threshold` and `num_layers` is set. The first two
-        need a model with `exits`. No further layers run for texts that have exited;
-        when a text leaves does not depend on the others.
-
-        Args:
-            x: See `fit`.
-            batch_size: int. Defaults to `None`, which means 32.
-            patience: int. A text leaves after this many exits in a row that agree with
-                the exit before them. Defaults to `None`.
-            threshold: float. A text leaves after the first exit where the probability
-                of its answer (with several labels, that of the least certain one) is
-                at least this. Defaults to `None`.
-            tolerance: float. The difference up to which scores agree, for the
-                `patience` of a regression. Defaults to `None`.
-            num_layers: int. How many layers to run. Defaults to `None`, the model's.
-            return_depths: bool. Whether to return also the number of layers that each
-                text ran through. Defaults to `False`.
-            **kwargs: See `AlbertTask.predict`.
-
-        Returns:
-            float32 array `(examples, num_classes)`; with `return_depths` a tuple of it
-            and an integer array `(examples,)`.
-
-        Raises:
-            TypeError: See `fit`.
-            ValueError: See `AlbertTask.predict`; or if the model lacks the exits.
-        """
-        rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
-        if rule is not None:
-            outputs, depths = predict_early(self, rule, x, batch_size, **kwargs)
-        else:
-            outputs = super().predict(x, batch_size, num_layers=num_layers, **kwargs)
-            depths = np.full(len(outputs), num_layers or self.backbone.num_layers)
-        return (outputs, depths) if return_depths else outputs
-
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        *,
-        sample_weight: Any = None,
-        patience: int | None = None,
-        threshold: float | None = None,
-        tolerance: float | None = None,
-        num_layers: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Compute the loss and the metrics.
-
-        Args:
-            x: See `fit`.
-            y: See `fit`.
-            batch_size: int. Defaults to `None`, which means 32.
-            sample_weight: One weight per example. Defaults to `None`.
-            patience: int. See `predict`. Defaults to `None`.
-            threshold: float. See `predict`. Defaults to `None`.
-            tolerance: float. See `predict`. Defaults to `None`.
-            num_layers: int. See `predict`. Defaults to `None`.
-            **kwargs: See `AlbertTask.evaluate`; for exits only `return_dict`, `steps`
-                and `verbose`.
-
-        Returns:
-            The loss and the metrics, as in Keras; with exits also `depth`, the mean.
-
-        Raises:
-            TypeError: See `fit`.
-            ValueError: See `predict`.
-        """
-        rule = read_exit_rule(self, patience, threshold, tolerance, num_layers)
-        if rule is not None:
-            data = (x, y, sample_weight, batch_size)
-            return evaluate_early(self, rule, data, **kwargs)
-        kwargs |= {"sample_weight": sample_weight, "num_layers": num_layers}
-        return super().evaluate(x, y, batch_size, **kwargs)
-
-    def without_exits(self, num_layers: int | None = None) -> Any:
-        """Return a classifier of a fixed depth, with the head after its last layer.
-
-        It can be converted to formats that have one head. LoRA's update is merged.
-
-        Args:
-            num_layers: int. The number of layers. Defaults to `None`, the model's.
-
-        Returns:
-            An `AlbertClassifier` with a copy of the weights.
-
-        Raises:
-            ValueError: If the model has no exits, or not that many.
-        """
-        return copy_without_exits(self, num_layers)
 
     def classify(
         self,
