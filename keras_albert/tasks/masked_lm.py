@@ -431,7 +431,7 @@ class TokenCrossEntropy(keras.losses.Loss):
 
 
 def fill_masks(
-    task: Any,
+    task: AlbertTask,
     examples: WrittenMasks,
     top_k: int,
     candidates: IntArray,
@@ -530,7 +530,7 @@ def _target_id(tokenizer: Any, target: Any) -> np.int32:
     raise ValueError(msg)
 
 
-def _check_masks(task: Any, examples: WrittenMasks) -> None:
+def _check_masks(task: AlbertTask, examples: WrittenMasks) -> None:
     mask = task.preprocessor.tokenizer.mask_token
     if (examples.written == 0).any():
         msg = (
@@ -541,7 +541,7 @@ def _check_masks(task: Any, examples: WrittenMasks) -> None:
 
 
 def _check_nothing_lost(
-    task: Any, examples: WrittenMasks, rows: Int64Array, token_ids: IntArray
+    task: AlbertTask, examples: WrittenMasks, rows: Int64Array, token_ids: IntArray
 ) -> None:
     masks = (token_ids == examples.mask_token_id).sum(axis=1)
     lost = rows[masks < examples.written[rows]]

@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from keras_albert.tasks.base.losses_and_metrics import match_metrics
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
 from keras_albert.utils.keras_internals import has_no_value
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
 
 
 class NamedClasses:
@@ -136,7 +139,7 @@ class RandomHead:
     Whatever trains, loads or sets the head changes them.
     """
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: "AlbertTask") -> None:
         in_backbone = {id(weight) for weight in task.backbone.weights}
         self._rows = [
             (layer.name, weight, _first_row(weight))
@@ -146,7 +149,7 @@ class RandomHead:
         ]
         self._checked: set[str] = set()
 
-    def warn(self, task: Any, method: str, layer: str | None = None) -> None:
+    def warn(self, task: "AlbertTask", method: str, layer: str | None = None) -> None:
         """Warn, once, in a method that returns what a random head made up."""
         if method in self._checked:
             return

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -19,6 +19,9 @@ from keras_albert.tasks.inputs.model_input import has_ragged_outputs, make_batch
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
 
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
+
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return probabilities over the last axis, as an array of the same shape."""
@@ -26,7 +29,7 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
-def mask_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
+def mask_outputs(task: "AlbertTask", inputs: Any, outputs: Any) -> Any:
     """Overwrite outputs of padding, which depend on the width of the batch."""
     if task.output_mask is None:
         return outputs
@@ -42,7 +45,7 @@ def mask_outputs(task: Any, inputs: Any, outputs: Any) -> Any:
 
 
 def predict_all(
-    task: Any,
+    task: "AlbertTask",
     x: Any,
     batch_size: int | None = None,
     run_batch: Callable[[dict[str, Any]], Any] | None = None,
@@ -96,14 +99,14 @@ def check_nan(outputs: Any) -> Any:
     return outputs
 
 
-def outputs_of(task: Any, inputs: dict[str, Any]) -> Any:
+def outputs_of(task: "AlbertTask", inputs: dict[str, Any]) -> Any:
     """Compute the outputs for one batch of ids."""
     outputs = keras.tree.map_structure(_to_numpy, task.batch_outputs(inputs))
     return check_nan(mask_outputs(task, inputs, outputs))
 
 
 def predict_batches(
-    task: Any,
+    task: "AlbertTask",
     batches: Any,
     run_batch: Callable[[dict[str, Any]], Any] | None = None,
     verbose: str | int = "auto",
@@ -170,7 +173,7 @@ def iterate(batches: Any) -> Iterator[Any]:
     return iter(batches)
 
 
-def _iterate_inputs(task: Any, batches: Any) -> Iterator[dict[str, Any]]:
+def _iterate_inputs(task: "AlbertTask", batches: Any) -> Iterator[dict[str, Any]]:
     """Yield the model's inputs, which have been checked."""
     is_checked = isinstance(batches, LengthBatches)
     for batch in iterate(batches):

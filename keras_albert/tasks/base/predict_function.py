@@ -3,7 +3,7 @@
 import operator
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -18,6 +18,9 @@ from keras_albert.tasks.distribution.model_state import call_with_values
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.utils.arguments import warn_of_depth
 from keras_albert.utils.keras_internals import BACKBONE, share_attributes
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
 
 Run = Callable[[dict[str, Any]], Any]
 
@@ -38,7 +41,7 @@ class BatchOutputs:
       operations, which is most of the time of a short text.
     """
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: "AlbertTask") -> None:
         self._task = task
         self._lock = threading.Lock()
 
@@ -78,13 +81,13 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
-def _make_for_tensorflow(task: Any, variables: list[Any]) -> Run:
+def _make_for_tensorflow(task: "AlbertTask", variables: list[Any]) -> Run:
     del variables
     predict = task.predict_function
     return lambda inputs: predict([(inputs,)])
 
 
-def _make_for_jax(task: Any, variables: list[Any]) -> Run:
+def _make_for_jax(task: "AlbertTask", variables: list[Any]) -> Run:
     import jax  # noqa: PLC0415  (it is the backend)
 
     def compute(values: list[Any], inputs: dict[str, Any]) -> Any:
@@ -101,7 +104,7 @@ def _make_for_jax(task: Any, variables: list[Any]) -> Run:
     return lambda inputs: call_with_values(compute, variables, inputs)
 
 
-def _make_for_torch(task: Any, variables: list[Any]) -> Run:
+def _make_for_torch(task: "AlbertTask", variables: list[Any]) -> Run:
     del variables
     return _TorchRun(task)
 
@@ -109,7 +112,7 @@ def _make_for_torch(task: Any, variables: list[Any]) -> Run:
 class _TorchRun:
     """Keras' step for the first batches, then a program traced from it."""
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: "AlbertTask") -> None:
         self._task = task
         self._predict = task.predict_function
         self.traced = TorchExportCache(task)
@@ -161,7 +164,7 @@ class DepthViews:
     from here, which Keras neither tracks nor saves.
     """
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: "AlbertTask") -> None:
         self._task = task
         self._lock = threading.Lock()
         self._made_with: Any = None
@@ -187,7 +190,7 @@ class DepthViews:
         warn_of_depth(num_layers, backbone.num_layers)
 
 
-def _share(task: Any, num_layers: int, view: Any) -> Any:
+def _share(task: "AlbertTask", num_layers: int, view: Any) -> Any:
     for name in _STEPS:
         step = vars(task).get(name)
         if step is not None and getattr(step, "__self__", None) is not task:

@@ -4,11 +4,14 @@ import operator
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from keras_albert.utils.keras_internals import RUN_STATE, all_layers, memory_address
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
 
 Program = Callable[..., Any]
 
@@ -77,7 +80,7 @@ class TorchExportCache:
     eagerly or that Keras compiles, there are none.
     """
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: "AlbertTask") -> None:
         is_torch = keras.config.backend() == "torch"
         self._traces = is_torch and not (task.run_eagerly or task.jit_compile)
         self._lock = threading.Lock()

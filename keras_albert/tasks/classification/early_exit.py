@@ -48,7 +48,7 @@ class ExitRule:
     tolerance: float | None = None
 
     def agree(
-        self, classifier: Any, outputs: FloatArray, previous: FloatArray
+        self, classifier: "EarlyExits", outputs: FloatArray, previous: FloatArray
     ) -> npt.NDArray[np.bool_]:
         """Return for each row whether two exits have the same answer."""
         if self.tolerance is not None:
@@ -58,7 +58,7 @@ class ExitRule:
         return np.asarray(outputs.argmax(axis=-1) == previous.argmax(axis=-1))
 
     def is_confident(
-        self, classifier: Any, outputs: FloatArray
+        self, classifier: "EarlyExits", outputs: FloatArray
     ) -> npt.NDArray[np.bool_]:
         """Return for each row whether an exit is confident in its answer.
 
@@ -73,7 +73,7 @@ class ExitRule:
 
 
 def read_exit_rule(
-    classifier: Any,
+    classifier: "EarlyExits",
     patience: Any = None,
     threshold: Any = None,
     tolerance: Any = None,
@@ -163,7 +163,7 @@ class EarlyExit:
     batches, see `TorchExportCache`.
     """
 
-    def __init__(self, classifier: Any) -> None:
+    def __init__(self, classifier: "EarlyExits") -> None:
         self.classifier = classifier
         backbone = classifier.backbone
 
@@ -296,7 +296,7 @@ def build_head(
     )
 
 
-def current_early_exit(classifier: Any) -> EarlyExit:
+def current_early_exit(classifier: "EarlyExits") -> EarlyExit:
     """Return the `EarlyExit`, a new one if the model has changed."""
     predict = classifier.batch_outputs.current_function()
     if not hasattr(predict, "early_exit"):

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -13,9 +13,12 @@ from keras_albert.types import Texts
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.environment import new_figure
 
+if TYPE_CHECKING:
+    from keras_albert.tasks.classification.model import AlbertClassifier
+
 
 def measure_exits(
-    classifier: Any,
+    classifier: "AlbertClassifier",
     texts: Texts,
     y: Any,
     batch_size: int | None = None,
@@ -105,7 +108,7 @@ def measure_exits(
 
 
 def _rules(
-    classifier: Any,
+    classifier: "AlbertClassifier",
     patiences: Sequence[int] | None,
     thresholds: Sequence[float] | None,
     tolerances: Sequence[float] | None,

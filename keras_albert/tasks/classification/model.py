@@ -296,7 +296,7 @@ class AlbertClassifier(
 AlbertTextClassifier = AlbertClassifier
 
 
-def count_answers(classifier: Any, top_k: int | None) -> int:
+def count_answers(classifier: "AlbertClassifier", top_k: int | None) -> int:
     """Check `top_k`, and return how many classes of each text to name."""
     if top_k is None:
         return int(classifier.num_classes) if classifier.is_multi_label else 1
@@ -305,7 +305,10 @@ def count_answers(classifier: Any, top_k: int | None) -> int:
 
 
 def describe_outputs(
-    classifier: Any, outputs: FloatArray, top_k: int, depths: Int64Array | None = None
+    classifier: "AlbertClassifier",
+    outputs: FloatArray,
+    top_k: int,
+    depths: Int64Array | None = None,
 ) -> list[Any]:
     """Return the answers of `AlbertClassifier.classify`, one for each text."""
     if classifier.is_regression:

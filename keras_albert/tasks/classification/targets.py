@@ -1,7 +1,7 @@
 """Targets of a classifier: classes, probabilities, sets of labels, scores."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
@@ -12,6 +12,9 @@ from keras_albert.tasks.inputs.labels import class_names, encode_classes, encode
 from keras_albert.tasks.inputs.tables import column_names
 from keras_albert.text.reading import plain_column
 from keras_albert.types import FloatArray
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.classification.model import AlbertClassifier
 
 
 def encode_label_sets(
@@ -179,7 +182,7 @@ _SCORE = TargetKind(
 )
 
 
-def target_kind(classifier: Any) -> TargetKind:
+def target_kind(classifier: "AlbertClassifier") -> TargetKind:
     """Return what an `AlbertClassifier` learns."""
     if classifier.is_regression:
         return _SCORE

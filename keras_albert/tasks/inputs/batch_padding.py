@@ -1,7 +1,7 @@
 """Padding of batches with rows, so that devices share them evenly."""
 
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -9,6 +9,9 @@ import numpy as np
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.inputs.datasets import is_tf_dataset, map_dataset, numpy_batches
 from keras_albert.types import Batch, Int64Array
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
 
 # An input that no model reads, with one column more than there are rows to remove.
 _PADDING = "padding_rows"
@@ -76,7 +79,7 @@ def pad_dataset(dataset: Any) -> Any:
     return map_dataset(dataset, pad)
 
 
-def build_before(task: Any, dataset: Any) -> Any:
+def build_before(task: "AlbertTask", dataset: Any) -> Any:
     """Build metrics from the first batch if it has extra inputs.
 
     Keras would build the model with them: that of `pad_batch`, and where texts share
@@ -98,7 +101,7 @@ def build_before(task: Any, dataset: Any) -> Any:
     return (batch for batch in chain([first], batches))
 
 
-def pad_for_devices(task: Any, batch: Batch) -> Batch:
+def pad_for_devices(task: "AlbertTask", batch: Batch) -> Batch:
     """Pad a batch for a method of `keras.Model`, if devices share it."""
     parts = num_parts()
     if parts == 1:

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import numpy as np
@@ -19,6 +19,9 @@ from keras_albert.text.batching import (
 )
 from keras_albert.text.packing import Examples, lengths_by_text
 from keras_albert.types import Batch, Int64Array
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
 
 
 class LengthBatches(keras.utils.PyDataset):
@@ -86,7 +89,7 @@ class LengthBatches(keras.utils.PyDataset):
         return keras.tree.map_structure(restore, outputs)
 
 
-def packed_shape(task: Any) -> PackedShape | None:
+def packed_shape(task: "AlbertTask") -> PackedShape | None:
     """Return a new shape for the rows of a task, `None` if texts do not share rows."""
     if not getattr(task.preprocessor, "pack_sequences", False):
         return None

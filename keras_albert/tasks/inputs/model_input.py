@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -47,6 +47,9 @@ from keras_albert.text.reading import TextBatch, text_columns
 from keras_albert.types import Batch, Mode
 from keras_albert.utils.arguments import check_positive
 
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
+
 _BATCH_SIZE = 32
 _SINGLE = (
     "Pass batches of texts. Received a single one: {}. A data set without batches "
@@ -55,7 +58,7 @@ _SINGLE = (
 
 
 def make_batches(
-    task: Any,
+    task: "AlbertTask",
     x: Any,
     y: Any = None,
     sample_weight: Any = None,
@@ -134,7 +137,7 @@ def has_ragged_outputs(model: keras.Model) -> bool:
     return any(None in output.shape[1:] for output in outputs)
 
 
-def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
+def unpack_validation(task: "AlbertTask", data: Any) -> tuple[Any, Any, Any]:
     """Split `validation_data`.
 
     Each is `None` if missing; a task that makes its targets from texts takes texts
@@ -149,7 +152,7 @@ def unpack_validation(task: Any, data: Any) -> tuple[Any, Any, Any]:
 
 
 def _check_targets(
-    task: Any, x: Any, y: Any, mode: Mode, names: list[str] | None = None
+    task: "AlbertTask", x: Any, y: Any, mode: Mode, names: list[str] | None = None
 ) -> None:
     if y is not None or mode == "prediction":
         return
@@ -169,7 +172,7 @@ def _check_targets(
     raise ValueError(msg)
 
 
-def is_single(task: Any, x: Any) -> bool:
+def is_single(task: "AlbertTask", x: Any) -> bool:
     """Return whether raw input or ids, also of a graph, have no axis of examples."""
     rank = 0
     if holds_ids(task, x):
@@ -183,7 +186,11 @@ def is_single(task: Any, x: Any) -> bool:
 
 
 def preprocess_batch(
-    task: Any, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
+    task: "AlbertTask",
+    mode: Mode,
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
 ) -> tuple[Any, ...]:
     """Preprocess one batch of texts, or check one of ids.
 
@@ -196,7 +203,7 @@ def preprocess_batch(
 
 
 def _encode(
-    task: Any, mode: Mode, x: Any, y: Any, sample_weight: Any
+    task: "AlbertTask", mode: Mode, x: Any, y: Any, sample_weight: Any
 ) -> tuple[Any, bool]:
     """Read and check texts or ids, once; return whether they were a batch, too."""
     _check_targets(task, x, y, mode)
@@ -230,7 +237,7 @@ def _encode(
     return IdRows(_as_tuple(ids, targets, weights_by_target(targets, weights))), True
 
 
-def _width_of(task: Any, x: Any) -> Any:
+def _width_of(task: "AlbertTask", x: Any) -> Any:
     """Return the function from the longest row of a batch to the width of the batch."""
     return int if holds_ids(task, x) else task.preprocessor.padded_length
 
@@ -241,7 +248,7 @@ def _as_tuple(x: Any, y: Any, sample_weight: Any) -> Batch:
 
 
 def _read_dataset(
-    task: Any,
+    task: "AlbertTask",
     dataset: Any,
     shuffle: bool,
     mode: Mode,
@@ -270,7 +277,7 @@ def _read_dataset(
 
 
 def _unpack(
-    task: Any, element: Any, mode: Mode, columns: Columns
+    task: "AlbertTask", element: Any, mode: Mode, columns: Columns
 ) -> tuple[Any, Any, Any]:
     """Split an element; two texts are a pair unless the second must be the label."""
     if isinstance(element, Mapping) and not holds_ids(task, element):
@@ -307,7 +314,9 @@ def _read_collated(batch: list[Any]) -> Any:
     return (x, *rest)
 
 
-def _map_tf_dataset(task: Any, dataset: Any, mode: Mode, columns: Columns) -> Any:
+def _map_tf_dataset(
+    task: "AlbertTask", dataset: Any, mode: Mode, columns: Columns
+) -> Any:
     """Preprocess in the graph; rows of ids are not changed."""
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
@@ -340,7 +349,7 @@ class EncodedTargets:
 
 
 @contextmanager
-def unchanged_on_error(task: Any) -> Iterator[None]:
+def unchanged_on_error(task: "AlbertTask") -> Iterator[None]:
     """Restore what a task has learned from targets if the block raises.
 
     A wrong text or a validation set that does not fit would otherwise leave names

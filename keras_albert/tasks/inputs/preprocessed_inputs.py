@@ -1,17 +1,20 @@
 """Preprocessed texts: checks of their ids."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
+
 # The inputs of the model, in this order.
 ID_NAMES = ("token_ids", "segment_ids", "padding_mask")
 
 
-def holds_ids(task: Any, x: Any) -> bool:
+def holds_ids(task: "AlbertTask", x: Any) -> bool:
     """Return whether `x` is preprocessed already."""
     return task.preprocessor is None or (isinstance(x, Mapping) and "token_ids" in x)
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_albert.tasks.inputs.datasets import is_dataset
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
 from keras_albert.text.reading import plain_column
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
 
 
 class Columns(NamedTuple):
@@ -48,7 +51,12 @@ def has_columns(data: Any) -> bool:
 
 
 def read_table(
-    task: Any, x: Any, y: Any, sample_weight: Any, columns: Columns, batch_size: Any
+    task: "AlbertTask",
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    columns: Columns,
+    batch_size: Any,
 ) -> tuple[Any, Any, Any, Columns]:
     """Read the columns of `x` if it is a table.
 
@@ -96,7 +104,7 @@ def read_table(
 
 
 def pick_columns(
-    task: Any, table: Any, columns: Columns, wants_targets: bool
+    task: "AlbertTask", table: Any, columns: Columns, wants_targets: bool
 ) -> tuple[Any, Any, Any]:
     """Read a table, or one batch that is a dict.
 
@@ -145,7 +153,7 @@ def _missing(name: Any, option: str, names: list[str]) -> ValueError:
     )
 
 
-def _class_names(task: Any, data: Any, label: Any) -> tuple[str, ...]:
+def _class_names(task: "AlbertTask", data: Any, label: Any) -> tuple[str, ...]:
     """Return the names of the classes of `datasets`, if there are any."""
     features = getattr(data, "features", None)
     label = task.default_columns[1] if label is None else label
