@@ -25,7 +25,6 @@ from keras_albert.conversion.transformers.model_types import (
     CONFIG_FILE,
     find_model_type,
     refuse_other_models,
-    stored_weights,
 )
 from keras_albert.conversion.transformers.names import (
     albert,
@@ -33,16 +32,17 @@ from keras_albert.conversion.transformers.names import (
     distilbert,
     electra,
 )
-from keras_albert.conversion.transformers.safetensors_files import (
-    safetensors_of,
-    write_safetensors,
-)
 from keras_albert.conversion.transformers.tokenizer_json import (
     add_stated_rules,
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )
-from keras_albert.conversion.weight_files import StoredTensor
+from keras_albert.conversion.weight_files import (
+    StoredTensor,
+    safetensors_of,
+    stored_weights,
+    write_safetensors,
+)
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.read_word_piece import (

@@ -4,13 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_albert.conversion.transformers import h5_files
-from keras_albert.conversion.transformers.safetensors_files import safetensors_of
-from keras_albert.conversion.transformers.torch_files import (
-    holds_torch_files,
-    torch_tensors,
-)
-from keras_albert.conversion.weight_files import StoredTensor
+from keras_albert.conversion.weight_files import stored_weights
 from keras_albert.utils.reading import read_optional_json
 
 CONFIG_FILE = "config.json"
@@ -29,32 +23,6 @@ _UNLIKE = {
     "mobilebert": "its layers have bottlenecks",
     "nomic_bert": "it has rotary positions",
 }
-
-# The former names of a normalization's weights.
-_FORMER = {
-    ".LayerNorm.gamma": ".LayerNorm.weight",
-    ".LayerNorm.beta": ".LayerNorm.bias",
-}
-
-
-def stored_weights(directory: Path) -> dict[str, StoredTensor]:
-    """Return the tensors of a checkpoint, if there are any, by their present names."""
-    found: dict[str, StoredTensor] = {}
-    if any(directory.glob("*.safetensors*")):
-        found = safetensors_of(directory)
-    elif holds_torch_files(directory):
-        found = torch_tensors(directory)
-    elif (directory / h5_files.FILE).is_file():
-        found = h5_files.h5_tensors(directory)
-    tensors = {}
-    for name, tensor in found.items():
-        for former, present in _FORMER.items():
-            if name.endswith(former):
-                tensors[name.removesuffix(former) + present] = tensor
-                break
-        else:
-            tensors[name] = tensor
-    return tensors
 
 
 def find_model_type(directory: Path) -> str | None:

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.conversion.task_classes import class_of
-from keras_albert.conversion.transformers.h5_files import h5_tensors
+from keras_albert.conversion.weight_files import stored_weights
 from tests.compiled import to_numpy
 from tests.foreign_models import save_transformers
 from tests.one_backend import on_one_backend
@@ -118,7 +118,7 @@ def test_it_is_read_if_there_are_no_other_weights(tmp_path):
     tensors = load_file(tmp_path / "model.safetensors")
     (tmp_path / "model.safetensors").unlink()
     _write(tmp_path / "tf_model.h5", "BertModel", tensors)
-    assert h5_tensors(tmp_path).keys() == {f"bert.{name}" for name in tensors}
+    assert stored_weights(tmp_path).keys() == {f"bert.{name}" for name in tensors}
     for found, other in zip(
         AlbertBackbone.from_preset(tmp_path).get_weights(), expected, strict=True
     ):
