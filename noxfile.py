@@ -30,7 +30,6 @@ ON_PYTORCH = (
     "tests/conversion/keras_hub/test_config.py",
     "tests/conversion/tables",
     "tests/conversion/test_*.py",
-    "tests/conversion/transformers/test_*_files.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
     "tests/docs/test_commands.py",
     "tests/docs/test_names.py",

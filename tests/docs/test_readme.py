@@ -138,7 +138,7 @@ def test_each_format_names_the_tests_that_prove_it():
         assert all((ROOT / name).is_file() for name in named), row
     formats = {path.parent for path in (ROOT / "keras_albert").rglob("format.py")}
     tested = {name for row in rows for name in re.findall(r"tests/conversion/\w+", row)}
-    assert {f"tests/conversion/{folder.name}" for folder in formats} == tested
+    assert {f"tests/conversion/{folder.name}" for folder in formats} <= tested
 
 
 def test_the_card_of_the_small_model_counts_its_parameters(picture):
