@@ -19,6 +19,7 @@ from keras_albert.layers.shared_transformer_encoder import (
     SharedTransformerEncoder,
     call_at_depth,
 )
+from keras_albert.presets.base_preset import has_base, load_from_base
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.handles import BUILTIN_PRESETS
@@ -103,6 +104,9 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
 
 
 POOLER_INPUTS = ("cls", "mean")
+
+# Weights that can be trained beside LoRA.
+_VECTORS = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -360,14 +364,30 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
                 raise ValueError(msg)
         return super().quantize(mode, config=config, filters=filters, **kwargs)
 
-    def enable_lora(self, rank: int, target_layer_names: Any = None) -> None:
+    def enable_lora(
+        self, rank: int, target_layer_names: Any = None, train_vectors: bool = False
+    ) -> None:
         """Add LoRA to layers and freeze the rest; see `keras_hub.models.Backbone`.
 
-        Biases are frozen too, as `save_lora_weights` does not store them.
+        Args:
+            rank: int. The rank of the matrices.
+            target_layer_names: List of string. The names of the layers. Defaults to
+                `None`: the queries and values of the attention, as in KerasHub.
+            train_vectors: bool. Also train biases, LayerNorms and the pooler.
+                `save_to_preset(base=...)` stores them, and `save_lora_weights` does
+                not. Defaults to `False`.
+
+        Raises:
+            ValueError: If a layer has LoRA already.
         """
         super().enable_lora(rank, target_layer_names)
-        for weight in self.trainable_weights:
-            weight.trainable = weight.name.startswith("lora_")
+        also = {weight.path for weight in self.weights if weight.name in _VECTORS}
+        if not self.pooler.lora_enabled:
+            also.add("pooler/kernel")
+        for weight in self.weights:
+            weight.trainable = weight.name.startswith("lora_") or (
+                train_vectors and weight.path in also
+            )
         register_parameters(self)
 
     def load_weights(
@@ -408,7 +428,13 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             )
             raise ValueError(msg)
         warn_of_depth(given, stored)
-        return super()._from_own_preset(directory, **kwargs)
+        if not (has_base(directory) and kwargs.get("load_weights", True)):
+            return super()._from_own_preset(directory, **kwargs)
+        backbone = super()._from_own_preset(
+            directory, **(kwargs | {"load_weights": False})
+        )
+        load_from_base(backbone, directory)
+        return backbone
 
     @classmethod
     def _from_checkpoint(

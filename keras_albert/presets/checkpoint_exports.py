@@ -18,6 +18,7 @@ _CHECKPOINT_FILES = (
     *("modules.json", "*sentence_*.json", "[0-9]_*/config.json", "vocab.txt"),
     *("*.model", "*.spm", "assets/tokenizer/*"),
     *("*.weights.h5", "*.weights.json", "model*.safetensors*", "pytorch_model*"),
+    *("base.json", "difference.safetensors"),
     "tf_model.h5",
     *("*.ckpt*", "*.data-?????-of-?????"),
 )

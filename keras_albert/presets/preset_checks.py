@@ -4,16 +4,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_albert.presets.checkpoint_formats import is_own_name
+from keras_albert.presets.base_preset import base_directory, has_base
+from keras_albert.presets.checkpoint_formats import find_format, is_own_name
 from keras_albert.presets.model_size import check_backbone_size, check_size
 from keras_albert.presets.preset_files import (
+    BASE_FILE,
     CONFIG_FILE,
+    DIFFERENCE_FILE,
+    INDEX_FILE,
     METADATA_FILE,
     PREPROCESSOR_FILE,
     TASK_FILE,
     TASK_WEIGHTS_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILES,
+    WEIGHTS_FILE,
 )
 from keras_albert.presets.stored_weights import stored_arrays, weights_path
 from keras_albert.utils.reading import read_json, read_optional_json
@@ -41,6 +46,8 @@ def check_preset(
     if TASK_FILE not in configs and (directory / TASK_WEIGHTS_FILE).exists():
         _report_missing(directory / TASK_FILE, directory / TASK_WEIGHTS_FILE)
     read_optional_json(directory / METADATA_FILE)
+    if has_base(directory):
+        _check_difference(directory)
     for key, outer, inner in _SAID_TWICE:
         again = configs.get(outer, {}).get("config", {}).get(key)
         if again is None:
@@ -112,6 +119,20 @@ def _check_equal(first: Any, second: Any, file: Path, other: Path) -> None:
         raise ValueError(msg)
 
 
+def _check_difference(directory: Path) -> None:
+    """Check that a preset with a base has a difference from it, and no weights."""
+    base = directory / BASE_FILE
+    if not (directory / DIFFERENCE_FILE).exists():
+        _report_missing(directory / DIFFERENCE_FILE, base)
+    for name in (WEIGHTS_FILE, INDEX_FILE):
+        if (directory / name).exists():
+            msg = (
+                f"{directory} has both {name} and {BASE_FILE}, of two presets. Remove "
+                "one of them."
+            )
+            raise ValueError(msg)
+
+
 def _differences(
     first: Any, second: Any, where: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
@@ -147,7 +168,7 @@ def _check_sizes(
 ) -> None:
     stored: list[tuple[int, ...]] = []
     if load_weights:
-        stored = _shapes(weights_path(directory))
+        stored = _stored_shapes(directory)
     sizes = configs[CONFIG_FILE]["config"]
     check_backbone_size(sizes, stored, str(directory / CONFIG_FILE))
     if TASK_FILE not in configs:
@@ -164,6 +185,14 @@ def _check_sizes(
         # Each class has a vector in each head.
         vectors = classes * (exits if isinstance(exits, int) and exits > 0 else 1)
         check_size(vectors * sizes["hidden_dim"], head, str(directory / TASK_FILE))
+
+
+def _stored_shapes(directory: Path) -> list[tuple[int, ...]]:
+    if not has_base(directory):
+        return _shapes(weights_path(directory))
+    base = base_directory(directory)
+    found = find_format(base)
+    return found.stored_shapes(base) if found else _shapes(weights_path(base))
 
 
 def _shapes(path: Path) -> list[tuple[int, ...]]:

@@ -18,6 +18,9 @@ PREPROCESSOR_FILE = "preprocessor.json"
 TOKENIZER_FILE = "tokenizer.json"
 WEIGHTS_FILE = "model.weights.h5"
 INDEX_FILE = "model.weights.json"
+# In place of weights: what differs from those of another preset.
+BASE_FILE = "base.json"
+DIFFERENCE_FILE = "difference.safetensors"
 VOCABULARY_FILES = (
     "assets/tokenizer/vocabulary.spm",
     "assets/tokenizer/vocabulary.txt",
@@ -29,6 +32,7 @@ _PARTS = {
     "backbone": (
         *(CONFIG_FILE, METADATA_FILE),
         *(WEIGHTS_FILE, INDEX_FILE, "model_*.weights.h5"),
+        *(BASE_FILE, DIFFERENCE_FILE),
     ),
     "preprocessor": (PREPROCESSOR_FILE,),
     "tokenizer": (TOKENIZER_FILE, "assets/tokenizer"),

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import keras
 import keras_hub
 
+from keras_albert.presets.base_preset import difference_from, write_difference
 from keras_albert.presets.checkpoint_formats import CheckpointFormat, find_format
 from keras_albert.presets.handles import BUILTIN_PRESETS, local_directory
 from keras_albert.presets.preset_checks import check_preset
@@ -122,7 +123,12 @@ class PresetMixin:
         """Build an instance from a foreign checkpoint; subclasses implement it."""
         raise NotImplementedError
 
-    def save_to_preset(self, preset_dir: str | os.PathLike[str], **kwargs: Any) -> None:
+    def save_to_preset(
+        self,
+        preset_dir: str | os.PathLike[str],
+        base: str | os.PathLike[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Save everything that `from_preset` needs.
 
         At any time, even if this process is killed, the directory has either its old
@@ -131,19 +137,47 @@ class PresetMixin:
 
         Args:
             preset_dir: string or path. The directory to write.
+            base: string or path. For a model that was trained with
+                `backbone.enable_lora`: the preset that it was loaded from. Only the
+                difference from it is written, in float16: LoRA's matrices, and biases,
+                LayerNorms and a pooler that were trained; and the head. `from_preset`
+                reads the base again, a built-in name, a handle or a directory whose
+                path relative to `preset_dir` stays the same. Defaults to `None`, all
+                weights.
             **kwargs: As in KerasHub, for instance `max_shard_size` in GB.
 
         Raises:
             NotADirectoryError: If `preset_dir` is a file.
             ValueError: If files there conflict with the new ones: another library's
                 checkpoint, or a task if only a backbone is saved; or if the class of
-                the model or of a part is not registered. Nothing is changed then.
+                the model or of a part is not registered; or if a matrix differs from
+                that of the base, and has no LoRA. Nothing is changed then.
+
+        Example:
+            >>> import tempfile
+            >>> from keras_albert import AlbertClassifier
+            >>> preset = "albert_tiny_en_uncased"
+            >>> classifier = AlbertClassifier.from_preset(preset, num_classes=2)
+            >>> classifier.backbone.enable_lora(4)  # then compile, and fit
+            >>> with tempfile.TemporaryDirectory() as directory:
+            ...     classifier.save_to_preset(directory, base=preset)
+            ...     loaded = AlbertClassifier.from_preset(directory)
         """
         _check_registered(self)
+        saved: Any = self._as_saved()
+        difference = None
+        if base is not None:
+            difference = difference_from(saved, base, preset_dir)
         with preset_directory(preset_dir) as directory:
-            super().save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
+            super(PresetMixin, saved).save_to_preset(str(directory), **kwargs)
+            if difference is not None:
+                write_difference(difference, directory)
             if (directory / METADATA_FILE).exists():
                 _name_tasks(directory)
+
+    def _as_saved(self) -> Any:
+        """Return the object whose weights a preset contains."""
+        return self
 
 
 def _check_registered(saved: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import keras
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.presets.base_preset import has_base, load_from_base
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_files import TASK_FILE, TASK_WEIGHTS_FILE
@@ -45,14 +46,12 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
     # Layers of the head that have the same meaning in other tasks.
     shared_head_layers: tuple[str, ...] = ()
 
-    def save_to_preset(self, preset_dir: str | os.PathLike[str], **kwargs: Any) -> None:
-        """Save everything that `from_preset` needs; see `PresetMixin`."""
-        backbone, saved = self.backbone, self
-        encoder = backbone.encoder
+    def _as_saved(self) -> Any:
+        backbone, encoder = self.backbone, self.backbone.encoder
         if encoder.adapters and backbone.num_layers != encoder.num_layers:
             # This is a view: the file gets the adapters of its layers alone.
-            saved = with_backbone(self, at_depth(backbone, backbone.num_layers))
-        super(TaskPresets, saved).save_to_preset(preset_dir, **kwargs)
+            return with_backbone(self, at_depth(backbone, backbone.num_layers))
+        return self
 
     def save_task_weights(self, filepath: str | os.PathLike[str]) -> None:
         """Save the weights of the head; see `keras_hub.models.Task`."""
@@ -155,10 +154,15 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
                 directory, load_weights=load_weights and is_other, **of_backbone
             )
         path = directory / TASK_WEIGHTS_FILE
+        loads_base = load_weights and has_base(directory)
         # KerasHub would load the preset's vocabulary into the given preprocessor.
         if (given := kwargs.get("preprocessor")) is not None:
             kwargs["preprocessor"] = None
-        task = super()._from_own_preset(directory, load_weights=load_weights, **kwargs)
+        task = super()._from_own_preset(
+            directory, load_weights=load_weights and not loads_base, **kwargs
+        )
+        if loads_base and not (is_other and "backbone" in kwargs):
+            load_from_base(task.backbone, directory)
         if given is not None:
             check_preprocessor(task.backbone, given)
             task.preprocessor = given
@@ -177,6 +181,8 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
                 "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
             )
             raise ValueError(msg)
+        if loads_base and keeps_head and path.exists():
+            task.load_task_weights(path)
         if load_weights and is_other:
             # KerasHub loads only the backbone from the preset of another task.
             names = set(cls.shared_head_layers)
