@@ -59,8 +59,6 @@ ON_PYTORCH = (
     "tests/serving/onnx/test_int8.py",
     "tests/serving/onnx/test_text.py",
     "tests/serving/onnx/test_word_piece.py",
-    "tests/serving/tensorflow_files/test_messages.py",
-    "tests/serving/verification/test_verify.py",
     # `test_every_task.py` compiles, saves and loads each task on all backends.
     "tests/tasks/base/test_auto_compile.py",
     "tests/tasks/base/test_new_head.py",

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from rest_json import RestRequest, read_rest_request, write_rest_response
 
-from keras_albert.serving.tensorflow_files.saved_model_file import Signature
+from keras_albert.serving.verification import Signature
 
 Arrays = dict[str, npt.NDArray[Any]]
 # Bytes of a text; the padding of shorter ones costs less than a call of the model.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.serving.tensorflow_files.saved_model_file import Signature, TensorSpec
+from keras_albert.serving.verification import Signature, TensorSpec
 
 _DEFAULT = "serving_default"
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)

@@ -52,11 +52,8 @@ with loading("serve.py"):
         AlbertTokenizer,
     )
     from keras_albert.commands.files import read_table
-    from keras_albert.serving import verify
-    from keras_albert.serving.tensorflow_files.saved_model_file import (
-        SavedModelFile,
-        TensorSpec,
-    )
+    from keras_albert.serving import VerifiedModel, verify
+    from keras_albert.serving.verification import TensorSpec
     from keras_albert.text import train_vocabulary
     from keras_albert_cli.number_types import whole_number
     from keras_albert_cli.run_program import run_program
@@ -72,15 +69,15 @@ class ServedModel:
 
     Args:
         name: string. The name of the model in requests.
-        directory: Path. The directory of the version, whose name is a number.
+        verified: `VerifiedModel`. The version, whose directory is named by a number.
         limits: `Limits`.
     """
 
-    def __init__(self, name: str, directory: Path, limits: Limits) -> None:
+    def __init__(self, name: str, verified: VerifiedModel, limits: Limits) -> None:
         self.name, self.limits = name, limits
-        self.version = directory.name
-        self.signatures = SavedModelFile(directory).signatures
-        self._model = tf.saved_model.load(str(directory))
+        self.version = verified.directory.name
+        self.signatures = verified.signatures
+        self._model = tf.saved_model.load(str(verified.directory))
 
     def status(self) -> dict[str, Any]:
         """Return the model's status, in TensorFlow Serving's format."""
@@ -98,10 +95,8 @@ class ServedModel:
         """Describe the model's signatures, in TensorFlow Serving's format."""
         described = {
             name: {
-                "inputs": {k: _describe(spec) for k, spec in signature.inputs.items()},
-                "outputs": {
-                    k: _describe(spec) for k, spec in signature.outputs.items()
-                },
+                "inputs": _describe(signature.inputs),
+                "outputs": _describe(signature.outputs),
                 "method_name": "tensorflow/serving/predict",
             }
             for name, signature in self.signatures.items()
@@ -129,13 +124,14 @@ class ServedModel:
         return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
-def _describe(spec: TensorSpec) -> dict[str, Any]:
-    sizes = [{"size": "-1" if n is None else str(n), "name": ""} for n in spec.shape]
-    return {
-        "dtype": DTYPES[spec.dtype],
-        "tensor_shape": {"dim": sizes, "unknown_rank": False},
-        "name": spec.place,
-    }
+def _describe(specs: dict[str, TensorSpec]) -> dict[str, Any]:
+    found = {}
+    for name, spec in specs.items():
+        sizes = ["-1" if size is None else str(size) for size in spec.shape]
+        dims = [{"size": size, "name": ""} for size in sizes]
+        shape = {"dim": dims, "unknown_rank": False}
+        found[name] = {"dtype": DTYPES[spec.dtype], "tensor_shape": shape, "name": name}
+    return found
 
 
 def limited_protocol(limits: Limits) -> type[H11Protocol]:
@@ -425,7 +421,7 @@ def main(arguments: argparse.Namespace) -> None:
     limits = Limits(
         **{limit.name: vars(arguments)[f"max_{limit.name}"] for limit in fields(Limits)}
     )
-    app = build_app(ServedModel(arguments.name, verified.directory, limits))
+    app = build_app(ServedModel(arguments.name, verified, limits))
     url = f"http://{arguments.host}:{listening.getsockname()[1]}"
     print_commands(url, versions, arguments.name)
     # From here on requests wait for the server instead of being refused.

@@ -28,7 +28,7 @@ _LONGEST = (
     "tests/tasks/test_every_task.py",
     "tests/tasks/test_quantized.py",
     "tests/docs/test_tutorials.py",
-    "tests/serving/verification/test_verify.py",
+    "tests/serving/test_verification.py",
     "tests/pretraining/test_stages.py",
 )
 

@@ -28,6 +28,7 @@ NEEDS_TENSORFLOW = {
     for pattern in (
         "serving/saved_model/graphs/[!_]*.py",
         "serving/*/write.py",
+        "serving/session_program.py",
         "tasks/distribution/strategy_trainer.py",
         "text/tokenizer/graph_*.py",
     )

@@ -5,8 +5,7 @@ import argparse
 from rich.table import Table
 
 from keras_albert.commands.report import plain_console
-from keras_albert.serving.tensorflow_files.saved_model_file import TensorSpec
-from keras_albert.serving.verification.verify import verify
+from keras_albert.serving.verification import TensorSpec, verify
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from keras_albert.commands import verify as command
-from keras_albert.serving.tensorflow_files.saved_model_file import Signature, TensorSpec
-from keras_albert.serving.verification.verify import VerifiedModel
+from keras_albert.serving.verification import Signature, TensorSpec, VerifiedModel
 from keras_albert_cli.run_command import run_command
 
-TEXT = TensorSpec("string", (None,), "text:0")
-SCORES = TensorSpec("float32", (None, 2), "probabilities:0")
+TEXT = TensorSpec("string", (None,))
+SCORES = TensorSpec("float32", (None, 2))
 REST = """curl -d '{"instances": ["a great film"]}'"""
 GRPC = 'inputs { key: "text" }'
 

@@ -9,19 +9,19 @@ from threading import Event
 import numpy as np
 import pytest
 
-from keras_albert.serving.tensorflow_files.saved_model_file import Signature, TensorSpec
+from keras_albert.serving.verification import Signature, TensorSpec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TEXT = TensorSpec("string", (None,), "")
-IDS = TensorSpec("int32", (None, None), "")
-ENTITIES = TensorSpec("string", (None, None), "")
+TEXT = TensorSpec("string", (None,))
+IDS = TensorSpec("int32", (None, None))
+ENTITIES = TensorSpec("string", (None, None))
 SIGNATURES = {
     "serving_default": Signature({"text": TEXT}, {"label": TEXT}),
     "serve_document": Signature({"text": TEXT}, {"label": TEXT}),
     "entities": Signature({"text": TEXT}, {"label": ENTITIES}),
     "serve_tokens": Signature({"token_ids": IDS}, {"label": TEXT}),
     "serve_early": Signature(
-        {"text": TEXT, "patience": TensorSpec("int32", (), "")}, {"label": TEXT}
+        {"text": TEXT, "patience": TensorSpec("int32", ())}, {"label": TEXT}
     ),
 }
 FIRST = {"instances": ["first"]}

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from examples.rest_json import read_rest_request, write_rest_response
-from keras_albert.serving.tensorflow_files.saved_model_file import Signature, TensorSpec
+from keras_albert.serving.verification import Signature, TensorSpec
 
-TEXT = TensorSpec("string", (None,), "")
-CHOICES = TensorSpec("string", (None, None), "")
-IDS = TensorSpec("int32", (None, None), "")
+TEXT = TensorSpec("string", (None,))
+CHOICES = TensorSpec("string", (None, None))
+IDS = TensorSpec("int32", (None, None))
 SIGNATURES = {
     "serving_default": Signature({"text": TEXT}, {}),
     "choose": Signature({"question": TEXT, "choices": CHOICES}, {}),
     "tokens": Signature({"token_ids": IDS}, {}),
-    "numbers": Signature({"x": TensorSpec("float32", (None,), "")}, {}),
-    "early": Signature({"text": TEXT, "patience": TensorSpec("int32", (), "")}, {}),
+    "numbers": Signature({"x": TensorSpec("float32", (None,))}, {}),
+    "early": Signature({"text": TEXT, "patience": TensorSpec("int32", ())}, {}),
 }
 
 

@@ -2,14 +2,10 @@
 
 import numpy as np
 
-from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
-from keras_albert.serving.verification import session_program
-from keras_albert.serving.verification.run_saved_model import (
-    read_answer,
-    write_request,
-)
+from keras_albert.serving.verification import read_signatures
 from keras_albert.text.packing import pack_all
 from tests.serving.served_models import HARD, MASKED
+from tests.serving.tried_operations import TRIED_OPERATIONS
 
 QUESTIONS = ["What do you hear?", "who _ the _?", "_", "When? " * 40]
 CHOICES = [
@@ -38,6 +34,21 @@ def asked_for(kind, names):
     return names if kind == "bad" else [n for n in names if n not in others]
 
 
+class ServedModel:
+    """A SavedModel in a session of this process: TensorFlow's import takes seconds."""
+
+    def __init__(self, path):
+        from keras_albert.serving import session_program
+
+        self._run = session_program.run
+        self.session, self.graph = session_program.load(str(path))
+        self.signatures = read_signatures(session_program.describe(self.graph))
+        self.operations = set(session_program.operations(self.graph))
+
+    def run(self, name, inputs):
+        return self._run(self.session, self.graph.signature_def[name], inputs)
+
+
 def as_arrays(signature, inputs):
     """Return a request's rows as arrays with the dtypes of a signature."""
     assert sorted(signature.inputs) == sorted(inputs)
@@ -63,8 +74,10 @@ def ask(path, calls):
     (`bad/...`, `large/...`), and inputs with different numbers of rows (`uneven/...`,
     with an error message as the result).
     """
-    signatures = SavedModelFile(path).signatures
-    calls = dict(calls)
+    import tensorflow as tf
+
+    model, calls, found = ServedModel(path), dict(calls), {}
+    signatures = model.signatures
     for name, signature in signatures.items():
         if any(spec.dtype != "string" for spec in signature.inputs.values()):
             continue
@@ -82,21 +95,15 @@ def ask(path, calls):
         for key in bad if len(bad) > 1 else ():
             uneven = bad | {key: bad[key][:1]}
             calls[f"uneven/{path.name}/{name}/{key}"] = (name, uneven)
-    requests = [
-        (signatures[name], as_arrays(signatures[name], inputs))
-        for name, inputs in calls.values()
-    ]
-    # In this process, because TensorFlow's import takes seconds.
-    session, found = session_program.load(str(path)), {}
-    for call, request in zip(calls, requests, strict=True):
+    for call, (name, inputs) in calls.items():
         try:
-            tensors = session_program.run(session, **write_request(request))
-        except RuntimeError as error:
+            outputs = model.run(name, as_arrays(signatures[name], inputs))
+        except tf.errors.OpError as error:
             found[call] = str(error)
         else:
-            outputs = read_answer(request, tensors)
             found |= {f"{call}/{name}": array for name, array in outputs.items()}
-    session.close()
+    assert model.operations <= TRIED_OPERATIONS
+    model.session.close()
     return found
 
 

@@ -14,9 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_albert.serving.base import graph_class
-from keras_albert.serving.tensorflow_files.messages import PredictionLog
-from keras_albert.serving.tensorflow_files.tensors import write_tensor
-from keras_albert.serving.tensorflow_files.warm_up_file import WARM_UP_FILE
+from keras_albert.serving.session_program import WARM_UP_FILE, PredictionLog
 from keras_albert.tasks.base.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
 from keras_albert.utils.environment import versions
@@ -101,9 +99,9 @@ def _write_warm_up(
                 request, response = log.predict_log.request, log.predict_log.response
                 request.model_spec.signature_name = name
                 for key, array in inputs.items():
-                    request.inputs.add(key=key, value=write_tensor(array))
+                    request.inputs.add(key=key, value=tf.make_tensor_proto(array))
                 for key, tensor in function(**inputs).items():
-                    response.outputs.add(key=key, value=write_tensor(tensor))
+                    response.outputs.add(key=key, value=tf.make_tensor_proto(tensor))
                 writer.write(log.SerializeToString())
 
 

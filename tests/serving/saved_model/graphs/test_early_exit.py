@@ -8,12 +8,6 @@ import pytest
 from examples.rest_json import read_rest_request
 from keras_albert.commands.predict import open_predictor
 from keras_albert.serving import verify
-from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
-from keras_albert.serving.verification import session_program
-from keras_albert.serving.verification.run_saved_model import (
-    read_answer,
-    write_request,
-)
 from tests.serving.early_exits import (
     CASES,
     INVALID,
@@ -23,9 +17,11 @@ from tests.serving.early_exits import (
     make_early,
     make_rules,
 )
+from tests.serving.served_calls import ServedModel
 from tests.serving.served_models import write
 from tests.serving.tried_operations import TRIED_OPERATIONS
 
+tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
 PAIRS = (TEXTS, TEXTS[::-1])
@@ -48,13 +44,19 @@ def paths(classifiers, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ask(paths):
+def models(paths):
+    models = {kind: ServedModel(path) for kind, path in paths.items()}
+    yield models
+    for model in models.values():
+        model.session.close()
+
+
+@pytest.fixture(scope="module")
+def ask(models):
     """Run a signature as a server does; return its outputs, or raise its error."""
-    signatures = {kind: SavedModelFile(path).signatures for kind, path in paths.items()}
-    sessions = {kind: session_program.load(str(path)) for kind, path in paths.items()}
 
     def ask(kind, name, numbers=None, **texts):
-        signature = signatures[kind][name]
+        signature = models[kind].signatures[name]
         inputs = {
             key: np.array([text.encode() for text in each], object)
             for key, each in texts.items()
@@ -62,13 +64,9 @@ def ask(paths):
         for key, value in (numbers or {}).items():
             inputs[key] = np.array(value, signature.inputs[key].dtype)
         assert inputs.keys() == signature.inputs.keys()
-        request = signature, inputs
-        found = session_program.run(sessions[kind], **write_request(request))
-        return read_answer(request, found)
+        return models[kind].run(name, inputs)
 
-    yield ask
-    for session in sessions.values():
-        session.close()
+    return ask
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
@@ -107,16 +105,15 @@ def test_the_default_runs_all_layers(classifiers, ask, kind):
 
 @pytest.mark.parametrize(("kind", "name", "rule", "message"), INVALID)
 def test_a_number_out_of_range_is_an_error(ask, kind, name, rule, message):
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         ask(kind, f"serve_{name}", rule, text=TEXTS[:2])
 
 
-def test_signatures(paths):
+def test_signatures(models):
     usual = {"serving_default", "serve_pair", "serve_document", "serve_tokens"}
     early = {"serve_early", "serve_early_pair"}
     confident = {"serve_confident", "serve_confident_pair"}
-    for kind, path in paths.items():
-        model = SavedModelFile(path)
+    for kind, model in models.items():
         expected = usual | early | (set() if kind == "scores" else confident)
         assert set(model.signatures) == expected
         # Those of a stock server, also of an older one.

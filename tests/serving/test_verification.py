@@ -1,5 +1,6 @@
 """An export used as in a server: loaded in C++, warmed up, with requests in JSON."""
 
+import importlib
 import json
 import os
 import shutil
@@ -12,19 +13,14 @@ import pytest
 
 from examples.rest_json import read_rest_request, write_rest_response
 from keras_albert.serving import verify
-from keras_albert.serving.tensorflow_files.messages import PredictionLog
-from keras_albert.serving.tensorflow_files.saved_model_file import SavedModelFile
-from keras_albert.serving.tensorflow_files.warm_up_file import (
-    WARM_UP_FILE,
-    read_warm_up,
-)
-from keras_albert.serving.verification import session_program
-from keras_albert.serving.verification.run_saved_model import run_saved_model
 from keras_albert_cli.run_command import run_command as main
+from tests.serving.served_calls import ServedModel
 from tests.serving.served_models import make_task
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
+program = importlib.import_module("keras_albert.serving.session_program")
+WARM_UP = f"assets.extra/{program.WARM_UP_FILE}"
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "torch", reason="all backends write the same graph"
 )
@@ -62,26 +58,24 @@ def copy(export, tmp_path):
     return shutil.copytree(export, tmp_path / "films" / "1")
 
 
-def read_records(path):
-    return [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+@pytest.fixture
+def answering(export, tmp_path):
+    """Verify the export with a process that answers what a test wants."""
 
+    def run(command):
+        python = tmp_path / "python"
+        python.write_text(f"#!/bin/sh\n{command}\n")
+        python.chmod(python.stat().st_mode | stat.S_IXUSR)
+        return verify(export, python)
 
-def write_records(path, records):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in records:
-            writer.write(record)
+    return run
 
 
 @pytest.fixture(scope="module")
-def ask(export):
-    """Run requests of arrays in one process, and return the outputs."""
-    signatures = SavedModelFile(export).signatures
-
-    def run(*requests):
-        asked = [(signatures[name], inputs) for name, inputs in requests]
-        return run_saved_model(export, asked).answers
-
-    return run
+def model(export):
+    model = ServedModel(export)
+    yield model
+    model.session.close()
 
 
 def test_says_what_it_found(verified, export):
@@ -123,16 +117,15 @@ def test_a_damaged_export_is_refused(copy, capsys):
 @pytest.mark.parametrize(
     ("file", "size", "message"),
     [
-        ("saved_model.pb", 100_000, r"saved_model.pb \(100,000 bytes\) is damaged or"),
-        ("saved_model.pb", 0, r"\(0 bytes\) is damaged or truncated"),
-        (f"assets.extra/{WARM_UP_FILE}", 100, r"truncated after 0 records"),
-        (f"assets.extra/{WARM_UP_FILE}", 2000, r"truncated after [1-9] records"),
+        ("saved_model.pb", 100_000, "Cannot parse file .*saved_model.pb"),
+        ("saved_model.pb", 0, "could not be found in SavedModel"),
+        (WARM_UP, 100, f"{WARM_UP} is damaged: .*truncated record"),
     ],
 )
 def test_a_truncated_file_is_named(copy, file, size, message):
     os.truncate(copy / file, size)
-    with pytest.raises(ValueError, match=message):
-        verify(copy)
+    with pytest.raises((OSError, RuntimeError, ValueError), match=message):
+        program.load(str(copy)), program.read_warm_up(str(copy))
 
 
 def test_what_is_no_export_is_refused(copy, tmp_path):
@@ -142,38 +135,54 @@ def test_what_is_no_export_is_refused(copy, tmp_path):
         verify(copy / "variables")
 
 
-def test_an_operation_that_no_server_has_is_named(copy):
+def test_an_operation_that_no_server_has_is_named(copy, answering):
     path = copy / "saved_model.pb"
     contents = path.read_bytes()
     assert contents.count(b"\x12\x04Tanh") > 0
     path.write_bytes(contents.replace(b"\x12\x04Tanh", b"\x12\x04Tenh"))
-    with pytest.raises(RuntimeError, match="Tenh"):
-        session_program.load(str(copy))
+    with pytest.raises((tf.errors.OpError, ValueError), match="Tenh"):
+        program.load(str(copy))
+    read = {"signatures": {}, "operations": ["Add", "PyFunc", "XlaDot"], "requests": 0}
+    with pytest.raises(ValueError, match="stock TensorFlow Serving lacks: PyFunc, Xla"):
+        answering(f"echo '{json.dumps(read)}'")
 
 
-def test_requests_and_graph_belong_together(copy):
-    path = copy / "assets.extra" / WARM_UP_FILE
-    records = read_records(path)
-    write_records(path, [r.replace(b"serve_pair", b"serve_peer") for r in records])
-    with pytest.raises(ValueError, match=r"asks for 'serve_peer' .*two exports"):
-        verify(copy)
-    first = read_warm_up(path)[0].outputs["logits"]
-    write_records(
-        path, [r.replace(first.tobytes(), (first + 1).tobytes()) for r in records]
-    )
-    with pytest.raises(ValueError, match=r"returns other results .*by 1\. "):
-        verify(copy)
-    path.unlink()
-    assert verify(copy).requests == 0
+@pytest.mark.parametrize("difference", [1.0, float("nan")])
+def test_other_results_are_refused(answering, difference):
+    read = {"signatures": {}, "operations": [], "requests": 2}
+    request = {"signature": "serving_default", "inputs": {}}
+    lines = [
+        json.dumps(line)
+        for line in (
+            read,
+            request | {"differences": [0.0, difference]},
+            request | {"differences": [0.0]},
+        )
+    ]
+    with pytest.raises(ValueError, match=r"returns other results .*by (1|nan)\. "):
+        answering("; ".join(f"echo '{line}'" for line in lines))
 
 
-def test_a_process_that_dies_does_not_end_this_one(export, tmp_path):
-    broken = tmp_path / "python"
-    broken.write_text("#!/bin/sh\necho 'out of luck' >&2\nkill -SEGV $$\n")
-    broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
-    message = r"(?s)was killed by SIGSEGV in step 0 of 10; .*out of luck"
+def test_requests_and_graph_belong_together(model, copy):
+    log, *_ = program.read_warm_up(str(copy))
+    same = program.replay(model.session, model.graph, log)
+    assert max(same["differences"]) < 1e-5
+    assert same["inputs"] == {"text": ["A short text, with a [MASK] in it."]}
+    (logits,) = (x for x in log.response.outputs if x.key == "logits")
+    logits.value.CopyFrom(tf.make_tensor_proto(tf.make_ndarray(logits.value) + 1))
+    changed = program.replay(model.session, model.graph, log)
+    assert max(changed["differences"]) == pytest.approx(1, abs=1e-4)
+    log.request.model_spec.signature_name = "serve_peer"
+    with pytest.raises(ValueError, match="ask for 'serve_peer', which the graph does"):
+        program.replay(model.session, model.graph, log)
+    (copy / WARM_UP).unlink()
+    assert program.read_warm_up(str(copy)) == []
+
+
+def test_a_process_that_dies_does_not_end_this_one(answering):
+    message = r"(?s)was killed by SIGSEGV after 0 requests; .*out of luck"
     with pytest.raises(ValueError, match=message):
-        verify(export, broken)
+        answering("echo 'out of luck' >&2\nkill -SEGV $$")
 
 
 def test_only_tensorflow_is_imported(verified, imports):
@@ -184,34 +193,41 @@ def test_only_tensorflow_is_imported(verified, imports):
     assert not {"keras_albert", "keras_hub", "tensorflow_text"} & names
 
 
-def test_without_tensorflow_it_says_what_to_install(export, tmp_path):
-    bare = tmp_path / "bare"
+def test_without_tensorflow_it_says_what_to_install(answering):
     # An interpreter without packages.
-    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
-    bare.chmod(bare.stat().st_mode | stat.S_IXUSR)
-    with pytest.raises(ImportError, match=r"has no tensorflow\. Install: pip install"):
-        verify(export, bare)
+    message = r"No module named 'tensorflow'\. Install: pip install tensorflow-text"
+    with pytest.raises(ImportError, match=message):
+        answering(f'exec "{sys.executable}" -S "$@"')
 
 
-def test_bad_requests_get_an_error_and_the_next_an_answer(classifier, ask):
+def test_bad_requests_get_an_error_and_the_next_an_answer(classifier, model):
     texts = np.array(["a fine film", ""], object)
     good = {"text": np.array([text.encode() for text in texts], object)}
     huge = "In 2011, naïve readers paid £12. " * 32_000
     ids = {name: np.ones((2, 41), np.int32) for name in ("token_ids", "segment_ids")}
-    number, matrix, ragged, long, none, one_mb, bytes_, last = ask(
-        ("serving_default", {"text": np.array([1, 2], np.int32)}),
-        ("serving_default", {"text": np.array([[b"a", b"b"]], object)}),
-        ("serve_pair", good | {"text_pair": np.array([b"a"], object)}),
-        ("serve_tokens", ids | {"padding_mask": ids["token_ids"]}),
-        ("serving_default", {"text": np.array([], object)}),
-        ("serving_default", {"text": np.array([huge.encode()], object)}),
-        ("serving_default", {"text": np.array([b"\xff caf\xe9 \xf0\x9f"], object)}),
-        ("serving_default", good),
+    for name, inputs, message in (
+        (
+            "serving_default",
+            {"text": np.array([[b"a", b"b"]], object)},
+            r"shape \(1, 2",
+        ),
+        (
+            "serve_pair",
+            good | {"text_pair": np.array([b"a"], object)},
+            "`text`, `text_pair` have as many rows as each other",
+        ),
+        (
+            "serve_tokens",
+            ids | {"padding_mask": ids["token_ids"]},
+            "`token_ids` has more tokens than the model reads",
+        ),
+    ):
+        with pytest.raises((tf.errors.OpError, ValueError), match=message):
+            model.run(name, inputs)
+    none, one_mb, bytes_, last = (
+        model.run("serving_default", {"text": np.array(x, object)})
+        for x in ([], [huge.encode()], [b"\xff caf\xe9 \xf0\x9f"], good["text"])
     )
-    assert "Type mismatch between parsed tensor (int32) and dtype (string)" in number
-    assert "Cannot feed value of shape (1, 2)" in matrix
-    assert "`text`, `text_pair` have as many rows as each other" in ragged
-    assert "`token_ids` has more tokens than the model reads" in long
     assert none["logits"].shape == (0, 2)
     assert len(huge.encode()) > 1_000_000
     assert bytes_["score"].shape == (1,)
@@ -220,9 +236,8 @@ def test_bad_requests_get_an_error_and_the_next_an_answer(classifier, ask):
         np.testing.assert_allclose(answer["logits"], logits, atol=1e-5)
 
 
-def test_rest_requests_in_rows_and_columns(classifier, export, ask):
+def test_rest_requests_in_rows_and_columns(classifier, model):
     """The JSON of a server's requests and responses, in both forms."""
-    signatures = SavedModelFile(export).signatures
     first, second = ["très 🙂", ""], ["a film", "b"]
     rows = [{"text": a, "text_pair": b} for a, b in zip(first, second, strict=True)]
     bodies = [
@@ -235,8 +250,10 @@ def test_rest_requests_in_rows_and_columns(classifier, export, ask):
         },
         {"instances": [{"b64": "dHLDqHMg8J+Zgg=="}, {"text": ""}]},
     ]
-    requests = [read_rest_request(json.dumps(body), signatures) for body in bodies]
-    answers = ask(*(request[:2] for request in requests))
+    requests = [
+        read_rest_request(json.dumps(body), model.signatures) for body in bodies
+    ]
+    answers = [model.run(*request[:2]) for request in requests]
     logits = [classifier.predict(first, verbose=0)] * 2
     logits += [classifier.predict((first, second), verbose=0)] * 2
     for request, answer, expected in zip(
@@ -260,28 +277,14 @@ def test_the_examples_are_requests(verified):
         assert request.inputs.keys() == verified.signatures[name].inputs.keys()
 
 
-def test_warm_up_requests_are_records(export):
-    """TensorFlow and `read_warm_up` read the same records."""
-    path = export / "assets.extra" / WARM_UP_FILE
-    requests = read_warm_up(path)
-    logs = [
-        PredictionLog.FromString(record).predict_log for record in read_records(path)
-    ]
-    assert [r.signature for r in requests] == [
-        log.request.model_spec.signature_name for log in logs
-    ]
-    assert len(logs) == 8
-
-
 def test_a_changed_bit_is_found(copy):
     """Most bits are checked by TensorFlow's checksums alone."""
-    path = copy / "assets.extra" / WARM_UP_FILE
+    path = copy / WARM_UP
     contents = bytearray(path.read_bytes())
     contents[contents.index(b"A short text") + 3] ^= 1
     path.write_bytes(contents)
-    assert len(read_warm_up(path)) == 8
-    with pytest.raises(RuntimeError, match="corrupted record"):
-        session_program.load(str(copy))
+    with pytest.raises(ValueError, match="corrupted record"):
+        program.read_warm_up(str(copy))
 
 
 def test_warm_up_requests_are_a_servers(classifier, export, verified):
@@ -289,8 +292,8 @@ def test_warm_up_requests_are_a_servers(classifier, export, verified):
     from google.protobuf import json_format
     from tensorflow_serving.apis import predict_pb2
 
-    path = export / "assets.extra" / WARM_UP_FILE
-    logs = [api.PredictionLog.FromString(record) for record in read_records(path)]
+    records = tf.data.TFRecordDataset(str(export / WARM_UP))
+    logs = [api.PredictionLog.FromString(record.numpy()) for record in records]
     assert {log.WhichOneof("log_type") for log in logs} == {"predict_log"}
     asked = [log.predict_log.request for log in logs]
     names = ["serving_default", "serve_pair", "serve_document", "serve_tokens"]
