@@ -16,7 +16,6 @@ from keras_albert.tasks import (
     AlbertTextEmbedder,
     AlbertTokenClassifier,
 )
-from keras_albert.tasks.base.export_formats import register_exports_of
 from keras_albert.text import (
     AlbertClassifierPreprocessor,
     AlbertMaskedLMPreprocessor,
@@ -70,7 +69,6 @@ _ON_USE = ("conversion", "serving")
 _OF_COMPRESSION = ("compress", "distill", "merge_adapters")
 
 register_formats_of("keras_albert.conversion")
-register_exports_of("keras_albert.serving")
 
 if not TYPE_CHECKING:
 

@@ -26,8 +26,8 @@ SOURCES = [
 NEEDS_TENSORFLOW = {
     str(path.relative_to(PACKAGE))
     for pattern in (
-        "serving/saved_model/graphs/[!_]*.py",
-        "serving/*/write.py",
+        "serving/saved_model/[!_e]*.py",  # all but `export.py`
+        "serving/write_litert.py",
         "serving/session_program.py",
         "tasks/distribution/strategy_trainer.py",
         "text/tokenizer/graph_*.py",

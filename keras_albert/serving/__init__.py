@@ -1,14 +1,13 @@
-"""Exports for serving; importing this package registers the export formats."""
+"""Exports for serving, and the check of an export, each imported when it is used."""
 
-from keras_albert.serving.litert.export import export_litert
-from keras_albert.serving.onnx.export import export_onnx
-from keras_albert.serving.saved_model.export import export_saved_model
-from keras_albert.serving.verification import VerifiedModel, verify
-from keras_albert.tasks.base.export_formats import register_export
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
-register_export("tf_saved_model", export_saved_model)
-register_export("onnx", export_onnx)
-register_export("litert", export_litert)
+if TYPE_CHECKING:
+    from keras_albert.serving.litert import export_litert
+    from keras_albert.serving.onnx.export import export_onnx
+    from keras_albert.serving.saved_model.export import export_saved_model
+    from keras_albert.serving.verification import VerifiedModel, verify
 
 __all__ = [
     "VerifiedModel",
@@ -17,3 +16,19 @@ __all__ = [
     "export_saved_model",
     "verify",
 ]
+
+_MODULES = {
+    "VerifiedModel": "verification",
+    "export_litert": "litert",
+    "export_onnx": "onnx.export",
+    "export_saved_model": "saved_model.export",
+    "verify": "verification",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return resolve_name(f"{__name__}.{_MODULES[name]}:{name}")
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)

@@ -103,7 +103,7 @@ def make_tasks(proto):
 
 _PROGRAM = """
 import json, sys
-from keras_albert.serving.{0}.write import write_{0} as write
+from keras_albert.serving.{} import write_{} as write
 for source, target, options in zip(*[iter(sys.argv[1:])] * 3):
     write(source, target, **json.loads(options))
 """
@@ -117,7 +117,8 @@ def write(program, *arguments):
         *arguments: For each export the preset, its path and options in JSON.
     """
     variables = {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
-    run_python("-c", _PROGRAM.format(program), *arguments, **variables)
+    module = {"saved_model": "saved_model.write", "litert": "write_litert"}[program]
+    run_python("-c", _PROGRAM.format(module, program), *arguments, **variables)
 
 
 def balance(task, bias, x):

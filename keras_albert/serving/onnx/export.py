@@ -5,23 +5,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.serving.base import (
-    check_is_served,
+from keras_albert.serving.tasks import (
     check_tokenizer,
     describe_model,
     explained_errors,
+    row_of,
     with_one_head,
 )
 from keras_albert.tasks.classification.early_exit import read_exit_rule
-from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm import AlbertMaskedLM
-from keras_albert.tasks.text_embedding import AlbertTextEmbedder
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_packages
 
 # Values that a model accepts if it accepts any.
 _LEAST: dict[str, Any] = {"patience": 1, "threshold": 0.5}
-_KNOWS_PAIRS = (AlbertClassifier, AlbertMaskedLM, AlbertTextEmbedder)
 
 
 def export_onnx(
@@ -82,12 +78,11 @@ def export_onnx(
         PosixPath('films.onnx')
     """
     _check_arguments(task, inputs, pairs, quantize)
-    check_is_served(task)
     if early is not None:
         _check_early(task, early)
     check_new_file(path, overwrite)
     check_packages("The ONNX export", "keras-albert[onnx]", "onnx", "onnxscript")
-    build = import_module("keras_albert.serving.onnx.build_model").build_onnx_model
+    build = import_module("keras_albert.serving.onnx.builder").build_onnx_model
     options = {} if early is None else {"early": early}
     task = with_one_head(task) if early is None else task
     # The path is tried first, so that errors appear before any work is done.
@@ -115,6 +110,7 @@ def _check_early(task: Any, early: str) -> None:
 
 
 def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) -> None:
+    row = row_of(task)
     if inputs not in ("tokens", "text"):
         msg = f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}"
         raise ValueError(msg)
@@ -127,7 +123,7 @@ def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) 
             '`pairs`, or pass inputs="text".'
         )
         raise ValueError(msg)
-    if pairs and not isinstance(task, _KNOWS_PAIRS):
+    if pairs and not row.pairs:
         msg = (
             f"{type(task).__name__} has fixed inputs of texts, and no choice of pairs. "
             "Leave out `pairs`."

@@ -1,16 +1,35 @@
-"""Tokenizing and packing texts in an ONNX graph."""
+"""Splitting, tokenizing and packing texts in an ONNX graph."""
 
 import base64
+import json
+import re
+import sys
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
-from keras_albert.serving.onnx.builder import OnnxBuilder
-from keras_albert.serving.onnx.word_piece import OnnxWordPiece
+import numpy as np
+
+from keras_albert.serving.onnx.builder import TABLE_DOMAIN, OnnxBuilder
+from keras_albert.serving.tasks import SPACES
+from keras_albert.text.tasks.token_classification import JOINER, character_kinds
 from keras_albert.text.tokenizer.sentencepiece_file import (
     SPECIAL_TOKENS,
     graph_vocabulary,
 )
+from keras_albert.text.tokenizer.text_rules import BLANKS
 from keras_albert.text.tokenizer.vocabularies import Vocabulary, WordPieceVocabulary
+from keras_albert.text.tokenizer.word_piece import (
+    ALONE,
+    CONTINUES,
+    DROPPED,
+    LONGEST_WORD,
+    SPACE,
+    character_table,
+    is_of_kind,
+    replacements,
+)
+from keras_albert.types import Int64Array
 
 
 @dataclass(frozen=True)
@@ -182,3 +201,289 @@ class OnnxText:
                 segments = op.Where(is_second, segment, segments)
         mask = self.builder.cast(is_real, "int64")
         return {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
+
+
+class OnnxCharacters:
+    """The concatenated characters of texts."""
+
+    def __init__(self, texts: OnnxText, column: Any) -> None:
+        op = self.op = texts.op
+        self.texts = texts
+        self._characters, begins, ends, rows, self._firsts = split(
+            texts, column, "(?s)."
+        )
+        zeros = op.Expand([0], texts.builder.size(column, 0))
+        # An empty text has no characters and keeps the length 0.
+        self.byte_lengths = op.ScatterElements(zeros, rows, ends, reduction="max")
+        # One more position for each text: the one after its last byte.
+        spaces = op.Add(self.byte_lengths, 1)
+        self._bases = op.CumSum(spaces, 0, exclusive=1)
+        total = op.ReduceSum(spaces, keepdims=1)
+        at = op.Add(op.Gather(self._bases, rows), begins)
+        marks = op.ScatterElements(
+            op.Expand([0], op.Add(total, 1)), at, op.Add(op.Mul(at, 0), 1)
+        )
+        # The number of characters that begin before each byte of all texts.
+        self._before = op.CumSum(marks, 0, exclusive=1)
+
+    def at_bytes(self, rows: Any, places: Any) -> Any:
+        """Return the characters, counted over all texts, at byte positions in texts."""
+        op = self.op
+        return op.Gather(self._before, op.Add(op.Gather(self._bases, rows), places))
+
+    def in_text(self, rows: Any, characters: Any) -> Any:
+        """Convert characters to int32 positions in their texts."""
+        op = self.op
+        found = op.Sub(characters, op.Gather(self._firsts, rows))
+        return self.texts.builder.cast(found, "int32")
+
+    def spans(self, pieces: Pieces) -> tuple[Any, Any]:
+        """Return pieces' first characters in all texts, and those after the last."""
+        op, builder = self.op, self.texts.builder
+        rows = self.texts.owners(pieces)
+        start = self.at_bytes(rows, pieces.places)
+        # In SentencePiece, a piece ends where the next one begins, or with its text.
+        final = op.Add(pieces.begins, op.Sub(pieces.lengths, 1))
+        is_final = op.Equal(self.texts.positions(pieces.ids), op.Gather(final, rows))
+        behind = op.Concat(op.Slice(pieces.places, [1], [2**31]), [0], axis=0)
+        behind = op.Slice(behind, [0], builder.size(pieces.ids, 0))
+        behind = op.Where(is_final, op.Gather(self.byte_lengths, rows), behind)
+        end = self.at_bytes(rows, behind if pieces.ends is None else pieces.ends)
+        pattern = f"[{escape(BLANKS)}]"
+        is_inked = op.Not(op.RegexFullMatch(self._characters, pattern=pattern))
+        inked = op.Squeeze(op.NonZero(is_inked), [0])
+        ones = builder.cast(is_inked, "int64")
+        before = op.CumSum(op.Concat(ones, [0], axis=0), 0, exclusive=1)
+        following = op.Concat(inked, op.Shape(self._characters), axis=0)
+        first = op.Min(op.Gather(following, op.Gather(before, start)), end)
+        earlier = op.Concat([-1], inked, axis=0)
+        last = op.Add(op.Gather(earlier, op.Gather(before, end)), 1)
+        return first, op.Max(last, first)
+
+
+def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
+    """Split texts into the matches of a pattern of RE2 and the parts between them.
+
+    Returns the parts, their first bytes, the bytes after their last, their texts, and
+    the number of each text's first part.
+    """
+    op, builder = texts.op, texts.builder
+    group = op.Constant(value_strings=[f"({pattern})"])
+    found = builder.texts.StringRegexSplitWithOffsets(column, group, group, _outputs=4)
+    dtypes = ("string", "int64", "int64", "int64")
+    parts, begins, ends, bounds = map(builder.typed, found, dtypes)
+    firsts = op.Slice(bounds, [0], builder.size(column, 0))
+    rows = texts.numbers(firsts, builder.size(begins, 0))
+    return parts, begins, ends, rows, firsts
+
+
+def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
+    """Return words, their first bytes, the bytes after their last, and their texts."""
+    parts, *places, _ = split(texts, column, _word_pattern())
+    is_space = texts.op.RegexFullMatch(parts, pattern=f"[{SPACES}]+")
+    is_word = texts.op.Not(is_space)
+    return tuple(texts.op.Compress(x, is_word, axis=0) for x in (parts, *places))
+
+
+@cache
+def _word_pattern() -> str:
+    """Return the pattern of words for RE2.
+
+    RE2 has neither Python's character classes nor lookbehind.
+    """
+    codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
+    characters = "".join(map(chr, codes))
+    kinds = {
+        name: f"[{escape(re.findall(f'[{kind}]', characters))}]"
+        for name, kind in character_kinds().items()
+    }
+    marks, sign = f"{kinds['mark']}*", kinds["sign"]
+    return (
+        f"{kinds['unspaced']}{marks}"
+        f"|(?:{kinds['letter']}{marks})+"
+        f"|{kinds['flag']}{{1,2}}{marks}"
+        rf"|{sign}(?:{marks}\x{{{ord(JOINER):x}}}{sign})*{marks}"
+    )
+
+
+def escape(characters: Any) -> str:
+    """Format characters as the content of RE2's `[...]`."""
+    return escape_codes(np.array(sorted(map(ord, characters))))
+
+
+def escape_codes(codes: Int64Array) -> str:
+    """Format ascending codes of characters as the content of RE2's `[...]`."""
+    parts = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
+    return "".join(rf"\x{{{part[0]:x}}}-\x{{{part[-1]:x}}}" for part in parts)
+
+
+class OnnxWordPiece:
+    """The tokenizer of a WordPiece vocabulary, as operations of a graph.
+
+    As in TensorFlow, the text rules are a table of characters (see `character_table`).
+    The operation `WordpieceTokenizer` of onnxruntime-extensions splits the words.
+    """
+
+    def __init__(self, texts: Any, vocabulary: Any) -> None:
+        self.texts = texts
+        self.op, self.builder = texts.op, texts.builder
+        self.vocabulary = vocabulary
+        self.builder.graph.opset_imports[TABLE_DOMAIN] = 2
+        self.unknown = vocabulary.special_tokens["unk_token"]
+        self._never_split = sorted(vocabulary.rules.never_split, key=len, reverse=True)
+
+    def tokenize(self, column: Any) -> tuple[Any, Any, Any, Any]:
+        """Return all ids, int64; where each begins and ends in bytes; and its text."""
+        op = self.op
+        if not self._never_split:
+            return self._without_overlap(*self._pieces(column))
+        pattern = "|".join(map(re.escape, self._never_split))
+        parts, begins, ends, rows, _ = split(self.texts, column, pattern)
+        known = [self.vocabulary.ids[token] for token in self._never_split]
+        own = self._look_up(parts, self._never_split, known, -1)
+        # A word that is too long is one piece.
+        one = self.builder.string("a" * (LONGEST_WORD + 1))
+        parts = op.Where(op.GreaterOrEqual(own, 0), one, parts)
+        ids, starts, stops, part = self._pieces(parts)
+        first, own = op.Gather(begins, part), op.Gather(own, part)
+        is_own = op.GreaterOrEqual(own, 0)
+        stops = op.Where(is_own, op.Gather(ends, part), op.Add(stops, first))
+        return self._without_overlap(
+            op.Where(is_own, own, ids),
+            op.Add(starts, first),
+            stops,
+            op.Gather(rows, part),
+        )
+
+    def _without_overlap(self, *pieces: Any) -> tuple[Any, Any, Any, Any]:
+        """Give the text of a character to the last of its pieces."""
+        op = self.op
+        ids, starts, ends, rows = pieces
+        following = (self._behind(starts), self._behind(rows))
+        is_same = op.Equal(following[1], rows)
+        return ids, starts, op.Where(is_same, op.Min(ends, following[0]), ends), rows
+
+    def _behind(self, values: Any) -> Any:
+        """Return the next value of each one, -1 for the last."""
+        count = self.builder.size(values, 0)
+        moved = self.op.Concat(self.op.Slice(values, [1], [2**31]), [-1], axis=0)
+        return self.op.Slice(moved, [0], count)
+
+    def _look_up(
+        self, strings: Any, keys: list[str], values: list[int], default: int
+    ) -> Any:
+        """Map strings to integers."""
+        return self.builder.tables.LabelEncoder(
+            strings, keys_strings=keys, values_int64s=values, default_int64=default
+        )
+
+    def _is_of(self, characters: Any, *kinds: int) -> Any:
+        """Return whether characters are of some kinds."""
+        codes = is_of_kind(character_table(self.vocabulary.rules), *kinds)
+        codes = codes[(codes < 0xD800) | (codes > 0xDFFF)]
+        pattern = f"[{escape_codes(codes)}]"
+        return self.op.RegexFullMatch(characters, pattern=f"(?s){pattern}")
+
+    def _pieces(self, column: Any) -> tuple[Any, Any, Any, Any]:
+        op, builder, texts = self.op, self.builder, self.texts
+        characters, begins, ends, rows, _ = split(texts, column, "(?s).")
+        is_kept = op.Not(self._is_of(characters, DROPPED))
+        characters, begins, ends, rows = (
+            op.Compress(x, is_kept, axis=0) for x in (characters, begins, ends, rows)
+        )
+        is_space = self._is_of(characters, SPACE)
+        is_inside = op.Not(op.Or(is_space, self._is_of(characters, ALONE)))
+        # A character goes on a word if it and the one before it are inside words.
+        inside = builder.cast(is_inside, "int64")
+        before = op.Slice(op.Concat([0], inside, axis=0), [0], [-1])
+        row_before = op.Slice(op.Concat([-1], rows, axis=0), [0], [-1])
+        goes_on = op.And(is_inside, builder.cast(before, "bool"))
+        goes_on = op.And(goes_on, op.Equal(rows, row_before))
+        is_inked = op.Not(is_space)
+        characters, begins, ends, rows, goes_on = (
+            op.Compress(x, is_inked, axis=0)
+            for x in (characters, begins, ends, rows, goes_on)
+        )
+        opens = op.Not(goes_on)
+        word_rows = op.Compress(rows, opens, axis=0)
+        firsts = op.Compress(texts.positions(rows), opens, axis=0)
+
+        # New characters, and all words in one string.
+        replaced, lengths = self._replaced(characters)
+        spaced = op.StringConcat(
+            op.Where(opens, builder.string(" "), builder.string("")), replaced
+        )
+        spaced = op.Concat(op.Constant(value_strings=[""]), spaced, axis=0)
+        whole = builder.texts.StringJoin(spaced, op.Constant(value_strings=[""]), [0])
+        whole = op.Reshape(builder.typed(whole, "string"), [1])
+        words, _ = op.StringSplit(whole, delimiter=" ", _outputs=2)
+        # Nothing stands before the first space.
+        words = op.Slice(op.Reshape(words, [-1]), [1], [2**31])
+        tokens, _, token_begins, _ = builder.texts.WordpieceTokenizer(
+            words,
+            op.Slice(rows, [0], [0]),
+            vocab=json.dumps(self.vocabulary.ids),
+            suffix_indicator=CONTINUES,
+            unknown_token=self.unknown,
+            max_input_chars_per_word=LONGEST_WORD,
+            _outputs=4,
+        )
+        tokens = builder.typed(tokens, "string")
+        token_begins = builder.typed(token_begins, "int64")
+        pieces = list(self.vocabulary.pieces)
+        unknown = self.vocabulary.unknown_id
+        ids = self._look_up(tokens, pieces, list(range(len(pieces))), unknown)
+        word = texts.numbers(token_begins, builder.size(ids, 0))
+        # The pieces before an unknown one stay; of the word, only that is a token.
+        count = builder.size(ids, 0)
+        lasts = op.Concat(op.Slice(token_begins, [1], [2**31]), count, axis=0)
+        lasts = op.Sub(op.Slice(lasts, [0], builder.size(token_begins, 0)), 1)
+        is_unknown = op.Equal(op.Gather(ids, op.Gather(lasts, word)), unknown)
+        is_one = op.Or(op.Not(is_unknown), op.Equal(ids, unknown))
+        ids, word = (op.Compress(x, is_one, axis=0) for x in (ids, word))
+
+        # From new characters to those of the texts.
+        new_begins = op.CumSum(lengths, 0, exclusive=1)
+        total = op.ReduceSum(lengths, keepdims=1)
+        source = texts.numbers(new_begins, total)
+        word_begins = op.Gather(new_begins, firsts)
+        word_ends = op.Slice(op.Concat(word_begins, total, axis=0), [1], [2**31])
+        sizes = [len(piece.removeprefix(CONTINUES)) for piece in pieces]
+        size = op.Gather(op.Constant(value_ints=sizes), ids)
+        is_whole = op.Equal(ids, unknown)
+        base, limit = op.Gather(word_begins, word), op.Gather(word_ends, word)
+        size = op.Where(is_whole, op.Sub(limit, base), size)
+        start = op.CumSum(size, 0, exclusive=1)
+        last = op.Sub(op.Add(start, size), 1)
+        starts = op.Gather(begins, op.Gather(source, start))
+        ends = op.Gather(ends, op.Gather(source, last))
+        return ids, starts, ends, op.Gather(word_rows, word)
+
+    def _replaced(self, characters: Any) -> tuple[Any, Any]:
+        """Return the text that replaces each character, and its length."""
+        rules = self.vocabulary.rules
+        known = {c for piece in self.vocabulary.pieces for c in piece}
+        # Stands for all characters that no piece contains.
+        unknown = next(c for c in map(chr, range(0xFFFD, 0, -1)) if c not in known)
+        values, lengths = {}, {}
+        for code, text in enumerate(
+            replacements(rules.lowercase, bool(rules.strip_accents), rules.split_cjk)
+        ):
+            new = text.strip(" ")
+            # Of an unknown word, only the number of characters matters.
+            if new and known.issuperset(new):
+                values[chr(code)] = new
+            elif len(new) > 1:
+                values[chr(code)] = unknown * len(new)
+            if len(new) > 1:
+                lengths[chr(code)] = len(new)
+        replaced = self.builder.tables.LabelEncoder(
+            characters,
+            keys_strings=list(values),
+            values_strings=list(values.values()),
+            default_string=unknown,
+        )
+        if not lengths:
+            return replaced, self.op.Expand([1], self.builder.size(characters, 0))
+        keys, sizes = list(lengths), list(lengths.values())
+        return replaced, self._look_up(characters, keys, sizes, 1)

@@ -6,15 +6,13 @@ from typing import Any
 
 import keras
 
-from keras_albert.serving.base import (
-    check_is_served,
+from keras_albert.serving.tasks import (
     check_tokenizer,
     describe_model,
     explained_errors,
+    row_of,
 )
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
-from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
 from keras_albert.text.packing import window_stride
 from keras_albert.utils.atomic_files import atomic_directory, temporary_directory
 from keras_albert.utils.environment import check_packages
@@ -71,7 +69,7 @@ def export_saved_model(
         >>> classifier.export("served/films")  # doctest: +SKIP
         PosixPath('served/films/1')
     """
-    check_is_served(task)
+    row_of(task)
     if task.preprocessor is None:
         msg = (
             "A SavedModel takes strings, but this task has no preprocessor. Build it "
@@ -182,11 +180,12 @@ def _is_between(value: Any, least: int, most: int) -> bool:
 
 
 def _most_answers(task: Any) -> int:
-    if isinstance(task, AlbertMaskedLM | AlbertPretrainer):
+    ranks, is_regression = row_of(task).ranks, getattr(task, "is_regression", False)
+    if ranks == "tokens":
         return int(task.backbone.vocabulary_size)
-    if isinstance(task, AlbertClassifier) and not task.is_regression:
+    if ranks == "classes" and not is_regression:
         return len(task.class_names)
-    what = "A regression" if isinstance(task, AlbertClassifier) else type(task).__name__
+    what = "A regression" if is_regression else type(task).__name__
     msg = (
         f"{what} does not rank its predictions. Leave out `top_k`, which is for "
         "classifiers and masked language models."

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_albert.serving.base import graph_class
 from keras_albert.serving.session_program import WARM_UP_FILE, PredictionLog
+from keras_albert.serving.tasks import graph_class
 from keras_albert.tasks.base.presets import load_saved_task
 from keras_albert.text.packing import SpecialIds
 from keras_albert.utils.environment import versions

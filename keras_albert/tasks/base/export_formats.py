@@ -1,27 +1,20 @@
-"""The formats of `export`.
-
-`keras_albert.serving` registers them, since tasks do not import it. It is imported when
-a format is first looked up.
-"""
+"""The formats of `export`, each imported when it is first looked up."""
 
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
-
-from keras_albert.utils.registry import Registry
 
 Writer = Callable[..., Any]
 
-# The writers by the argument `format` of `export`. They are called with the task, the
-# path and further arguments.
-_WRITERS: Registry[Writer] = Registry()
-register_export = _WRITERS.add
-
-# Adds a module that calls `register_export`, and is not imported before.
-register_exports_of = _WRITERS.add_module
-
-
+# The writers by the argument `format` of `export`, in a folder above this one. They are
+# called with the task, the path and further arguments.
+_WRITERS = {
+    "tf_saved_model": "keras_albert.serving.saved_model.export:export_saved_model",
+    "onnx": "keras_albert.serving.onnx.export:export_onnx",
+    "litert": "keras_albert.serving.litert:export_litert",
+}
 _DEFAULT = "tf_saved_model"
 _SUFFIXES = {".onnx": "onnx", ".tflite": "litert"}
 
@@ -33,14 +26,14 @@ def format_of_path(path: Path) -> str:
 
 def export_writer(name: str) -> Writer:
     """Return the writer of a format, or raise `ValueError` if there is none."""
-    writers = _WRITERS.entries()
-    if name not in writers:
+    if name not in _WRITERS:
         msg = (
             f"There is no export format {name!r}. Choose one of: "
-            f"{', '.join(sorted(writers))}."
+            f"{', '.join(sorted(_WRITERS))}."
         )
         raise ValueError(msg)
-    return writers[name]
+    writer: Writer = resolve_name(_WRITERS[name])
+    return writer
 
 
 def check_export_options(
@@ -61,7 +54,7 @@ def check_export_options(
     for option in options:
         if option in known:
             continue
-        others = [each for each in _WRITERS.entries() if option in _options(each)]
+        others = [each for each in _WRITERS if option in _options(each)]
         hint = f" {spell(option)} is an option of: {', '.join(others)}."
         msg = (
             f"{name} has no option {spell(option)}. It has: "

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier
-from keras_albert.serving.layer_weights import float_task
+from keras_albert.serving.tasks import float_task
 from tests.one_backend import on_one_backend_except
 from tests.serving.served_models import make_task, write
 from tests.serving.token_cases import (

@@ -11,7 +11,7 @@ from keras_albert import (
     AlbertTokenizer,
 )
 from keras_albert.commands.files import read_table
-from keras_albert.serving.layer_weights import float_weight, split_int8
+from keras_albert.serving.tasks import float_weight, split_int8
 from keras_albert.text import train_vocabulary
 from tests.one_backend import on_one_backend
 from tests.serving.served_models import make_task

@@ -32,7 +32,7 @@ def test_bytes_that_are_no_text_are_served(tiny_proto):
 
 def test_a_rank_is_checked_in_the_graph():
     """A server passes inputs of any shape."""
-    from keras_albert.serving.saved_model.graphs.base import check_rows
+    from keras_albert.serving.saved_model.graph import check_rows
 
     spec = tf.TensorSpec((None,), tf.string, "text")
 
@@ -48,7 +48,7 @@ def test_a_rank_is_checked_in_the_graph():
 @few
 @given(st.lists(st.text(STRANGE) | st.text(), max_size=4))
 def test_words(texts):
-    from keras_albert.serving.saved_model.graphs.words import find_words
+    from keras_albert.serving.saved_model.token_classification import find_words
 
     words = find_words(tf.constant(texts, tf.string))
     starts = words.in_text(words.starts, words.texts).numpy()
@@ -69,7 +69,7 @@ def test_words(texts):
     st.data(),
 )
 def test_windows(documents, data):
-    from keras_albert.serving.saved_model.graphs.windows import WindowGraph
+    from keras_albert.serving.saved_model.graph import WindowGraph
 
     lengths, sizes = np.array(documents, np.int64).reshape(-1, 2).T
     strides = [data.draw(st.integers(1, size)) for size in sizes.tolist()]
@@ -87,7 +87,7 @@ def test_windows(documents, data):
 @few
 @given(st.lists(st.text("_ab é") | st.just("__")), st.integers(0, 3), st.data())
 def test_choices_in_questions(questions, count, data):
-    from keras_albert.serving.saved_model.graphs.multiple_choice import fill_in
+    from keras_albert.serving.saved_model.multiple_choice import fill_in
 
     choices = [[data.draw(st.text("x_")) for _ in range(count)] for _ in questions]
     found = fill_in(
@@ -114,7 +114,7 @@ def tokenizers(tiny_proto):
     )
 )
 def test_masks(texts, tokenizers):
-    from keras_albert.serving.saved_model.graphs.masked_lm import (
+    from keras_albert.serving.saved_model.masked_lm import (
         tokenize_masks_in_graph,
     )
 
@@ -126,7 +126,7 @@ def test_masks(texts, tokenizers):
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if s != "IO"])
 def test_marks_of_tags(scheme):
     """The first, inner and last word of an entity, adjacent to another one or not."""
-    from keras_albert.serving.saved_model.graphs.token_classification import mark_of
+    from keras_albert.serving.saved_model.token_classification import mark_of
 
     for is_beside in (0, 1):
         for length in (1, 2, 3):
@@ -141,7 +141,7 @@ def test_marks_of_tags(scheme):
 
 @pytest.mark.parametrize("wrong", [-5, 7])
 def test_ids_without_an_embedding(wrong):
-    from keras_albert.serving.saved_model.graphs.base import check_ids
+    from keras_albert.serving.saved_model.graph import check_ids
 
     checked = tf.function(lambda ids: [check_ids(ids, "token_ids", 7), ids][1])
     assert checked(tf.constant([[0, 6], [3, 4]])).numpy().tolist() == [[0, 6], [3, 4]]

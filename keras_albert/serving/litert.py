@@ -5,13 +5,13 @@ import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_albert.serving.base import (
-    check_is_served,
+from keras_albert.serving.tasks import (
     describe_model,
     explained_errors,
+    float_task,
+    row_of,
     with_one_head,
 )
-from keras_albert.serving.layer_weights import float_task
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.atomic_files import (
@@ -76,7 +76,7 @@ def export_litert(
         PosixPath('films.tflite')
     """
     _check_arguments(task, sequence_length, quantize)
-    check_is_served(task)
+    row_of(task)
     check_new_file(path, overwrite)
     check_packages("The LiteRT export", "tensorflow", "tensorflow")
     task = with_one_head(task)
@@ -89,7 +89,7 @@ def export_litert(
         temporary_directory(path) as preset,
     ):
         float_task(task).save_to_preset(preset)
-        program = "keras_albert.serving.litert.write"
+        program = "keras_albert.serving.write_litert"
         run_in_tensorflow("LiteRT model", program, str(preset), str(partial), options)
         # Appended after the model, where runtimes ignore it.
         with zipfile.ZipFile(partial, "a") as archive:

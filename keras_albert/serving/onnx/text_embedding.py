@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_albert.serving.onnx.encoder import masked_mean
-from keras_albert.serving.onnx.graphs.base import OnnxTask
+from keras_albert.serving.onnx.builder import masked_mean
+from keras_albert.serving.onnx.graph import OnnxTask
 
 
 class TextEmbedderGraph(OnnxTask):

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
+from keras_albert.serving.saved_model.graph import TaskGraph, text_signature
 from keras_albert.text.packing import join_in_graph
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from keras_albert.layers.heads import MISSING_CHOICE
 from keras_albert.serving.onnx.builder import OnnxBuilder
-from keras_albert.serving.onnx.graphs.base import OnnxTask
+from keras_albert.serving.onnx.graph import OnnxTask
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 

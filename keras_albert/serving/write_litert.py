@@ -1,24 +1,19 @@
 """A program that writes the LiteRT model of a preset.
 
-KERAS_BACKEND=tensorflow python -m keras_albert.serving.litert.write FROM TO OPTIONS
+KERAS_BACKEND=tensorflow python -m keras_albert.serving.write_litert FROM TO OPTIONS
 
 The model takes ids and returns numbers, under the names of the ONNX export.
 """
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from keras_albert.serving.tasks import row_of
 from keras_albert.tasks.base.presets import load_saved_task
-from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm import AlbertMaskedLM
-from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
-from keras_albert.tasks.text_embedding import AlbertTextEmbedder
-from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
 
 Tensors = dict[str, Any]
 
@@ -65,8 +60,7 @@ def _make_function(task: Any, sequence_length: int | None) -> Any:
             unknown = tf.fill(tf.stack([rows, task.start_n_top]), -1)
             ids = {**ids, "start_positions": unknown}
         outputs = task(ids, training=False)
-        name = _NAMES.get(type(task))
-        return name(task, ids, outputs) if name else outputs
+        return _name_outputs(task, ids, outputs)
 
     return tf.function(serve, input_signature=[specs])
 
@@ -75,12 +69,26 @@ def _make_function(task: Any, sequence_length: int | None) -> Any:
 _PLACES = frozenset({"mask_positions"})
 
 
-def _classify(task: Any, _: Tensors, outputs: Any) -> Tensors:
-    if task.is_regression:
-        return {"score": outputs[:, 0]}
-    if not task.returns_logits:
-        return _likeliest(outputs)
-    return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
+def _name_outputs(task: Any, ids: Tensors, outputs: Any) -> Tensors:
+    """Name a model's outputs as in the ONNX export, and add those of the best."""
+    match row_of(task).outputs:
+        case None:
+            named: Tensors = outputs
+            return named
+        case "classes" if task.is_regression:
+            return {"score": outputs[:, 0]}
+        case "classes" if not task.returns_logits:
+            return _likeliest(outputs)
+        case "classes" | "tags":
+            return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
+        case "choices":
+            is_present = tf.reduce_any(ids["padding_mask"] != 0, axis=-1)
+            scores = tf.where(is_present, tf.nn.softmax(outputs), 0.0)
+            best = tf.argmax(scores, axis=-1, output_type=tf.int32)
+            index = tf.where(tf.reduce_any(is_present, axis=-1), best, -1)
+            return {"logits": outputs, "scores": scores, "index": index}
+        case name:
+            return {name: outputs}
 
 
 def _likeliest(probabilities: Any) -> Tensors:
@@ -89,29 +97,6 @@ def _likeliest(probabilities: Any) -> Tensors:
         "score": tf.reduce_max(probabilities, axis=-1),
         "index": tf.argmax(probabilities, axis=-1, output_type=tf.int32),
     }
-
-
-def _tag(_: Any, __: Tensors, outputs: Any) -> Tensors:
-    return {"logits": outputs, **_likeliest(tf.nn.softmax(outputs))}
-
-
-def _choose(_: Any, ids: Tensors, outputs: Any) -> Tensors:
-    is_present = tf.reduce_any(ids["padding_mask"] != 0, axis=-1)
-    scores = tf.where(is_present, tf.nn.softmax(outputs), 0.0)
-    best = tf.argmax(scores, axis=-1, output_type=tf.int32)
-    has_choice = tf.reduce_any(is_present, axis=-1)
-    index = tf.where(has_choice, best, -1)
-    return {"logits": outputs, "scores": scores, "index": index}
-
-
-# Tasks that are not listed return named outputs already.
-_NAMES: dict[type[Any], Callable[[Any, Tensors, Any], Tensors]] = {
-    AlbertClassifier: _classify,
-    AlbertMaskedLM: lambda _, __, outputs: {"logits": outputs},
-    AlbertMultipleChoice: _choose,
-    AlbertTextEmbedder: lambda _, __, outputs: {"embedding": outputs},
-    AlbertTokenClassifier: _tag,
-}
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
-from keras_albert.serving.saved_model.graphs.windows import run_documents
+from keras_albert.serving.saved_model.graph import (
+    TaskGraph,
+    run_documents,
+    text_signature,
+)
 
 
 class TextEmbedderGraph(TaskGraph):

@@ -4,9 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
-from keras_albert.serving.saved_model.graphs.base import TaskGraph, text_signature
-from keras_albert.serving.saved_model.graphs.windows import WindowGraph, run_windows
+from keras_albert.serving.saved_model.graph import (
+    TaskGraph,
+    WindowGraph,
+    run_windows,
+    text_signature,
+)
+from keras_albert.serving.tasks import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.tasks.question_answering.answers import INVISIBLE
 from keras_albert.text.packing import join_in_graph
 from keras_albert.text.tokenizer.graph_tokenizers import graph_tokens_with_offsets

@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_albert.serving.graph_tables import entity_tables
-from keras_albert.serving.onnx.graphs.base import OnnxTask
-from keras_albert.serving.onnx.text import Pieces
-from keras_albert.serving.onnx.windows import OnnxWindows, run_windows
-from keras_albert.serving.onnx.words import OnnxCharacters, split_words
+from keras_albert.serving.onnx.graph import OnnxTask, OnnxWindows, run_windows
+from keras_albert.serving.onnx.text import OnnxCharacters, Pieces, split_words
+from keras_albert.serving.tasks import entity_tables
 from keras_albert.text.packing import window_stride
 from keras_albert.text.tag_schemes import OUTSIDE
 

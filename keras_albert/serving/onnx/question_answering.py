@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_albert.layers.heads import MASKED_LOGIT
-from keras_albert.serving.graph_tables import IMPOSSIBLE, MAX_ANSWER_LENGTH
-from keras_albert.serving.onnx.graphs.base import OnnxTask
-from keras_albert.serving.onnx.windows import OnnxWindows, run_windows
-from keras_albert.serving.onnx.words import OnnxCharacters
+from keras_albert.serving.onnx.graph import OnnxTask, OnnxWindows, run_windows
+from keras_albert.serving.onnx.text import OnnxCharacters
+from keras_albert.serving.tasks import IMPOSSIBLE, MAX_ANSWER_LENGTH
 from keras_albert.tasks.question_answering.answers import INVISIBLE
 
 

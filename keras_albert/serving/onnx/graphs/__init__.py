@@ -1,1 +1,0 @@
-"""ONNX graphs from strings to predictions, one per task."""

@@ -1,1 +1,0 @@
-"""TensorFlow graphs from strings to predictions, one per task."""

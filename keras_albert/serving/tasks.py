@@ -1,0 +1,191 @@
+"""What all exports share: checks, tables, metadata and weights of tasks, and errors."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.tasks.table import TASKS, TaskRow
+from keras_albert.text.tag_schemes import tags_to_spans
+from keras_albert.types import FloatArray
+from keras_albert.utils.environment import versions
+from keras_albert.utils.keras_internals import all_layers
+
+
+def row_of(task: Any) -> TaskRow:
+    """Return the row of a task, or raise if it cannot be exported.
+
+    Changes of a subclass would be lost.
+    """
+    if type(task) not in TASKS:
+        known = ", ".join(sorted(each.__name__ for each in TASKS))
+        msg = (
+            f"{type(task).__name__} cannot be exported. These tasks can, without their "
+            f"subclasses: {known}. Build one of them with the same weights."
+        )
+        raise ValueError(msg)
+    return TASKS[type(task)]
+
+
+def with_one_head(task: Any) -> Any:
+    """Return a task without the heads that a model of its depth does not run."""
+    return task.without_exits() if getattr(task, "exits", 0) else task
+
+
+def check_tokenizer(task: Any) -> None:
+    """Raise if a tokenizer truncates texts, which graphs do not support."""
+    length = task.preprocessor.tokenizer.sequence_length
+    if length is not None:
+        msg = (
+            "An exported model tokenizes whole texts, but this tokenizer truncates "
+            f"them to {length} tokens. Build it without `sequence_length`; the "
+            "preprocessor truncates rows."
+        )
+        raise ValueError(msg)
+
+
+def graph_class(task: Any, package: str) -> Any:
+    """Return the graph class of a task in `"saved_model"` or `"onnx"`."""
+    # Imported when needed, because graphs require TensorFlow or onnx.
+    return resolve_name(f"{__package__}.{package}.{row_of(task).graph}")
+
+
+def describe_model(task: Any, inputs: str) -> dict[str, Any]:
+    """Describe a task, with `"tokens"` or `"text"` as inputs, for an exported file."""
+    described: dict[str, Any] = {
+        "task": type(task).__name__,
+        "inputs": inputs,
+        "vocabulary_size": task.backbone.vocabulary_size,
+        "max_length": task.backbone.max_sequence_length,
+        "parameters": task.count_params(),
+        "versions": versions(),
+    }
+    if task.preprocessor is not None:
+        described["max_length"] = task.preprocessor.max_length
+    if getattr(task, "class_names", None):
+        described["labels"] = list(task.class_names)
+    return described
+
+
+@contextmanager
+def explained_errors(target: Path) -> Iterator[None]:
+    """Re-raise an `OSError` with the export that failed and how to fix it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        msg = (
+            f"{error.strerror}: nothing was written to {target}. Name a place that you "
+            "may write to, with room for the model twice"
+        )
+        raise OSError(error.errno, msg, error.filename) from error
+
+
+# The default of `fill_mask`.
+TOP_K = 5
+
+# The default of `answer`.
+MAX_ANSWER_LENGTH = 30
+
+# Only positions that the model masks have log-probabilities as low as this.
+IMPOSSIBLE = -1e20
+
+# Windows per batch, so that a long document does not exhaust memory.
+WINDOWS_AT_ONCE = 64
+
+# Python's whitespace, for regular expressions.
+SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
+
+
+def token_names(tokenizer: Any) -> list[str]:
+    """Return the text of each token, as in `fill_mask`."""
+    return [text.removeprefix(" ") for text in tokenizer.vocabulary.texts]
+
+
+def entity_tables(names: Sequence[str]) -> tuple[list[str], list[list[bool]]]:
+    """Return the label of each tag, and which two tags form one entity."""
+    labels = ["".join(s.label for s in tags_to_spans([name])) for name in names]
+    joins = [
+        [[s.end - s.start for s in tags_to_spans([a, b])] == [2] for b in names]
+        for a in names
+    ]
+    return labels, joins
+
+
+_LARGEST = 64
+_MATRICES = ("kernel", "embeddings")
+
+
+def float_task(task: Any) -> Any:
+    """Return a task in float32: itself if it is, else one without a preprocessor."""
+    layers = {layer.path: layer for layer in all_layers(task)}
+    if {layer.dtype_policy.name for layer in layers.values()} == {"float32"}:
+        return task
+    config = task.get_config() | {"preprocessor": None}
+    config["backbone"]["config"]["dtype"] = "float32"
+    config["backbone"]["config"].pop("quantized_dtype", None)
+    copy = type(task).from_config(config)
+    for variable in copy.weights:
+        path, _, name = variable.path.rpartition("/")
+        variable.assign(_read_layer(layers[path], name))
+    return copy
+
+
+def _read_layer(layer: Any, name: str) -> FloatArray:
+    dense = keras.layers.Dense, keras.layers.Embedding
+    if isinstance(layer, dense) and name in _MATRICES:
+        return float_weight(layer, name)
+    (variable,) = (v for v in layer.variables if v.path == f"{layer.path}/{name}")
+    return _read(variable)
+
+
+def float_weight(layer: Any, name: str) -> FloatArray:
+    """Return a matrix of a layer in float32, also of int8, with LoRA's update."""
+    mode = layer.quantization_mode
+    if mode not in (None, "int8"):
+        msg = (
+            f"The layer {layer.path} is quantized to {mode!r}, and weights in floating "
+            "point or int8 can be exported. Export the model before it is quantized; "
+            'the format may have an argument `quantize="int8"`.'
+        )
+        raise ValueError(msg)
+    # The variable itself: the layer's property adds LoRA's update to int8 numbers.
+    (variable,) = (v for v in layer.variables if v.name == name)
+    values = _read(variable)
+    if mode == "int8":
+        # One scale for each output of a kernel, or each row of an embedding.
+        scale = _read(getattr(layer, f"{name}_scale"))
+        values = values / (scale if name == "kernel" else scale[:, None])
+    if layer.lora_enabled:
+        low, high = (_read(getattr(layer, f"lora_{name}_{part}")) for part in "ab")
+        values = values + (layer.lora_alpha / layer.lora_rank) * (low @ high)
+    return np.asarray(values, np.float32)
+
+
+def split_int8(
+    matrix: FloatArray, axis: int
+) -> tuple[npt.NDArray[np.int8], FloatArray]:
+    """Split a matrix into int8 numbers and scales, of which `axis` shares one.
+
+    The numbers are limited to -64 to 64, because processors without VNNI add two
+    products with numbers up to 255 in 16 bits, where larger ones would saturate.
+
+    Source: [Quantize ONNX Models](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html),
+    "When and why do I need to try U8U8?".
+    """
+    largest = np.abs(matrix).max(axis=axis, keepdims=True)
+    scale = np.where(largest > 0, largest, 1.0) / _LARGEST
+    numbers = np.rint(matrix / scale).astype(np.int8)
+    return numbers, scale.squeeze(axis).astype(np.float32)
+
+
+def _read(variable: Any) -> FloatArray:
+    array: FloatArray = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
+    return array
