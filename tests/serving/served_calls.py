@@ -1,11 +1,44 @@
-"""Requests to the served models."""
+"""Requests to the served models, and what their answers are compared with."""
+
+import os
+from itertools import chain
 
 import numpy as np
+import pytest
 
 from keras_albert.serving.verification import read_signatures
 from keras_albert.text.packing import pack_all
 from tests.serving.served_models import HARD, MASKED
-from tests.serving.tried_operations import TRIED_OPERATIONS
+
+# The operations with which exports were tested in TensorFlow 2.19, 2.20 and 2.21.
+# Others are untested. If an export contains another operation, load the export in the
+# older versions (see `OLDER_PYTHONS`), and add it here.
+# The paths of the interpreters, separated by spaces, which have tensorflow and
+# tensorflow-text of other versions than this one.
+OLDER_PYTHONS = os.environ.get("KERAS_ALBERT_OLDER_TENSORFLOWS", "").split()
+
+# `tf.version.GRAPH_DEF_VERSION` of 2.19.
+OLDEST_CONSUMER = 2129
+
+_NAMES = """
+Abs AddV2 All Any ArgMax Assert AssignVariableOp BatchMatMulV2 BatchMatMulV3 BiasAdd
+BitwiseAnd BroadcastTo Cast ConcatV2 Const Cumsum DenseBincount DisableCopyOnRead Einsum
+EnsureShape Equal Erfc Exp ExpandDims FastWordpieceTokenizeWithOffsets Fill FloorDiv
+FloorMod GatherNd GatherV2 Greater GreaterEqual Identity IdentityN If Less LessEqual
+LogSoftmax LogicalAnd LogicalNot LogicalOr LowerBound MatMul Max Maximum Mean
+MergeV2Checkpoints Minimum Mul Neg NoOp NotEqual OnesLike Pack Pad PadV2 PartitionedCall
+Placeholder Pow Prod RaggedGather RaggedRange RaggedTensorToTensor Range ReadVariableOp
+RealDiv ReduceJoin RegexSplitWithOffsets Reshape RestoreV2 Round Rsqrt SaveV2 Select
+SelectV2 SentencepieceOp SentencepieceTokenizeOp SentencepieceTokenizeWithOffsetsOp
+Shape ShardedFilename Sigmoid Size Slice Softmax SplitV Sqrt Square SquaredDifference
+Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace StopGradient
+StridedSlice StringJoin StringLength StringSplitV2 Sub Sum TFText>RoundRobinTrim Tanh
+TensorListFromTensor TensorListGetItem TensorListReserve TensorListSetItem
+TensorListStack Tile TopKV2 Transpose UnicodeDecode UnicodeDecodeWithOffsets
+UnicodeEncode UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentSum UpperBound
+VarHandleOp Where While
+"""
+TRIED_OPERATIONS = frozenset(_NAMES.split())
 
 QUESTIONS = ["What do you hear?", "who _ the _?", "_", "When? " * 40]
 CHOICES = [
@@ -182,3 +215,57 @@ def make_calls(tasks):
             {name: rows.tolist() for name, rows in ids.items()},
         )
     return calls
+
+
+def rows_of(outputs, *keys):
+    """Return dense outputs as lists of dicts, without padding."""
+    return [
+        [dict(zip(keys, values, strict=True)) for values in row[:count]]
+        for count, row in zip(
+            outputs["count"],
+            np.array([outputs[key].astype(object) for key in keys]).transpose(1, 2, 0),
+            strict=True,
+        )
+    ]
+
+
+def text_of(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def assert_rows(found, expected):
+    """Check that lists of dicts agree: scores approximately, the rest exactly."""
+    assert [len(row) for row in found] == [len(row) for row in expected]
+    for a, b in zip(chain(*found), chain(*expected), strict=True):
+        assert sorted(a) == sorted(b)
+        for key, value in b.items():
+            if key == "score":
+                assert a[key] == pytest.approx(value, abs=1e-5)
+            else:
+                assert text_of(a[key]) == value, (a, b)
+
+
+def assert_same(found, expected):
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+def assert_same_in_turn(few, many):
+    for key, array in many.items():
+        assert_same(array, np.resize(few[key], array.shape))
+
+
+def assert_fillings(outputs, expected):
+    """Check that the tokens for each mask agree with those of `fill_mask`."""
+    for row, answers in enumerate(expected):
+        # The results for a single mask are not nested in another list.
+        masks = answers if isinstance(answers[0], list) else [answers]
+        assert outputs["count"][row] == len(masks)
+        for mask, tokens in enumerate(masks):
+            keys = ("token", "token_str", "score")
+            found = [outputs[key][row, mask] for key in keys]
+            rows = [dict(zip(keys, t, strict=True)) for t in zip(*found, strict=True)]
+            wanted = [{key: answer[key] for key in keys} for answer in tokens]
+            assert_rows([rows], [wanted])

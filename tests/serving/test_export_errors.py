@@ -1,13 +1,17 @@
 """Errors that all export formats share, and the files left after a failure."""
 
 import importlib.util
+import json
 import re
 import resource
 import stat
 import sys
+from pathlib import Path
 
+import keras
 import pytest
 
+from keras_albert.serving.saved_model import export as saved_model
 from tests.serving.served_models import make_task
 from tests.warm_python.start import REAL_PYTHON
 
@@ -23,8 +27,32 @@ is_linux = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def classifier(tiny_proto):
-    return make_task("Classifier", tiny_proto, labels=("bad", "good", "dull"))
+def tasks(tiny_proto):
+    made = {
+        "classifier": make_task("Classifier", tiny_proto, labels=("a", "b", "c")),
+        "regression": make_task("Classifier", tiny_proto, num_classes=1),
+        "headless": make_task("Classifier", tiny_proto, num_classes=2),
+        "truncating": make_task("Classifier", tiny_proto, num_classes=2),
+        "rounded": make_task("Classifier", tiny_proto, num_classes=2),
+        "reader": make_task("QuestionAnswerer", tiny_proto),
+        "pretrainer": make_task("Pretrainer", tiny_proto),
+        "tagger": make_task(
+            "TokenClassifier", tiny_proto, lengths={"stride": 30}, num_classes=2
+        ),
+    }
+    made["headless"].preprocessor = None
+    made["truncating"].preprocessor.tokenizer.sequence_length = 5
+    made["rounded"].quantize("int4")
+    return made
+
+
+@pytest.fixture(scope="module")
+def classifier(tasks):
+    return tasks["classifier"]
+
+
+def contents(path):
+    return {p: p.is_file() and p.read_bytes() for p in path.rglob("*")}
 
 
 @pytest.fixture(params=FORMATS)
@@ -69,14 +97,11 @@ def python(tmp_path, monkeypatch):
 @pytest.fixture
 def assert_leaves_what_was(export, classifier, tmp_path):
     def fails(error, message, task=classifier, places=(False, True)):
-        def contents():
-            return {p: p.is_file() and p.read_bytes() for p in tmp_path.rglob("*")}
-
-        before = contents()
+        before = contents(tmp_path)
         for is_new in places:
             with pytest.raises(error, match=message):
                 export(is_new, task)
-            assert contents() == before
+            assert contents(tmp_path) == before
 
     return fails
 
@@ -144,20 +169,6 @@ def test_a_task_of_ones_own_is_refused(kind, classifier, assert_leaves_what_was)
     assert_leaves_what_was(ValueError, message, mine)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("model", {}), ("model.onnx", {"format": "onnx", "inputs": "text"})],
-    ids=["saved_model", "onnx"],
-)
-def test_a_tokenizer_that_cuts_texts_is_refused(
-    classifier, name, arguments, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(classifier.preprocessor.tokenizer, "sequence_length", 5)
-    with pytest.raises(ValueError, match=r"them to 5 tokens\. Build it without"):
-        classifier.export(tmp_path / name, **arguments)
-    assert not list(tmp_path.iterdir())
-
-
 def test_without_its_package_it_says_what_to_install(
     kind, assert_leaves_what_was, monkeypatch
 ):
@@ -169,3 +180,126 @@ def test_without_its_package_it_says_what_to_install(
     )
     message = rf"needs {package}, which cannot be imported\. Install: pip install \""
     assert_leaves_what_was(ImportError, message)
+
+
+REFUSED = [
+    ("pdf", "classifier", {}, r"no export format 'pdf'.*tf_saved_model"),
+    ("tf_saved_model", "headless", {}, r"no preprocessor\. Build it with one"),
+    ("tf_saved_model", "truncating", {}, r"them to 5 tokens\. Build it without"),
+    ("tf_saved_model", "classifier", {"top_k": 4}, "from 1 to 3: .* top_k=4"),
+    ("tf_saved_model", "classifier", {"top_k": True}, "Received: top_k=True"),
+    ("tf_saved_model", "regression", {"top_k": 1}, "A regression does not rank"),
+    ("tf_saved_model", "reader", {"top_k": 2}, "AlbertQuestionAnswerer does not rank"),
+    ("tf_saved_model", "classifier", {"max_length": 41}, "from 5 to 40, .*=41"),
+    ("tf_saved_model", "classifier", {"max_length": 4}, "Received: max_length=4"),
+    ("tf_saved_model", "classifier", {"max_length": "9"}, "Received: max_length='9'"),
+    ("tf_saved_model", "tagger", {"max_length": 20}, "from 1 to 18, .*: stride=30"),
+    ("onnx", "classifier", {"inputs": "strings"}, "is 'tokens' or 'text'. Received"),
+    ("onnx", "classifier", {"quantize": "int4"}, "is None or 'int8'. Received"),
+    ("onnx", "classifier", {"pairs": True}, 'or pass inputs="text"'),
+    ("onnx", "pretrainer", {"inputs": "text", "pairs": True}, "no choice of pairs"),
+    ("onnx", "headless", {"inputs": "text"}, 'or export it with inputs="tokens"'),
+    ("onnx", "truncating", {"inputs": "text"}, "them to 5 tokens"),
+    ("onnx", "rounded", {}, "is quantized to 'int4', and weights in"),
+    ("litert", "classifier", {"quantize": "int8"}, "is None, 'dynamic_int8' or 'fp16'"),
+    ("litert", "classifier", {"sequence_length": 0}, "at least 1"),
+    ("litert", "classifier", {"sequence_length": 41}, "at most 40 tokens"),
+    ("litert", "rounded", {}, "Export the model before it is quantized"),
+]
+
+
+@pytest.mark.parametrize(("format_", "task", "arguments", "message"), REFUSED)
+def test_refuses_what_it_cannot_write(
+    tasks, format_, task, arguments, message, tmp_path
+):
+    package = FORMATS.get(format_, ("", "keras"))[1]
+    pytest.importorskip(package)
+    path = tmp_path / FORMATS.get(format_, ("x",))[0].removesuffix("/1")
+    with pytest.raises(ValueError, match=message):
+        tasks[task].export(path, format=format_, **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_no_directory_of_versions(classifier, tmp_path):
+    pytest.importorskip("tensorflow_text")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        classifier.export(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.fixture
+def versions(tmp_path):
+    """A directory with a version that a server may be using."""
+    pytest.importorskip("tensorflow_text")
+    path = tmp_path / "model"
+    (path / "1").mkdir(parents=True)
+    (path / "1" / "saved_model.pb").write_text("served")
+    return path
+
+
+def test_a_version_that_is_there_stays(classifier, versions):
+    before = contents(versions)
+    with pytest.raises(FileExistsError, match="a server may be using it"):
+        classifier.export(versions, version=1)
+    for version in (-1, 2**63, True, "2"):
+        with pytest.raises(ValueError, match=f"Received: version={version!r}"):
+            classifier.export(versions, version=version)
+    assert contents(versions) == before
+
+
+def test_version_0_is_one_that_a_server_takes(classifier, versions, monkeypatch):
+    monkeypatch.setattr(saved_model, "run_in_tensorflow", lambda *_: None)
+    assert classifier.export(versions, version=0) == versions / "0"
+    # The next one is after the highest.
+    assert classifier.export(versions) == versions / "2"
+
+
+def test_a_version_that_another_process_wrote_meanwhile_stays(
+    classifier, versions, monkeypatch
+):
+    """If both choose the same number, the files of two exports must not mix."""
+
+    def write(what, program, preset, directory, options):
+        Path(directory, "ours").touch()
+        (versions / "2").mkdir()
+
+    monkeypatch.setattr(saved_model, "run_in_tensorflow", write)
+    with pytest.raises(FileExistsError, match="model/2 exists, and a server"):
+        classifier.export(versions)
+    assert sorted(path.name for path in versions.iterdir()) == ["1", "2"]
+    assert not list((versions / "2").iterdir())
+
+
+def test_a_version_is_built_where_no_server_looks(classifier, versions, monkeypatch):
+    """A server loads every directory whose name is a number, complete or not."""
+    seen = []
+
+    def write(what, program, preset, directory, options):
+        seen.extend(path.name for path in versions.iterdir())
+
+    monkeypatch.setattr(saved_model, "run_in_tensorflow", write)
+    classifier.export(versions)
+    assert "1" in seen
+    assert not [name for name in seen if name.isdigit() and name != "1"]
+    assert sorted(path.name for path in versions.iterdir()) == ["1", "2"]
+
+
+def test_how_it_was_trained_is_written_down(tiny_proto, tmp_path, monkeypatch):
+    pytest.importorskip("tensorflow_text")
+    found = {}
+
+    def write(what, program, preset, directory, options):
+        found.update(json.loads(options)["manifest"])
+
+    monkeypatch.setattr(saved_model, "run_in_tensorflow", write)
+    task = make_task("Classifier", tiny_proto, num_classes=2)
+    task.fit(["a", "b"] * 3, [0, 1] * 3, batch_size=2, epochs=2, verbose=0)
+    task.export(tmp_path / "model")
+    assert found["trained"] == {
+        "backend": keras.config.backend(),
+        "dtype": "float32",
+        "from_loaded_weights": False,
+        "optimizer": task.optimizer.name,
+        "steps": 6,
+    }

@@ -55,21 +55,3 @@ def test_a_file_that_is_there_stays(classifier, tmp_path):
     onnx.checker.check_model(onnx.load(path))
     with pytest.raises(IsADirectoryError, match="Choose another path"):
         classifier.export(tmp_path, format="onnx", overwrite=True)
-
-
-def test_refuses_what_it_cannot_write(classifier, tiny_proto, tmp_path):
-    path = tmp_path / "model.onnx"
-    for arguments, message in (
-        ({"inputs": "strings"}, "is 'tokens' or 'text'. Received: inputs='strings'"),
-        ({"quantize": "int4"}, "is None or 'int8'. Received: quantize='int4'"),
-        ({"pairs": True}, 'Leave out `pairs`, or pass inputs="text"'),
-    ):
-        with pytest.raises(ValueError, match=message):
-            classifier.export(path, format="onnx", **arguments)
-    pretrainer = make_task("Pretrainer", tiny_proto)
-    with pytest.raises(ValueError, match=r"no choice of pairs\. Leave out `pairs`"):
-        pretrainer.export(path, format="onnx", inputs="text", pairs=True)
-    pretrainer.preprocessor = None
-    with pytest.raises(ValueError, match='or export it with inputs="tokens"'):
-        pretrainer.export(path, format="onnx", inputs="text")
-    assert not list(tmp_path.iterdir())

@@ -219,20 +219,3 @@ def test_a_file_says_what_it_is(tiny_proto, tmp_path):
     assert {tuple(each["shape_signature"]) for each in details} == {(-1, LENGTH)}
     with pytest.raises(FileExistsError, match="pass overwrite=True"):
         task.export(path, format="litert")
-
-
-def test_nothing_is_written_where_something_is_wrong(tiny_proto, tmp_path):
-    task = make_task("Classifier", tiny_proto, num_classes=2)
-    path = tmp_path / "model.tflite"
-    for wrong, words in (
-        ({"quantize": "int8"}, "`quantize` is None, 'dynamic_int8' or 'fp16'"),
-        ({"sequence_length": 0}, "at least 1"),
-        ({"sequence_length": 41}, "at most 40 tokens"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            task.export(path, format="litert", **wrong)
-    rounded = make_task("Classifier", tiny_proto, num_classes=2)
-    rounded.quantize("int4")
-    with pytest.raises(ValueError, match="Export the model before it is quantized"):
-        rounded.export(path, format="litert")
-    assert not list(tmp_path.iterdir())
