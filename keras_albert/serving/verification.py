@@ -90,8 +90,8 @@ def verify(
       without Python code of the exporting packages: in a new process, which imports
       TensorFlow but neither this package nor tensorflow-text; of the latter it loads
       the libraries of operations.
-    - All operations of the graph are in a stock server: TensorFlow's own and those of
-      tensorflow-text, except calls into Python and of XLA.
+    - A stock server has all operations of the graph: the process has only those of
+      TensorFlow and tensorflow-text, and calls into Python and XLA are refused.
     - The requests of the warm-up file have the same results as when it was written.
 
     Args:
@@ -193,7 +193,7 @@ def _replay(
     )
     read, *replayed = [json.loads(x) for x in finished.stdout.splitlines()] or [{}]
     missing = re.search("^ModuleNotFoundError: (.*)", finished.stderr, re.MULTILINE)
-    if missing is not None:
+    if finished.returncode and missing is not None:
         msg = f"{python}: {missing[1]}. Install: pip install tensorflow-text"
         raise ImportError(msg)
     if "error" in read:

@@ -200,42 +200,6 @@ def test_without_tensorflow_it_says_what_to_install(answering):
         answering(f'exec "{sys.executable}" -S "$@"')
 
 
-def test_bad_requests_get_an_error_and_the_next_an_answer(classifier, model):
-    texts = np.array(["a fine film", ""], object)
-    good = {"text": np.array([text.encode() for text in texts], object)}
-    huge = "In 2011, naïve readers paid £12. " * 32_000
-    ids = {name: np.ones((2, 41), np.int32) for name in ("token_ids", "segment_ids")}
-    for name, inputs, message in (
-        (
-            "serving_default",
-            {"text": np.array([[b"a", b"b"]], object)},
-            r"shape \(1, 2",
-        ),
-        (
-            "serve_pair",
-            good | {"text_pair": np.array([b"a"], object)},
-            "`text`, `text_pair` have as many rows as each other",
-        ),
-        (
-            "serve_tokens",
-            ids | {"padding_mask": ids["token_ids"]},
-            "`token_ids` has more tokens than the model reads",
-        ),
-    ):
-        with pytest.raises((tf.errors.OpError, ValueError), match=message):
-            model.run(name, inputs)
-    none, one_mb, bytes_, last = (
-        model.run("serving_default", {"text": np.array(x, object)})
-        for x in ([], [huge.encode()], [b"\xff caf\xe9 \xf0\x9f"], good["text"])
-    )
-    assert none["logits"].shape == (0, 2)
-    assert len(huge.encode()) > 1_000_000
-    assert bytes_["score"].shape == (1,)
-    for answer, asked in ((one_mb, [huge]), (last, list(texts))):
-        logits = classifier.predict(asked, verbose=0)
-        np.testing.assert_allclose(answer["logits"], logits, atol=1e-5)
-
-
 def test_rest_requests_in_rows_and_columns(classifier, model):
     """The JSON of a server's requests and responses, in both forms."""
     first, second = ["très 🙂", ""], ["a film", "b"]
