@@ -24,20 +24,14 @@ class ClassifierGraph(TaskGraph):
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
-
-        def serve_text(text: Any) -> dict[str, Any]:
-            return self._run(self.pack(text))
-
-        def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
-            return self._run(self.pack(text, text_pair))
-
-        def serve_document(text: Any) -> dict[str, Any]:
-            return self._classify(run_documents(self, text))
-
         served = {
-            "serving_default": text_signature(serve_text, text=1),
-            "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
-            "serve_document": text_signature(serve_document, text=1),
+            "serving_default": text_signature(lambda text: self._run(self.pack(text))),
+            "serve_pair": text_signature(
+                lambda text, text_pair: self._run(self.pack(text, text_pair))
+            ),
+            "serve_document": text_signature(
+                lambda text: self._classify(run_documents(self, text))
+            ),
             "serve_tokens": self.tokens_signature(self._run),
         }
         if self.task.exits:
@@ -101,15 +95,14 @@ def _signatures(
         outputs, depths = run_early(graph.task, inputs, **rule)
         return answer(outputs) | {"depth": depths}
 
-    def serve_text(text: Any, *values: Any) -> dict[str, Any]:
-        return run(graph.pack(text), values)
-
-    def serve_pair(text: Any, text_pair: Any, *values: Any) -> dict[str, Any]:
-        return run(graph.pack(text, text_pair), values)
-
     return {
-        f"serve_{name}": text_signature(serve_text, dtypes, text=1),
-        f"serve_{name}_pair": text_signature(serve_pair, dtypes, text=1, text_pair=1),
+        f"serve_{name}": text_signature(
+            lambda text, *values: run(graph.pack(text), values), dtypes
+        ),
+        f"serve_{name}_pair": text_signature(
+            lambda text, text_pair, *values: run(graph.pack(text, text_pair), values),
+            dtypes,
+        ),
     }
 
 

@@ -1,6 +1,5 @@
 """The base class of all served TensorFlow graphs, and their windows."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -98,16 +97,19 @@ def text_signature(
     numbers: Mapping[str, Any] | None = None,
     **ranks: int,
 ) -> Any:
-    """Make a served function of strings, by rank, and of scalars, by dtype."""
-    specs = [
-        tf.TensorSpec((None,) * rank, tf.string, name) for name, rank in ranks.items()
-    ]
+    """Make a served function of strings, by rank, and of scalars, by dtype.
 
+    The strings are the parameters, of rank 1 unless `ranks` says more; scalars follow.
+    """
+    specs = [
+        tf.TensorSpec((None,) * ranks.get(name, 1), tf.string, name)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
     scalars = [
         tf.TensorSpec((), dtype, name) for name, dtype in (numbers or {}).items()
     ]
 
-    @functools.wraps(function)
     def serve(*inputs: Any) -> dict[str, Any]:
         texts, values = inputs[: len(specs)], inputs[len(specs) :]
         return function(*check_rows(texts, specs), *values)

@@ -28,16 +28,13 @@ class MaskedLMGraph(TaskGraph):
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
-
-        def serve_text(text: Any) -> dict[str, Any]:
-            return self._fill(self.pack_masks(text))
-
-        def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
-            return self._fill(self.pack_masks(text, text_pair))
-
         return {
-            "serving_default": text_signature(serve_text, text=1),
-            "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
+            "serving_default": text_signature(
+                lambda text: self._fill(self.pack_masks(text))
+            ),
+            "serve_pair": text_signature(
+                lambda text, text_pair: self._fill(self.pack_masks(text, text_pair))
+            ),
             "serve_tokens": self.tokens_signature(self._fill),
         }
 
@@ -116,13 +113,11 @@ class PretrainerGraph(MaskedLMGraph):
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
-
-        def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
-            return self._score(self.pack_masks(text, text_pair))
-
         filling = super().signatures()
         return {
-            "serving_default": text_signature(serve_pair, text=1, text_pair=1),
+            "serving_default": text_signature(
+                lambda text, text_pair: self._score(self.pack_masks(text, text_pair))
+            ),
             "serve_tokens": self.tokens_signature(self._score),
             "fill_mask": filling["serving_default"],
             "fill_mask_pair": filling["serve_pair"],

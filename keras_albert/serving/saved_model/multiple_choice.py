@@ -27,10 +27,8 @@ class MultipleChoiceGraph(TaskGraph):
             return self._answer(self._pack(question, choices, choices), choices)
 
         return {
-            "serving_default": text_signature(
-                serve_context, context=1, question=1, choices=2
-            ),
-            "serve_question": text_signature(serve_question, question=1, choices=2),
+            "serving_default": text_signature(serve_context, choices=2),
+            "serve_question": text_signature(serve_question, choices=2),
             "serve_tokens": self.tokens_signature(self._score, rank=3),
         }
 

@@ -27,12 +27,8 @@ class QuestionAnswererGraph(TaskGraph):
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
-
-        def serve_question(question: Any, context: Any) -> dict[str, Any]:
-            return self._answer(question, context)
-
         return {
-            "serving_default": text_signature(serve_question, question=1, context=1),
+            "serving_default": text_signature(self._answer),
             "serve_tokens": self.tokens_signature(self._read_tokens),
         }
 
@@ -48,9 +44,9 @@ class QuestionAnswererGraph(TaskGraph):
         unknown = tf.fill(tf.stack([rows, self.task.start_n_top]), -1)
         return inputs | {"start_positions": unknown}
 
-    def _answer(self, questions: Any, contexts: Any) -> dict[str, Any]:
-        ids, first, last = graph_tokens_with_offsets(self.tokenizer, contexts)
-        windows, packed, offsets = self._windows(questions, ids)
+    def _answer(self, question: Any, context: Any) -> dict[str, Any]:
+        ids, first, last = graph_tokens_with_offsets(self.tokenizer, context)
+        windows, packed, offsets = self._windows(question, ids)
         outputs = run_windows(self.task, self._with_starts(packed))
         token, is_owned = windows.places(offsets, tf.shape(packed["token_ids"])[1])
         starts, scores, null = self._search(outputs, is_owned)
@@ -72,7 +68,7 @@ class QuestionAnswererGraph(TaskGraph):
         flat = tf.pad(flat, [[0, 0], [0, 1]], constant_values=-float("inf"))
         place = tf.argmax(flat, axis=-1)
         found = tf.gather(flat, place, batch_dims=1)
-        count = tf.size(questions)
+        count = tf.size(question)
         best = tf.math.unsorted_segment_max(found, windows.documents, count)
         number = tf.range(tf.size(found))
         is_best = found == tf.gather(best, windows.documents)
@@ -86,7 +82,7 @@ class QuestionAnswererGraph(TaskGraph):
         start = tf.gather(first, token)
         end = tf.gather(last, tf.minimum(token + place % width, final))
         null = tf.math.unsorted_segment_min(null, windows.documents, count)
-        return self._choose(contexts, start, end, best, null)
+        return self._choose(context, start, end, best, null)
 
     def _windows(self, questions: Any, contexts: Any) -> tuple[WindowGraph, Any, Any]:
         """Pack questions with windows of their contexts, as `SpanWindows` does."""

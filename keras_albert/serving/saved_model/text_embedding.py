@@ -21,9 +21,6 @@ class TextEmbedderGraph(TaskGraph):
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
 
-        def serve_text(text: Any) -> dict[str, Any]:
-            return self._embed(self.pack(text))
-
         def serve_pair(text: Any, text_pair: Any) -> dict[str, Any]:
             # Each text is embedded independently, in a separate row.
             both = self._embed(self.pack(tf.concat([text, text_pair], axis=0)))
@@ -40,9 +37,11 @@ class TextEmbedderGraph(TaskGraph):
             return {"embedding": vectors}
 
         return {
-            "serving_default": text_signature(serve_text, text=1),
-            "serve_pair": text_signature(serve_pair, text=1, text_pair=1),
-            "serve_document": text_signature(serve_document, text=1),
+            "serving_default": text_signature(
+                lambda text: self._embed(self.pack(text))
+            ),
+            "serve_pair": text_signature(serve_pair),
+            "serve_document": text_signature(serve_document),
             "serve_tokens": self.tokens_signature(self._embed),
         }
 

@@ -168,8 +168,8 @@ class TokenClassifierGraph(TaskGraph):
             return _describe(words, tags, scores, starts, ends, words.texts)
 
         return {
-            "serving_default": text_signature(serve_text, text=1),
-            "serve_words": text_signature(serve_words, text=1),
+            "serving_default": text_signature(serve_text),
+            "serve_words": text_signature(serve_words),
             "serve_tokens": self.tokens_signature(self._tag_tokens),
         }
 
