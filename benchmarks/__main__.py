@@ -5,6 +5,7 @@
 
 Arguments after `--` are passed to each of them: `--size`, `--repeats`, `--data`,
 `--output`, `--threads`. Tables are printed; JSON and plots go to runs/benchmarks.
+`compression`, which needs a model and texts, has its own options.
 """
 
 import argparse
@@ -20,6 +21,8 @@ COMPARISONS = (
     "bare_loop",
 )
 ON_ONE_BACKEND = ("text_to_batch", "import_time")
+# Runs only if it is named, as it needs a model and texts.
+NEEDS_FILES = ("compression",)
 BACKENDS = ("tensorflow", "jax", "torch")
 
 
@@ -28,16 +31,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     known = (*COMPARISONS, *ON_ONE_BACKEND)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    names = (*known, *NEEDS_FILES)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     arguments = parser.parse_args(words[:cut])
-    if unknown := [name for name in arguments.names if name not in known]:
-        parser.error(f"there is no {unknown[0]!r}; choose from {', '.join(known)}")
+    if unknown := [name for name in arguments.names if name not in names]:
+        parser.error(f"there is no {unknown[0]!r}; choose from {', '.join(names)}")
     failed = []
     for name in arguments.names or known:
-        one = name in ON_ONE_BACKEND
+        one = name in (*ON_ONE_BACKEND, *NEEDS_FILES)
         for backend in arguments.backends[:1] if one else arguments.backends:
             command = [
                 sys.executable,
