@@ -1,7 +1,6 @@
 """`keras-albert compress`: makes a small model of a large one."""
 
 import argparse
-import gzip
 import json
 import shutil
 import statistics
@@ -20,6 +19,7 @@ from keras_albert.commands.files import FileRows
 from keras_albert.commands.report import ON_CARD, plain_console
 from keras_albert.commands.tasks import known_task, on_one_scale
 from keras_albert.compression import compress, distill
+from keras_albert.compression.text_spans import split_texts
 from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_files import preset_directory
@@ -40,7 +40,6 @@ from keras_albert.utils.environment import new_figure, versions
 # The sizes that options choose.
 _SIZES = ("num_groups", "num_layers", "embedding_dim", "adapter_rank", "vocabulary")
 
-_HELD_OUT = 500
 _TIMED_TOKENS, _TIMED_CALLS = 32, 20
 
 _READS_TEXTS = (tasks.AlbertTextEmbedder, tasks.AlbertMaskedLM)
@@ -78,10 +77,8 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     judge: Any = None
     data: dict[str, Any] = {}
     if texts:
-        step = max(10, len(texts) // _HELD_OUT)
-        held_out = texts[::step]
-        data = {"x": [t for i, t in enumerate(texts) if i % step]}
-        data["validation_data"] = held_out
+        rest, held_out = split_texts(texts, arguments.seed)
+        data = {"x": rest, "validation_data": held_out}
         console.print(f"{len(texts):,} texts, of which {len(held_out):,} are held out")
         judge = lambda model: agreement(model, teacher, held_out)  # noqa: E731
     elif arguments.train:
@@ -123,13 +120,9 @@ def _load_student(preset: str, teacher: Any, dtype: Any) -> Any:
 
 
 def read_texts(paths: Sequence[Path]) -> list[str]:
-    """Read the texts of files: lines, gzip-compressed ones too, or a column `text`."""
+    """Read the texts of files: lines, or a column `text`."""
     texts: list[str] = []
     for path in paths:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8") as file:
-                texts += (line for line in map(str.strip, file) if line)
-            continue
         rows = FileRows(path)
         if "text" not in rows.columns:
             columns = ", ".join(rows.columns)

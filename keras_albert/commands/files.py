@@ -1,10 +1,12 @@
 """Reads users' files row by row or as tables, and finds their columns."""
 
 import csv
+import gzip
 import io
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,8 +22,17 @@ TEXTS = (".txt",)
 Row = dict[str, Any]
 
 
+def kind_of(path: Path) -> str:
+    """Return the suffix of a file, or of what a `.gz` contains, by default text."""
+    suffix = local_path(path).suffix.lower()
+    if suffix != ".gz":
+        return suffix
+    inside = Path(path.stem).suffix.lower()
+    return inside if inside in TABLES else ".txt"
+
+
 class FileRows:
-    """The rows of a file as dicts, read one by one.
+    """The rows of a file, plain or `.gz`, as dicts that are read one by one.
 
     TSV without quoting and CSV with it, both with a header; JSON lines, objects with
     the same keys; `.txt`, a `text` per line.
@@ -33,7 +44,7 @@ class FileRows:
     """
 
     def __init__(self, path: Path, kinds: tuple[str, ...] = TABLES + TEXTS) -> None:
-        suffix = local_path(path).suffix.lower()
+        suffix = kind_of(path)
         if suffix not in kinds:
             known = [kind for kind in kinds if kind not in (".ndjson", ".json")]
             msg = (
@@ -53,7 +64,9 @@ class FileRows:
     def __iter__(self) -> Iterator[Row]:
         with self.path.open("rb") as file:
             # The wrapper reads in large chunks: `position` counts the bytes it took.
-            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            is_gzip = self.path.suffix.lower() == ".gz"
+            content: Any = gzip.GzipFile(fileobj=file) if is_gzip else file
+            text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
             try:
                 for row in self._read(self._without_nul(text)):
                     self.position = file.tell()
@@ -63,6 +76,9 @@ class FileRows:
                     f"{self.path} is not UTF-8 (after byte {self.position}: "
                     f"{error.reason}). Convert it, as in `iconv -f latin1 -t utf-8`."
                 )
+                raise ValueError(msg) from error
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                msg = f"{self.path} is damaged ({error}). Copy or download it again."
                 raise ValueError(msg) from error
 
     def _without_nul(self, file: TextIO) -> Iterator[str]:

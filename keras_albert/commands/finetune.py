@@ -2,7 +2,6 @@
 
 import argparse
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -50,6 +49,8 @@ from keras_albert.training.run_folder import (
     Row,
     RunFolder,
     TrainingCheckpoint,
+    config_without_name,
+    digest,
     write_table,
 )
 from keras_albert.types import Batch
@@ -263,26 +264,15 @@ def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
     return options | {
         "training file": _file_digest(arguments.train),
         "dev file": _file_digest(arguments.dev),
-        "vocabulary": _digest(task.preprocessor.tokenizer.proto),
-        "backbone": _digest(_config(task.backbone)),
+        "vocabulary": digest(task.preprocessor.tokenizer.proto),
+        "backbone": digest(config_without_name(task.backbone)),
         "backend": keras.config.backend(),
     }
-
-
-def _config(backbone: Any) -> bytes:
-    config = backbone.get_config()
-    # Keras numbers models in the order of their creation.
-    del config["name"]
-    return json.dumps(config, sort_keys=True, default=str).encode()
 
 
 def _file_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _finish(
@@ -309,7 +299,8 @@ def _finish(
         *(vars(arguments) | {"output": None}, task, plots),
     )
     with preset_directory(folder.preset) as finished:
-        task.save_to_preset(finished)
+        base = arguments.preset if arguments.difference else None
+        task.save_to_preset(finished, base=base)
         for picture in plots:
             shutil.copy(picture, finished)
         (finished / "README.md").write_text(card, encoding="utf-8")

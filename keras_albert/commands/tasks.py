@@ -24,6 +24,7 @@ from keras_albert.commands.files import (
     choice_columns_of,
     describe,
     is_header,
+    kind_of,
     read_choices,
     read_table,
 )
@@ -193,13 +194,13 @@ def _correlations(truth: Any, answers: Any) -> dict[str, float]:
 
 
 def _read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
-    if path.suffix.lower() in TABLES:
+    if kind_of(path) in TABLES:
         table = read_table(path, arguments.limit)
         column = table.require("text", arguments.text_column)
         texts = table.texts(column)
         description = describe(table, [("text", column)])
     else:
-        rows = FileRows(path, (path.suffix.lower(),))
+        rows = FileRows(path, (kind_of(path),))
         lines = (row["text"] for row in rows if row["text"].strip())
         texts = list(islice(lines, arguments.limit))
         if not texts:
@@ -331,7 +332,7 @@ def _report_similarity(task: Any, data: Dataset) -> Report:
 
 
 def _read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
-    if path.suffix.lower() in OBJECTS:
+    if kind_of(path) in OBJECTS:
         table = read_table(path, arguments.limit)
         words = table.require("words", arguments.text_column)
         tags = table.require("tags", arguments.label_column)

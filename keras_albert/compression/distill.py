@@ -1,7 +1,5 @@
 """Training of a small model to do what a larger one does."""
 
-import hashlib
-import json
 import math
 import tempfile
 import threading
@@ -33,7 +31,12 @@ from keras_albert.training.recorder import (
     TrainingRecorder,
     resumable_fit,
 )
-from keras_albert.training.run_folder import Row, RunFolder
+from keras_albert.training.run_folder import (
+    Row,
+    RunFolder,
+    config_without_name,
+    digest,
+)
 from keras_albert.types import Batch
 from keras_albert.utils.arguments import check_at_least, check_positive
 from keras_albert.utils.keras_internals import outputs_of_layer
@@ -56,9 +59,9 @@ _LEARNING_RATE = 4e-4
 # Source: [Hinton et al., 2015](https://arxiv.org/abs/1503.02531).
 _TEMPERATURE = 2.0
 
-# Rows of the curve, and of the validation set: how many texts, and how many tokens.
+# Rows of the curve, and of the validation set: how many, and how many tokens.
 _CURVE_ROWS = 20
-_HELD_OUT_TEXTS, _HELD_OUT_ROWS, _HELD_OUT_LENGTH = 500, 256, 48
+_HELD_OUT_ROWS, _HELD_OUT_LENGTH = 256, 48
 
 _EPOCHS = 3
 _BATCH_SIZE = 32
@@ -318,7 +321,7 @@ def _lesson_of_texts(
     tokenizers = [student.preprocessor.tokenizer, teacher.preprocessor.tokenizer]
     is_same = tokenizers[0].proto == tokenizers[1].proto
     if validation is None:
-        texts, validation = split_texts(texts, _HELD_OUT_TEXTS, seed)
+        texts, validation = split_texts(texts, seed)
     has_head = isinstance(student, tasks.AlbertMaskedLM)
     how = (tokenizers[: 1 if is_same else 2], batch_tokens, max_length, has_head, seed)
     spans = TextSpans(texts, *how).measured()
@@ -356,7 +359,7 @@ def _lesson_of_texts(
         held_out=_Batches([make(held_out.held_out(_HELD_OUT_ROWS, _HELD_OUT_LENGTH))]),
         epoch=0,
         warm_up=3 * len(spans.lengths),
-        digest=_digest([len(texts), *spans.held_out(100, max_length).texts]),
+        digest=digest([len(texts), *spans.held_out(100, max_length).texts]),
     )
 
 
@@ -422,8 +425,8 @@ def _lesson_of_examples(
         _, dev = make_batches(student, dev_x, dev_y, **how)
         held_out = _Batches(dev, make)
     ids = of_epoch(0)[0][0]["token_ids"]
-    digest = _digest([len(batches), ids.tolist(), repr(y)[:2000]])
-    return Lesson(read, outputs, losses, held_out, len(batches), 16, digest)
+    data = digest([len(batches), ids.tolist(), repr(y)[:2000]])
+    return Lesson(read, outputs, losses, held_out, len(batches), 16, data)
 
 
 class _Batches(keras.utils.PyDataset):
@@ -583,17 +586,10 @@ def _folder(output: str | Path | RunFolder | None) -> Iterator[RunFolder]:
         yield RunFolder(Path(temporary))
 
 
-def _digest(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, default=str).encode()
-    return hashlib.sha256(text).hexdigest()[:16]
-
-
 def _digest_of(task: Any) -> str:
     """Return a digest of a task's configuration and some of its weights."""
-    config = task.backbone.get_config()
-    # Keras numbers models in the order of their creation.
-    del config["name"]
     weights = [
         ops.convert_to_numpy(ops.sum(ops.cast(w, "float32"))) for w in task.weights
     ]
-    return _digest([config, [float(each) for each in weights]])
+    numbers = [float(each) for each in weights]
+    return digest([config_without_name(task.backbone), numbers])

@@ -28,6 +28,9 @@ _FROM_A_TEXT = 4
 
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]*\s+|[\u3002\uff01\uff1f]")
 
+# The most texts that are held out.
+_HELD_OUT = 500
+
 # How many texts are tokenized to learn how many characters a token has.
 _SAMPLE = 256
 
@@ -155,12 +158,10 @@ def pack(tokenizer: Any, texts: list[str], length: int) -> dict[str, Any]:
     return rows
 
 
-def split_texts(
-    texts: Sequence[str], held_out: int, seed: int
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Hold some texts out."""
+def split_texts(texts: Sequence[str], seed: int) -> tuple[Sequence[str], Sequence[str]]:
+    """Hold some texts out: one in ten, or the most that are needed."""
     order = np.random.default_rng([seed, 3]).permutation(len(texts))
-    count = min(held_out, max(1, len(texts) // 10))
+    count = min(_HELD_OUT, max(1, len(texts) // 10))
     return Chosen(texts, np.sort(order[count:])), Chosen(texts, np.sort(order[:count]))
 
 

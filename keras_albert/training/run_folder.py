@@ -1,6 +1,7 @@
 """The directory of a run: its curve, its checkpoints and its results."""
 
 import csv
+import hashlib
 import importlib.util
 import json
 import os
@@ -154,6 +155,18 @@ def draw_curves(
         axis.grid(alpha=0.3)
         axis.legend()
     figure.savefig(path, dpi=120)
+
+
+def digest(content: Any) -> str:
+    """Return a digest of bytes or of JSON values, by which a run is recognized."""
+    if not isinstance(content, bytes):
+        content = json.dumps(content, sort_keys=True, default=str).encode()
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def config_without_name(model: Any) -> dict[str, Any]:
+    """Return a model's config; Keras numbers models in the order of their creation."""
+    return {k: v for k, v in model.get_config().items() if k != "name"}
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """Users' tables: invalid values are errors that name the file and the row."""
 
 import argparse
+import gzip
+from pathlib import Path
 
 import pytest
 
-from keras_albert.commands.files import describe, read_table
+from keras_albert.commands.files import FileRows, describe, read_table
 from keras_albert.commands.tasks import TASKS, check_files
 
 _NO_OPTIONS = {"limit": None, "text_column": None, "text_pair_column": None}
@@ -237,3 +239,33 @@ def test_a_column_has_one_role(tmp_path):
     with pytest.raises(ValueError, match=r"a\.tsv: .*'text' would be the text and lab"):
         describe(table, [("text", "text"), ("pair", None), ("label", "text")])
     assert "label = 'label'" in describe(table, [("text", "text"), ("label", "label")])
+
+
+ROWS = [{"text": "a river"}, {"text": "naïve 🙂"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.gz", "a river\nnaïve 🙂\n"),
+        ("a.v2.txt.GZ", "a river\nnaïve 🙂\n"),
+        ("a.tsv.gz", "text\na river\nnaïve 🙂\n"),
+        ("a.jsonl.gz", '{"text": "a river"}\n\n{"text": "naïve 🙂"}\n'),
+    ],
+)
+def test_compressed_files_are_read(name, content, tmp_path):
+    path = Path(tmp_path, name)
+    path.write_bytes(gzip.compress(content.encode()))
+    rows = FileRows(path)
+    assert list(rows) == ROWS
+    assert rows.position == path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda file: file[:-9], lambda file: b"text\n", lambda _: b"\x1f\x8b"]
+)
+def test_damaged_files_are_refused(damage, tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(damage(gzip.compress(b"a river\n" * 99)))
+    with pytest.raises(ValueError, match=r"a\.gz is damaged"):
+        list(FileRows(path))

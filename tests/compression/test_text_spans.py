@@ -63,6 +63,6 @@ def test_words_of_some_rows_are_masked(spans):
 
 def test_a_tenth_of_few_texts_is_held_out():
     texts = [str(number) for number in range(30)]
-    rest, held_out = split_texts(texts, 500, seed=0)
+    rest, held_out = split_texts(texts, seed=0)
     assert (len(rest), len(held_out)) == (27, 3)
     assert sorted([*rest, *held_out], key=int) == texts
