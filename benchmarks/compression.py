@@ -26,18 +26,18 @@ COLUMNS = ("rank", "parameters", "MB", "ms of a text", "before", "after")
 
 def read_dev(path: Path) -> Any:
     """Read pairs of texts and their scores, whose columns are found by their names."""
-    from keras_albert.commands.finetune.tasks import KINDS, on_one_scale
+    from keras_albert.commands.finetune.tasks import TASKS, on_one_scale
 
     names = ("limit", "text_column", "text_pair_column", "label_column")
     nothing = argparse.Namespace(**dict.fromkeys(names))
-    return on_one_scale([KINDS["similarity"].read(path, nothing)])[0]
+    return on_one_scale([TASKS["similarity"].read(path, nothing)])[0]
 
 
 def spearman(embedder: Any, dev: Any) -> float:
     """Return Spearman's correlation of the cosines of pairs with their scores."""
-    from keras_albert.commands.finetune.tasks import KINDS
+    from keras_albert.commands.finetune.tasks import TASKS
 
-    return KINDS["similarity"].report(embedder, dev).scores["Spearman"]
+    return TASKS["similarity"].report(embedder, dev).scores["Spearman"]
 
 
 def compare(

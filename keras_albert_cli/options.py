@@ -163,6 +163,20 @@ _FINETUNE: Options = {
         option("--learning-rate", "peak rate; by default automatic", positive_number),
         _SEED,
         option(
+            "--lora",
+            "with a preset: train low-rank updates of the encoder's matrices instead "
+            "of these, besides biases, LayerNorms and the head",
+            whole_number(),
+            metavar="RANK",
+        ),
+        option(
+            "--difference",
+            "with --lora: save only the difference from --preset, which is then "
+            "needed to load the result; by default all weights",
+            action="store_const",
+            const=True,
+        ),
+        option(
             "--exits",
             "classification, regression: train a head after each layer, so that texts "
             "can leave early",
@@ -461,6 +475,10 @@ def _check_compress(chosen: Mapping[str, Any]) -> None:
 def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["recipe"] is not None and chosen["preset"] is None:
         raise ValueError("A recipe is for pretrained weights: pass --preset as well.")
+    if chosen["lora"] is not None and chosen["preset"] is None:
+        raise ValueError("LoRA is for pretrained weights: pass --preset as well.")
+    if chosen["difference"] and chosen["lora"] is None:
+        raise ValueError("Without --lora, all weights differ: leave out --difference.")
     if chosen["exits"] and chosen["task"] not in ("classification", "regression"):
         msg = (
             f"A model for {chosen['task']} has no exits; those for classification and "

@@ -10,6 +10,7 @@ from keras_albert.commands.report import ON_CARD, plain_console
 from keras_albert.commands.tasks import TASKS
 from keras_albert.conversion.convert import convert_checkpoint
 from keras_albert.conversion.task_classes import class_of, load_task
+from keras_albert.presets.base_preset import base_of, has_base, is_public
 from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_checks import check_preset
@@ -21,6 +22,7 @@ from keras_albert.tasks.base.export_formats import (
 from keras_albert.training.model_card import (
     CardMetadata,
     front_matter,
+    needs_base,
     published_card,
     unknowns,
     usage,
@@ -81,9 +83,17 @@ def run_push(arguments: argparse.Namespace) -> None:
     found = find_format(directory)
     if found is None:
         check_preset(directory)
+    base = base_of(directory) if has_base(directory) else None
+    if base is not None and arguments.to is None and not is_public(base):
+        msg = (
+            f"{directory} contains only the difference from {base}, a directory of "
+            "this machine. Push that one first and save with its handle as `base`, or "
+            "load the model and save it without `base`."
+        )
+        raise ValueError(msg)
     model = arguments.handle.removeprefix("hf://")
     has_card = (directory / CARD_FILE).is_file()
-    card = _read_card(directory, has_card, model, arguments)
+    card = _read_card(directory, has_card, model, base, arguments)
     key = arguments.to or (found.key if found else "")
     library = next((each for each in _LIBRARIES if key.startswith(each)), None)
     handle = arguments.handle
@@ -104,11 +114,17 @@ def run_push(arguments: argparse.Namespace) -> None:
         )
         size = sum(path.stat().st_size for path in files.values())
     print(f"{handle}: {len(files) + 1} files, {size / 1e6:,.1f} MB")
+    if base is not None and arguments.to is None:
+        print(f"its base, which from_preset loads as well: {base}")
     print(f'{class_of(directory).__name__}.from_preset("{handle}")')
 
 
 def _read_card(
-    directory: Path, has_card: bool, model: str, arguments: argparse.Namespace
+    directory: Path,
+    has_card: bool,
+    model: str,
+    base: str | None,
+    arguments: argparse.Namespace,
 ) -> str:
     """Return the card of a directory, or a new one."""
     declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
@@ -132,12 +148,14 @@ def _read_card(
     kind = next((each for each in TASKS.values() if each.cls is cls), None)
     tag = kind.pipeline_tag if kind else "feature-extraction"
     name = model.rpartition("/")[2]
-    metadata = front_matter(name, tag, [], {}, "", declared)
+    base = None if arguments.to else base
+    metadata = front_matter(name, tag, [], {}, "", declared, base)
+    about = f"{needs_base(base)}\n\n" if base else ""
     return f"""{metadata}
 
 # {name}
 
-{usage(cls.__name__, kind.use if kind else "")}
+{about}{usage(cls.__name__, kind.use if kind else "")}
 
 ## What is not known
 

@@ -67,18 +67,27 @@ SMALL: dict[str, Any] = {
 
 _MAX_LENGTH = 128
 
+# The matrices of a block, to which LoRA adds its own.
+_MATRICES = (
+    *("query", "key", "value", "attention_output"),
+    *("feedforward_intermediate", "feedforward_output"),
+)
+
 
 def build_task(
     known: CommandTask, train: Dataset, arguments: argparse.Namespace
 ) -> Any:
     """Build the task on a preset, or on a small model with random weights."""
     try:
-        return _build_task(known, train, arguments)
+        task = _build_task(known, train, arguments)
     except ValueError as error:
         # The name in Python is not that of the option.
         text = str(error).replace("max_sequence_length=", "--max-length ")
         text = text.replace("max_sequence_length", "--max-length")
         raise ValueError(text) from error
+    if arguments.lora is not None:
+        task.backbone.enable_lora(arguments.lora, _MATRICES, train_vectors=True)
+    return task
 
 
 def _build_task(
@@ -124,6 +133,10 @@ def _small_model(
 _BATCH_SIZE = 32
 _EPOCHS = 3
 
+# LoRA learns best at about ten times the rate of all weights.
+# Source: [Schulman, 2025](https://thinkingmachines.ai/blog/lora).
+_RATE_OF_LORA = 10
+
 # Epochs may last hours.
 _SECONDS_PER_CHECKPOINT = 300.0
 
@@ -161,7 +174,8 @@ def train_task(
         rate = arguments.learning_rate or how.for_width(width).learning_rate
         optimizer = replace(how, learning_rate=rate).optimizer(steps)
     else:
-        rate = arguments.learning_rate or default_learning_rate(
+        scale = 1 if arguments.lora is None else _RATE_OF_LORA
+        rate = arguments.learning_rate or scale * default_learning_rate(
             width, task.backbone.pretrained
         )
         optimizer = default_optimizer(rate, steps)

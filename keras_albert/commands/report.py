@@ -15,6 +15,7 @@ from keras_albert.training.model_card import (
     CardMetadata,
     code,
     front_matter,
+    needs_base,
     plain_text,
     unknowns,
     usage,
@@ -116,7 +117,8 @@ def model_card(
         f"| {key} | {value:.4f} |" for key, value in report.scores.items()
     )
     backbone = task.backbone
-    count = sum(int(np.prod(v.shape)) for v in task.weights)
+    weights = [w for w in task.weights if not w.name.startswith("lora_")]
+    count = sum(int(np.prod(w.shape)) for w in weights)
     rows = "\n".join(
         f"- {key.replace('_', ' ')}: {code(value)}"
         for key, value in settings.items()
@@ -139,6 +141,9 @@ def model_card(
         if settings["exits"]
         else ""
     )
+    base = ""
+    if settings["difference"]:
+        base = f"\n{needs_base(str(settings['preset']))}\n"
     return f"""{metadata}
 
 # ALBERT for {kind}
@@ -146,7 +151,7 @@ def model_card(
 {count:,} parameters: {backbone.num_layers} layers of width {backbone.hidden_dim} that
 share their weights, {backbone.vocabulary_size:,} tokens, up to \
 {task.preprocessor.max_length} in a row.{exits}
-
+{base}
 {usage(type(task).__name__, use)}
 
 ## How good it is

@@ -24,15 +24,16 @@ class BuiltinPreset:
     handle: str | None
     size: str
     version: int
+    parameters: int
 
 
 # KerasHub's presets on Kaggle Models: the v2 weights. With a version in the handle,
 # cached files are found without a request to the server.
 _KERAS_HUB = (
-    ("base", "base", 5),
-    ("large", "large", 3),
-    ("extra_large", "xlarge", 3),
-    ("extra_extra_large", "xxlarge", 3),
+    ("base", "base", 5, 11_683_584),
+    ("large", "large", 3, 17_683_968),
+    ("extra_large", "xlarge", 3, 58_724_864),
+    ("extra_extra_large", "xxlarge", 3, 222_595_584),
 )
 
 BUILTIN_PRESETS = {
@@ -44,8 +45,9 @@ BUILTIN_PRESETS = {
                 handle=f"kaggle://keras/albert/keras/albert_{long}_en_uncased/{number}",
                 size=short,
                 version=2,
+                parameters=parameters,
             )
-            for long, short, number in _KERAS_HUB
+            for long, short, number, parameters in _KERAS_HUB
         ),
         # All eight released models, on the Hugging Face Hub.
         *(
@@ -54,12 +56,13 @@ BUILTIN_PRESETS = {
                 handle=f"hf://albert/albert-{size}-v{version}",
                 size=size,
                 version=version,
+                parameters=parameters,
             )
             for version in (1, 2)
-            for _, size, _ in _KERAS_HUB
+            for _, size, _, parameters in _KERAS_HUB
         ),
         # The bundled small model, made by `examples/albert_tiny.py`.
-        BuiltinPreset("albert_tiny_en_uncased", handle=None, size="tiny", version=1),
+        BuiltinPreset("albert_tiny_en_uncased", None, "tiny", 1, parameters=3_514_624),
     )
 }
 

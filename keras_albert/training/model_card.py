@@ -139,6 +139,14 @@ from keras_albert import {name}
 {_ON_A_HUB}"""
 
 
+def needs_base(base: str) -> str:
+    """Return what a card says of a model that is the difference from another one."""
+    return (
+        f"The files contain only the difference from {code(base)}, which "
+        "`from_preset` loads as well; its licence applies, too."
+    )
+
+
 def published_card(text: str, handle: str, library: str | None = None) -> str:
     """Return a card as a hub shows it."""
     from huggingface_hub import ModelCard  # noqa: PLC0415

@@ -252,6 +252,14 @@ def test_builtin_sizes_need_no_network(name, monkeypatch):
     AlbertBackbone.from_preset(name, load_weights=False, num_segments=3)
     preset = BUILTIN_PRESETS[name]
     assert built == architecture(preset.size, preset.version) | {"num_segments": 3}
+    # Embeddings and their projection, a block, the pooler.
+    embedded, width, inner = (
+        built[f"{name}_dim"] for name in ("embedding", "hidden", "intermediate")
+    )
+    rows = built["vocabulary_size"] + built["max_sequence_length"] + 2
+    count = (rows + 2) * embedded + (embedded + 1) * width
+    count += 5 * (width + 1) * width + 2 * width * inner + inner + 5 * width
+    assert preset.parameters == count
 
 
 @pytest.mark.parametrize("unroll", [True, False])

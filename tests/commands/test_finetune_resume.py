@@ -1,13 +1,15 @@
 """After any interruption, the same command resumes the run with the same result."""
 
 import hashlib
+import json
 import shutil
 import signal
 import sys
 
+import numpy as np
 import pytest
 
-from keras_albert import AlbertBackbone, AlbertTokenizer
+from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer
 from keras_albert.commands import finetune
 from keras_albert.text import AlbertClassifierPreprocessor, train_vocabulary
 from keras_albert.training.recorder import TrainingRecorder
@@ -110,6 +112,32 @@ def test_a_signal_ends_it_with_a_checkpoint(
         f"going on after {epochs} epochs, at step {step} of {EPOCHS * STEPS}" in printed
     )
     assert_same_outcome(tmp_path / "run", whole)
+
+
+@on_one_backend
+def test_only_the_difference_from_the_preset_is_saved(run, files, at_step, tmp_path):
+    def start(name):
+        options = flags(files, tmp_path / name, preset=files / "start", lora=2)
+        run("classification", *options, "--difference")
+        return tmp_path / name / "preset"
+
+    whole = start("whole")
+    at_step[STEPS + 2] = lambda: signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        start("run")
+    at_step.clear()
+    resumed = start("run")
+    name = "difference.safetensors"
+    assert (resumed / name).read_bytes() == (whole / name).read_bytes()
+    assert not (whole / "model.weights.h5").exists()
+    assert "only the difference from `start`" in (whole / "README.md").read_text()
+    dev = [line.split("\t") for line in (files / "dev.tsv").read_text().splitlines()]
+    texts, labels = zip(*dev[1:], strict=True)
+    found = AlbertClassifier.from_preset(whole).classify(list(texts))
+    accuracy = np.mean([each["label"] for each in found] == np.array(labels))
+    report = json.loads((tmp_path / "whole" / "report.json").read_text())
+    assert accuracy == pytest.approx(report["scores"]["accuracy"])
+    assert accuracy > 0.5
 
 
 @on_one_backend

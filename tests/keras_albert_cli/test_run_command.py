@@ -155,6 +155,8 @@ UNFIT = {
     "pretrain --output done": "done/preset already exists: the run is finished.",
     f"{FINETUNE} --exits": "A model for masked-lm has no exits",
     f"{FINETUNE} --recipe rte": "A recipe is for pretrained weights: pass --preset",
+    f"{FINETUNE} --lora 4": "LoRA is for pretrained weights: pass --preset",
+    f"{FINETUNE} --difference": "Without --lora, all weights differ",
 }
 
 

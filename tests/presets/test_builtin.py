@@ -55,6 +55,7 @@ def test_it_tells_likely_words_from_unlikely_ones(name):
 def test_it_becomes_a_classifier(name):
     classifier = AlbertClassifier.from_preset(name, num_classes=3)
     assert classifier.backbone.pretrained
+    assert classifier.backbone.count_params() == BUILTIN_PRESETS[name].parameters
     values = [keras.ops.convert_to_numpy(v) for v in classifier.backbone.weights]
     assert all(np.isfinite(value).all() for value in values)
     assert classifier.predict(["a text"], verbose=0).shape == (1, 3)
