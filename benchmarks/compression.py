@@ -26,7 +26,7 @@ COLUMNS = ("rank", "parameters", "MB", "ms of a text", "before", "after")
 
 def read_dev(path: Path) -> Any:
     """Read pairs of texts and their scores, whose columns are found by their names."""
-    from keras_albert.commands.finetune.tasks import TASKS, on_one_scale
+    from keras_albert.commands.tasks import TASKS, on_one_scale
 
     names = ("limit", "text_column", "text_pair_column", "label_column")
     nothing = argparse.Namespace(**dict.fromkeys(names))
@@ -35,7 +35,7 @@ def read_dev(path: Path) -> Any:
 
 def spearman(embedder: Any, dev: Any) -> float:
     """Return Spearman's correlation of the cosines of pairs with their scores."""
-    from keras_albert.commands.finetune.tasks import TASKS
+    from keras_albert.commands.tasks import TASKS
 
     return TASKS["similarity"].report(embedder, dev).scores["Spearman"]
 
