@@ -256,7 +256,7 @@ def test_builtin_sizes_need_no_network(name, monkeypatch):
     embedded, width, inner = (
         built[f"{name}_dim"] for name in ("embedding", "hidden", "intermediate")
     )
-    rows = built["vocabulary_size"] + built["max_sequence_length"] + 2
+    rows = built["vocabulary_size"] + 512 + 2
     count = (rows + 2) * embedded + (embedded + 1) * width
     count += 5 * (width + 1) * width + 2 * width * inner + inner + 5 * width
     assert preset.parameters == count

@@ -20,8 +20,12 @@ Program = Callable[..., Any]
 # overhead of Keras does not matter.
 EAGER_BATCHES = 64
 SMALL_BATCH = 512
-# Operations whose result shares memory with a contiguous tensor.
-_VIEWS = ("aten.reshape.default", "aten.t.default", "aten.view.default")
+# Operations whose result shares memory with a contiguous tensor; the last one takes the
+# adapters of a layer.
+_VIEWS = (
+    *("aten.reshape.default", "aten.t.default", "aten.view.default"),
+    "aten.select.int",
+)
 
 
 class TracedConstants:
@@ -178,7 +182,8 @@ def _simplify(program: Any) -> None:
             continue
         value = constant(inputs[0])
         view = node.target(value, *node.args[1:])
-        if view.data_ptr() != value.data_ptr():
+        memory = [x.untyped_storage().data_ptr() for x in (view, value)]
+        if memory[0] != memory[1]:
             continue
         name = f"{inputs[0].target}_{node.name}".replace(".", "_")
         program.register_buffer(name, view)

@@ -12,6 +12,7 @@ from keras_albert.tasks.base import torch_program
 from keras_albert.tasks.base.outputs import mask_outputs
 from keras_albert.tasks.inputs.model_input import preprocess_batch
 from tests.one_backend import on_one_backend_except
+from tests.tasks.small_models import small_backbone
 from tests.tasks.test_read_once import CASES, make_task
 
 pytestmark = on_one_backend_except(
@@ -118,6 +119,31 @@ def test_constants_are_not_computed_again(make_classifier):
     for node in compute.__self__.graph.nodes:
         inputs = node.all_input_nodes
         assert not inputs or any(each.op != "get_attr" for each in inputs), node
+
+
+@pytest.mark.usefixtures("traced_early")
+@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch alone")
+def test_adapters_are_not_taken_apart_again(make_classifier):
+    preprocessor = make_classifier().preprocessor
+    backbone = small_backbone(adapter_rank=2)
+    task = AlbertClassifier(backbone, num_classes=2, preprocessor=preprocessor)
+    for _ in range(3):
+        before = task.classify("rain")
+    (program,) = programs(task).values()
+    compute = inspect.getclosurevars(inspect.unwrap(program)).nonlocals["compute"]
+    for node in compute.__self__.graph.nodes:
+        if "select" in str(node.target):
+            assert any(each.op != "get_attr" for each in node.all_input_nodes), node
+    # Each layer reads its own part of the memory of the variables.
+    for number, variable in enumerate(backbone.encoder.adapters.variables):
+        values = np.random.default_rng(number).normal(0, 0.5, variable.shape)
+        variable.assign(values)
+    after = task.classify("rain")
+    assert list(programs(task).values()) == [program]
+    assert after != before
+    found = task.predict(["rain"], verbose=0)
+    eager = keras.Model.predict_on_batch(task, preprocessor(["rain"]))
+    np.testing.assert_allclose(found, eager, atol=1e-5)
 
 
 @pytest.mark.usefixtures("traced_early")
