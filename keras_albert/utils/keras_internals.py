@@ -108,6 +108,14 @@ def train_in_one_process(model: Any) -> None:
         object.__setattr__(model, "ddp_model", model)
 
 
+def defer_building(model: Any) -> None:
+    """Let Keras build a model in its first step under `tf.distribute`, too.
+
+    It would take a batch for that, and not train on it. Keras 3.15 to 3.16.
+    """
+    model._distribute_strategy = None
+
+
 def variable_index(optimizer: Any, variable: Any) -> int:
     """Return a variable's index in lists of moments. Keras 3.15 to 3.16."""
     return int(optimizer._get_variable_index(variable))

@@ -1,8 +1,10 @@
 """What an upgrade of Keras or KerasHub would break: one test for each private name."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import textwrap
 
 import keras
 import keras_hub
@@ -18,6 +20,7 @@ from keras_albert.utils.keras_internals import (
     add_special_token,
     all_layers,
     building_model,
+    defer_building,
     has_no_value,
     is_evaluation_of_fit,
     mark_as_seeded,
@@ -142,6 +145,18 @@ def test_train_in_one_process(fit, tmp_path):
     assert getattr(view, "ddp_model", view) is view
 
 
+@pytest.mark.skipif(on() != "tensorflow", reason="strategies of TensorFlow")
+def test_defer_building():
+    import tensorflow as tf
+
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+        model = small_model()
+    defer_building(model)
+    batches = ((np.ones((4, 3)), np.ones((4, 2))) for _ in range(3))
+    model.fit(batches, verbose=0)
+    assert int(model.optimizer.iterations) == 3
+
+
 def test_variable_index():
     variables = [keras.Variable([1.0], name=name) for name in "ab"]
     optimizer = keras.optimizers.Adam()
@@ -260,27 +275,64 @@ def test_keras_has_the_hook(name):
     assert callable(inspect.getattr_static(owner, name).__get__(None, owner))
 
 
-def test_hooks_are_all_that_is_overridden():
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")
+
+
+def overridden(cls):
+    return filter(is_private, vars(cls))
+
+
+def assigned(cls):
+    """The private attributes that the source of a class sets in `self`."""
+    nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls))))
+    stored = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    ]
+    of_self = [node.attr for node in stored if ast.unparse(node.value) == "self"]
+    return filter(is_private, of_self)
+
+
+def names_of_both(cls, names):
+    """The names that classes of the package and of Keras define in one object."""
+    ours, theirs = (
+        {
+            name
+            for base in cls.__mro__
+            if base.__module__.startswith(packages)
+            for name in names(base)
+        }
+        for packages in (("keras_albert.", __name__), ("keras.", "keras_hub."))
+    )
+    return ours & theirs
+
+
+def test_the_walk_finds_names_of_both():
+    class Ours(keras.layers.Layer):
+        def __init__(self):
+            self._ours = self._lock = self._trainable = 1
+
+        def _get_call_context(self):
+            pass
+
+    assert names_of_both(Ours, assigned) == {"_lock", "_trainable"}
+    assert names_of_both(Ours, overridden) == {"_get_call_context"}
+
+
+@pytest.mark.parametrize(("names", "expected"), [(overridden, HOOKS), (assigned, ())])
+def test_no_other_name_of_keras_is_overridden_or_assigned(names, expected):
     """A name that Keras has, too, by chance would replace a part of Keras."""
     pytest.importorskip("tensorflow")  # parts import it
-    overridden = set()
+    found = set()
     for module in pkgutil.walk_packages(keras_albert.__path__, "keras_albert."):
         if module.name.split(".")[1] in ("serving", "commands"):  # import TensorFlow
             continue
         for cls in vars(importlib.import_module(module.name)).values():
             if inspect.isclass(cls) and cls.__module__ == module.name:
-                ours, theirs = (
-                    {
-                        name
-                        for base in cls.__mro__
-                        if base.__module__.startswith(packages)
-                        for name in vars(base)
-                        if name.startswith("_") and not name.endswith("__")
-                    }
-                    for packages in ("keras_albert.", ("keras.", "keras_hub."))
-                )
-                overridden |= ours & theirs
-    assert overridden == set(HOOKS)
+                found |= names_of_both(cls, names)
+    assert found == set(expected)
 
 
 def test_outputs_of_layer():

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_albert.types import Mode
+from keras_albert.utils.keras_internals import defer_building
 
 # Strategies whose replicas train in step, each with all weights.
 _SUPPORTED = (
@@ -38,8 +39,7 @@ class StrategyMixin:
         _check_supported(self.strategy)
         super().__init__(*args, **kwargs)
         if self.strategy is not None:
-            # Keras would build the model with a batch that it then does not train on.
-            self._distribute_strategy = None
+            defer_building(self)
 
     @property
     def distribute_strategy(self) -> Any:
