@@ -150,9 +150,14 @@ def is_evaluation_of_fit(arguments: Mapping[str, Any]) -> bool:
     return bool(arguments.get("_use_cached_eval_dataset"))
 
 
-def add_special_token(tokenizer: Any, token: str, name: str) -> None:
-    """Give a tokenizer a token `name` and its `name_id`. KerasHub 0.32 to 0.33."""
-    tokenizer._add_special_token(token, name)
+def set_special_tokens(tokenizer: Any, tokens: Mapping[str, str]) -> None:
+    """Give a tokenizer its tokens by name, and a `name_id` each. KerasHub 0.32 to 0.33.
+
+    They replace those that it has.
+    """
+    tokenizer._special_token_attrs = []
+    for name, token in tokens.items():
+        tokenizer._add_special_token(token, name)
 
 
 def onednn_linear() -> Any:

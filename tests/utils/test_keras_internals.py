@@ -17,7 +17,6 @@ from keras_albert.utils.keras_internals import (
     BACKBONE,
     HOOKS,
     adam_moments,
-    add_special_token,
     all_layers,
     building_model,
     defer_building,
@@ -27,6 +26,7 @@ from keras_albert.utils.keras_internals import (
     memory_address,
     outputs_of_layer,
     register_parameters,
+    set_special_tokens,
     share_attributes,
     train_in_one_process,
     variable_index,
@@ -255,10 +255,11 @@ def test_onednn_linear():
     torch.testing.assert_close(found, expected)
 
 
-def test_add_special_token(tiny_proto):
+def test_set_special_tokens(tiny_proto):
     class Tokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         def __init__(self, proto):
-            add_special_token(self, "[SEP]", "end_token")
+            set_special_tokens(self, {"start_token": "[CLS]"})
+            set_special_tokens(self, {"end_token": "[SEP]"})
             super().__init__(proto)
 
     tokenizer = Tokenizer(tiny_proto)

@@ -213,13 +213,13 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     @property
     def preprocessor(self) -> Any:
         """The preprocessor, which makes the inputs and targets of the head."""
-        return getattr(self, "_preprocessor", None)
+        return getattr(self, "_span_preprocessor", None)
 
     @preprocessor.setter
     def preprocessor(self, preprocessor: Any) -> None:
         if preprocessor is not None:
             preprocessor.num_starts = self._num_starts
-        self._preprocessor = preprocessor
+        self._span_preprocessor = preprocessor
 
     def encode(self, *args: Any, **kwargs: Any) -> tuple[SpanWindows, bool]:
         """Tokenize raw input for the head; see `AlbertTask.encode`."""

@@ -35,7 +35,7 @@ from keras_albert.utils.arguments import (
 )
 from keras_albert.utils.atomic_files import atomic_file
 from keras_albert.utils.environment import check_packages
-from keras_albert.utils.keras_internals import add_special_token
+from keras_albert.utils.keras_internals import set_special_tokens
 
 # The special tokens by KerasHub's names, as those of transformers.
 _SPECIAL_TOKENS = {
@@ -153,12 +153,11 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
             proto = read_any_vocabulary(proto, self._text_rules)
             self.file_assets = [open_vocabulary(proto).asset]
         self.proto = proto
-        self._special_token_attrs: list[str] = []
         tokens = special_tokens_of(self._text_rules)
         if proto is not None:
             tokens = self.vocabulary.special_tokens
-        for name, role in _SPECIAL_TOKENS.items():
-            add_special_token(self, tokens[role], name)
+        names = {name: tokens[role] for name, role in _SPECIAL_TOKENS.items()}
+        set_special_tokens(self, names)
 
     @property
     def vocabulary(self) -> Vocabulary:
