@@ -9,7 +9,7 @@ held elsewhere, against the same rules written anew:
   `tests/text/test_masking.py`.
 - `squad_utils.py`: scores `tests/tasks/question_answering/test_squad_scores.py`,
   windows `tests/text/test_packing.py`, answers
-  `tests/tasks/question_answering/test_span_search.py`.
+  `tests/tasks/question_answering/test_answers.py`.
 - `race_utils.py`: rows `tests/text/tasks/test_multiple_choice.py`; its texts are
   here.
 - `run_pretraining_test.py`, a run of one step and its files:

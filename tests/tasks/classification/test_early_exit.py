@@ -1,16 +1,401 @@
-"""Layers that are run one by one: traced on PyTorch, in the model's precision."""
+"""Exits after each layer: training, and texts that leave early."""
 
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
+from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.tasks.base import torch_program
-from keras_albert.tasks.classification.early_exit import current_early_exit
+from keras_albert.tasks.classification.early_exit import EarlyExit, current_early_exit
+from keras_albert.utils.keras_internals import all_layers
+from tests.one_backend import on_one_backend_except
 from tests.tasks.classification.exit_models import (
+    LAYERS,
     add_lora,
+    by_depth,
     scale,
     spread,
 )
+from tests.tasks.task_checks import check_task
+
+pytestmark = on_one_backend_except(
+    "test_loss_is_the_mean_by_depth",
+    "test_metrics_are_those_of_the_last_head",
+    "test_gradients_reach_all_heads_with_remat_and_half_precision",
+    "test_texts_leave_by_the_rule_whatever_the_batch[rule1]",
+    "test_texts_that_left_are_not_computed",
+    "test_new_weights_count_at_once",
+    "test_texts_leave_in_the_precision_of_the_model",
+    "test_lora_counts_at_once",
+    "test_the_training_program_does_not_grow_with_depth",
+)
+
+
+@pytest.fixture(scope="module")
+def trained(make, toy):
+    classifier = make()
+    classifier.compile(learning_rate=4e-3)
+    classifier.fit(*toy, batch_size=16, epochs=4, verbose=0)
+    return classifier
+
+
+def test_classifier(make, toy, tmp_path):
+    texts, labels = toy
+    check_task(make(), texts[:12], labels[:12], tmp_path)
+
+
+def test_all_heads_learn(trained, toy):
+    accuracies = [
+        trained.evaluate(*toy, num_layers=n, verbose=0)[1] for n in range(1, LAYERS + 1)
+    ]
+    assert min(accuracies) > 0.9
+
+
+def test_loss_is_the_mean_by_depth(make, toy):
+    classifier = scale(make())
+    texts, labels = toy[0][:8], toy[1][:8]
+    y = classifier.encode_targets(labels)
+    weights = np.linspace(0.5, 2, 8).astype("float32")
+    ids = classifier.preprocessor(texts)
+    outputs = classifier(ids, training=True)
+    assert tuple(outputs.shape) == (8, LAYERS, 2)
+    heads = by_depth(classifier, texts)
+    found = ops.convert_to_numpy(outputs).transpose(1, 0, 2)
+    np.testing.assert_allclose(found, heads, atol=1e-4)
+    for reduction in ("sum_over_batch_size", "sum", "mean_with_sample_weight"):
+        loss = keras.losses.SparseCategoricalCrossentropy(True, reduction=reduction)
+        classifier.compile(loss=loss)
+        for weight in (None, weights):
+            expected = sum(
+                j * float(loss(y, each, weight)) for j, each in enumerate(heads, 1)
+            ) / sum(range(1, LAYERS + 1))
+            found = classifier.compute_loss(
+                ids, ops.convert_to_tensor(y), outputs, weight, training=True
+            )
+            found = ops.convert_to_numpy(found)
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_metrics_are_those_of_the_last_head(make, toy):
+    classifier = scale(make())
+    classifier.compile(keras.optimizers.SGD(0.0))
+    history = classifier.fit(*toy, verbose=0).history
+    _, accuracy = classifier.evaluate(*toy, verbose=0)
+    np.testing.assert_allclose(history["accuracy"][0], accuracy, atol=1e-6)
+
+
+def test_gradients_reach_all_heads_with_remat_and_half_precision(make, toy):
+    classifier = make(remat=True, dtype="mixed_bfloat16")
+    before = [ops.convert_to_numpy(v) for v in classifier.output_dense.weights]
+    classifier.compile(keras.optimizers.SGD(1.0))
+    classifier.fit(toy[0][:8], toy[1][:8], verbose=0)
+    for old, variable in zip(before, classifier.output_dense.weights, strict=True):
+        moved = np.abs(ops.convert_to_numpy(variable) - old)
+        assert moved.reshape(LAYERS, -1).max(axis=1).min() > 0
+
+
+def expected_exits(heads, patience=None, threshold=None):
+    """The depth of each text, one text after the other."""
+    probabilities = np.exp(heads) / np.exp(heads).sum(-1, keepdims=True)
+    depths = []
+    for row in range(heads.shape[1]):
+        agreed = 0
+        for depth in range(1, LAYERS + 1):
+            answers = heads[:, row].argmax(-1)
+            same = depth > 1 and answers[depth - 1] == answers[depth - 2]
+            agreed = agreed + 1 if same else 0
+            if patience is not None and agreed == patience:
+                break
+            if (
+                threshold is not None
+                and probabilities[depth - 1, row].max() >= threshold
+            ):
+                break
+        depths.append(depth)
+    return np.array(depths)
+
+
+@pytest.mark.parametrize("rule", [{"patience": 1}, {"patience": 2}, {"threshold": 0.7}])
+def test_texts_leave_by_the_rule_whatever_the_batch(make, toy, rule):
+    texts = toy[0][:40]
+    classifier = spread(make(num_classes=3), texts)
+    heads = by_depth(classifier, texts)
+    expected = expected_exits(heads, **rule)
+    assert len(set(expected)) > 1
+    for size in (40, 7, 1):
+        outputs, depths = classifier.predict(
+            texts, size, **rule, return_depths=True, verbose=0
+        )
+        np.testing.assert_array_equal(depths, expected)
+        np.testing.assert_allclose(
+            outputs, heads[expected - 1, np.arange(40)], atol=2e-3
+        )
+    ids = classifier.preprocessor(texts)
+    np.testing.assert_allclose(
+        classifier.predict(ids, **rule, verbose=0), outputs, atol=1e-4
+    )
+    answers = classifier.classify(texts, **rule, return_depths=True)
+    assert [answer["depth"] for answer in answers] == depths.tolist()
+    labels = [str(i) for i in outputs.argmax(-1)]
+    assert [answer["label"] for answer in answers] == labels
+
+
+def test_texts_that_left_are_not_computed(make, toy, monkeypatch):
+    classifier = spread(make(), toy[0][:32])
+    early = current_early_exit(classifier)
+    rows = []
+
+    def count(step):
+        def counted(x, *arguments):
+            rows.append(x.shape[0])
+            return step(x, *arguments)
+
+        return counted
+
+    monkeypatch.setattr(early, "_step", count(early._step))
+    _, depths = classifier.predict(
+        toy[0][:32], patience=1, return_depths=True, verbose=0
+    )
+    assert len(rows) == depths.max()
+    left = [np.count_nonzero(depths > layer) for layer in range(depths.max())]
+    assert all(a >= b for a, b in zip(rows, left, strict=True))
+    assert rows[-1] < 32
+    if keras.config.backend() != "jax":
+        assert rows == left
+
+
+def test_regression_leaves_by_tolerance(make, toy):
+    classifier = scale(make(num_classes=1))
+    texts = toy[0][:24]
+    heads = by_depth(classifier, texts)[..., 0]
+    tolerance = float(np.median(np.abs(np.diff(heads, axis=0))))
+    outputs, depths = classifier.predict(
+        texts, patience=1, tolerance=tolerance, return_depths=True, verbose=0
+    )
+    close = np.abs(np.diff(heads, axis=0)) <= tolerance
+    close[-1] = True
+    np.testing.assert_array_equal(depths, close.argmax(axis=0) + 2)
+    assert outputs.shape == (24, 1)
+    rule = {"patience": 1, "tolerance": tolerance}
+    answer = classifier.classify(texts[0], **rule)
+    assert set(answer) == {"score"}
+    # Of one number there are no likeliest ones.
+    shown = classifier.classify(texts[0], top_k=3, **rule, return_depths=True)
+    assert shown == answer | {"depth": depths[0]}
+
+
+def test_several_labels(make, toy):
+    classifier = scale(make(num_classes=3, activation="sigmoid"))
+    texts = toy[0][:24]
+    y = [["0", "2"], []] * 12
+    classifier.labels = ("0", "1", "2")
+    heads = by_depth(classifier, texts)
+    outputs, depths = classifier.predict(
+        texts, threshold=0.6, return_depths=True, verbose=0
+    )
+    certain = np.maximum(heads, 1 - heads).min(axis=-1) >= 0.6
+    certain[-1] = True
+    np.testing.assert_array_equal(depths, certain.argmax(axis=0) + 1)
+    np.testing.assert_allclose(outputs, heads[depths - 1, np.arange(24)], atol=1e-4)
+    same = ((heads[1:] > 0.5) == (heads[:-1] > 0.5)).all(axis=-1)
+    same[-1] = True
+    _, depths = classifier.predict(texts, patience=1, return_depths=True, verbose=0)
+    np.testing.assert_array_equal(depths, same.argmax(axis=0) + 2)
+    history = classifier.fit(texts, y, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_evaluate_with_patience(trained, toy):
+    texts, labels = toy
+    outputs, depths = trained.predict(texts, patience=2, return_depths=True, verbose=0)
+    scores = trained.evaluate(texts, labels, patience=2, verbose=0, return_dict=True)
+    y = trained.encode_targets(labels)
+    assert scores["depth"] == pytest.approx(depths.mean())
+    assert scores["accuracy"] == pytest.approx((outputs.argmax(-1) == y).mean())
+    expected = float(trained.default_loss()(y, outputs))
+    assert scores["loss"] == pytest.approx(expected, rel=1e-4)
+    assert list(scores) == ["loss", "accuracy", "depth"]
+    assert len(trained.evaluate(texts, labels, threshold=0.9, verbose=0)) == 3
+
+
+def test_new_weights_count_at_once(make, toy):
+    classifier, texts = make(), toy[0][:8]
+    first = classifier.predict(texts, patience=1, verbose=0)
+    at_two = classifier.predict(texts, num_layers=2, verbose=0)
+    scale(classifier)
+    assert np.abs(classifier.predict(texts, patience=1, verbose=0) - first).max() > 0.01
+    second = classifier.predict(texts, num_layers=2, verbose=0)
+    assert np.abs(second - at_two).max() > 0.01
+
+
+def test_lora_counts_at_once(make, toy):
+    classifier, texts = scale(make()), toy[0][:8]
+    before = classifier.predict(texts, patience=4, verbose=0)
+    # As an adapter is loaded: nothing is compiled anew.
+    add_lora(classifier, 0.3)
+    after = classifier.predict(texts, patience=4, verbose=0)
+    assert np.abs(after - before).max() > 1e-3
+
+
+def test_no_texts(make):
+    outputs, depths = make().predict([], patience=1, return_depths=True, verbose=0)
+    assert outputs.shape == (0, 2)
+    assert depths.shape == (0,)
+
+
+def test_int8(make, toy):
+    classifier = scale(make())
+    exact = classifier.predict(toy[0][:8], patience=4, verbose=0)
+    classifier.quantize("int8")
+    found = classifier.predict(toy[0][:8], patience=4, verbose=0)
+    assert 0 < np.abs(found - exact).max() < 0.2 * np.abs(exact).max()
+
+
+def test_preset_at_another_depth(make, toy, tmp_path):
+    classifier = scale(make())
+    texts = toy[0][:8]
+    classifier.save_to_preset(tmp_path / "preset")
+    four = AlbertClassifier.from_preset(tmp_path / "preset", num_layers=4)
+    assert (four.exits, four.backbone.num_layers) == (LAYERS, 4)
+    expected = classifier.predict(texts, num_layers=4, verbose=0)
+    np.testing.assert_allclose(four.predict(texts, verbose=0), expected, atol=1e-4)
+    with (
+        pytest.warns(UserWarning, match="trained with 6"),
+        pytest.raises(ValueError, match="at least one for each of the 7 layers"),
+    ):
+        AlbertClassifier.from_preset(tmp_path / "preset", num_layers=7)
+    new = AlbertClassifier.from_preset(tmp_path / "preset", num_classes=5)
+    assert new.predict(texts, patience=1, verbose=0).shape == (8, 5)
+
+
+def test_preset_without_exits(make, toy, tmp_path):
+    make(exits=False).save_to_preset(tmp_path / "preset")
+    old = AlbertClassifier.from_preset(tmp_path / "preset")
+    assert [v.path for v in old.output_dense.weights] == [
+        "logits/kernel",
+        "logits/bias",
+    ]
+    for rule in ({"patience": 1}, {"threshold": 0.5}):
+        with pytest.raises(ValueError, match="built with `exits=True`"):
+            old.predict(toy[0][:2], **rule, verbose=0)
+    with pytest.raises(ValueError, match="does not contain the weights"):
+        AlbertClassifier.from_preset(tmp_path / "preset", exits=True)
+    new = AlbertClassifier.from_preset(tmp_path / "preset", exits=True, num_classes=2)
+    assert new.exits == LAYERS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"patience": 0}, "`patience` must be a whole number"),
+        ({"patience": 1.5}, "`patience` must be a whole number"),
+        ({"patience": 5}, "largest patience is 4"),
+        ({"threshold": 1.0}, "between 0 and 1"),
+        ({"threshold": "high"}, "between 0 and 1"),
+        ({"patience": 1, "threshold": 0.5}, "one of"),
+        ({"patience": 1, "num_layers": 3}, "one of"),
+        ({"patience": 1, "tolerance": 0.1}, "`tolerance`"),
+        ({"tolerance": 0.1}, "`tolerance`"),
+        ({"num_layers": 0}, "`num_layers` must be a whole number"),
+        ({"num_layers": 7}, "heads after 6 layers"),
+    ],
+)
+def test_bad_arguments(trained, toy, arguments, message):
+    texts, labels = toy[0][:2], toy[1][:2]
+    for call in (
+        lambda: trained.predict(texts, **arguments, verbose=0),
+        lambda: trained.evaluate(texts, labels, **arguments, verbose=0),
+        lambda: trained.classify(texts, **arguments),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_bad_arguments_of_a_regression(make, toy):
+    classifier = make(num_classes=1)
+    with pytest.raises(ValueError, match="with `patience`"):
+        classifier.predict(toy[0][:2], patience=1)
+    with pytest.raises(ValueError, match="above 0"):
+        classifier.predict(toy[0][:2], patience=1, tolerance=0)
+    with pytest.raises(ValueError, match="no probability"):
+        classifier.predict(toy[0][:2], threshold=0.5)
+
+
+def test_bad_constructor_arguments(make, make_classifier):
+    with pytest.raises(ValueError, match="exits=3"):
+        make(exits=3)
+    grouped = AlbertBackbone(40, 6, 2, 4, 8, 16, num_groups=2)
+    with pytest.raises(ValueError, match="num_groups=2"):
+        AlbertClassifier(grouped, 2, exits=True)
+
+
+def test_a_copy_of_one_depth(make, toy, tmp_path):
+    classifier = scale(make())
+    copy = classifier.without_exits(4)
+    expected = classifier.predict(toy[0][:8], num_layers=4, verbose=0)
+    np.testing.assert_allclose(copy.predict(toy[0][:8], verbose=0), expected, atol=1e-5)
+    copy.export_to_transformers(tmp_path / "files")
+    loaded = AlbertClassifier.from_preset(tmp_path / "files")
+    np.testing.assert_allclose(
+        loaded.predict(toy[0][:8], verbose=0), expected, atol=1e-4
+    )
+    with pytest.raises(ValueError, match="one head already"):
+        copy.without_exits()
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+def test_a_copy_of_one_depth_keeps_what_lora_learned(make, toy, quantize):
+    classifier, texts = scale(make()), toy[0][:8]
+    if quantize:
+        classifier.quantize("int8")
+    before = classifier.predict(texts, num_layers=4, verbose=0)
+    classifier.backbone.enable_lora(2)
+    for layer in all_layers(classifier.backbone):
+        if getattr(layer, "lora_enabled", False) and hasattr(layer, "kernel"):
+            kernel = layer.lora_kernel_b
+            kernel.assign(np.full(kernel.shape, 0.1))
+    expected = classifier.predict(texts, num_layers=4, verbose=0)
+    moved = np.abs(expected - before).max()
+    assert moved > 1e-2
+    copy = classifier.without_exits(4)
+    assert not any(getattr(x, "lora_enabled", False) for x in all_layers(copy))
+    # Merged matrices are rounded again.
+    atol = 0.3 * moved if quantize else 1e-4
+    np.testing.assert_allclose(copy.predict(texts, verbose=0), expected, atol=atol)
+
+
+def test_formats_without_exits_refuse_them(make, tmp_path):
+    classifier = make()
+    for export in ("transformers", "keras_hub"):
+        with pytest.raises(ValueError, match=r"exits/kernel"):
+            getattr(classifier, f"export_to_{export}")(tmp_path / export)
+
+
+@pytest.mark.skipif(keras.config.backend() == "torch", reason="runs eagerly")
+def test_the_training_program_does_not_grow_with_depth(make):
+    from tests.compiled import program_size
+
+    def size(num_layers):
+        classifier = make(num_layers=num_layers)
+        ids = ops.zeros((2, 8), "int32")
+
+        def run(ids):
+            inputs = {"token_ids": ids, "segment_ids": ids, "padding_mask": ids}
+            return classifier(inputs, training=True)
+
+        return program_size(run, ids)
+
+    assert size(4) == size(12)
+
+
+def test_compiled_layer_is_kept(trained, toy):
+    trained.predict(toy[0][:2], patience=1, verbose=0)
+    early = current_early_exit(trained)
+    assert isinstance(early, EarlyExit)
+    trained.predict(toy[0][:2], threshold=0.5, verbose=0)
+    assert current_early_exit(trained) is early
+
 
 CHANGES = {
     "none": lambda classifier: None,
