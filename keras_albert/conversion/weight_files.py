@@ -269,7 +269,7 @@ def _check_pickle(file: Any, most: int | None) -> None:
     PyTorch itself also allows `bytearray(n)` and `Tensor(n)`, of any size.
     """
     for opcode, argument, position in pickletools.genops(file):
-        if position > _LONGEST_PROGRAM:
+        if (position or 0) > _LONGEST_PROGRAM:
             raise ValueError("its pickle is too long")
         if opcode.name == "GLOBAL" and argument not in _TORCH_NAMES:
             raise ValueError(

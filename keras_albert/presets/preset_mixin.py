@@ -169,7 +169,7 @@ class PresetMixin:
         if base is not None:
             difference = difference_from(saved, base, preset_dir)
         with preset_directory(preset_dir) as directory:
-            super(PresetMixin, saved).save_to_preset(str(directory), **kwargs)
+            super(PresetMixin, saved).save_to_preset(str(directory), **kwargs)  # type: ignore[misc]
             if difference is not None:
                 write_difference(difference, directory)
             if (directory / METADATA_FILE).exists():

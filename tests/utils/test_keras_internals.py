@@ -20,6 +20,7 @@ from keras_albert.utils.keras_internals import (
     all_layers,
     building_model,
     defer_building,
+    explain_held,
     has_no_value,
     is_evaluation_of_fit,
     mark_as_seeded,
@@ -63,6 +64,17 @@ def test_all_layers():
     model = small_model()
     assert {layer.name for layer in all_layers(model)} >= {"inner", "dense"}
     assert all_layers(model)[0] is model
+
+
+def test_explain_held():
+    """JAX alone gives the memory of weights away while a model trains."""
+    held = keras.Variable([1.0])
+    explain_held(TypeError("another error"), [held])
+    explain_held(RuntimeError("Array has been deleted."), [held])
+    if on() == "jax":
+        held.value.delete()
+        with pytest.raises(RuntimeError, match="has no weights while"):
+            explain_held(RuntimeError("Array has been deleted."), [held])
 
 
 def test_building_model():
@@ -286,10 +298,13 @@ def overridden(cls):
 
 def assigned(cls):
     """The private attributes that the source of a class sets in `self`."""
-    nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls))))
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+    except OSError:  # made by `type`, from bases that are read themselves
+        return iter(())
     stored = [
         node
-        for node in nodes
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     ]
     of_self = [node.attr for node in stored if ast.unparse(node.value) == "self"]
