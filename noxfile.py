@@ -28,7 +28,6 @@ ON_PYTORCH = (
     "tests/conversion/*/test_vocabulary.py",
     "tests/conversion/google",
     "tests/conversion/keras_hub/test_config.py",
-    "tests/conversion/tables",
     "tests/conversion/test_*.py",
     "tests/conversion/transformers/test_tokenizer_json.py",
     "tests/docs/test_commands.py",

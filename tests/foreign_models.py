@@ -145,8 +145,7 @@ def assert_same_on_both_sides(task, directory, target):
     """
     from safetensors.numpy import load_file
 
-    from keras_albert.conversion.convert import probe_batch
-    from keras_albert.conversion.peer_outputs import peer_outputs
+    from keras_albert.conversion.convert import peer_outputs, probe_batch
 
     inputs = probe_batch(task)
     found = task(inputs)

@@ -1,14 +1,14 @@
 """Reading and writing checkpoints of other libraries."""
 
 from keras_albert.conversion.convert import Conversion, convert_checkpoint
-from keras_albert.conversion.google.format import (
+from keras_albert.conversion.google import (
     FIRST_ALBERT_ZH,
     GOOGLE,
     GOOGLE_BERT,
 )
-from keras_albert.conversion.keras_hub.format import KERAS_HUB, KERAS_HUB_BERT
-from keras_albert.conversion.sentence_transformers.format import SENTENCE_TRANSFORMERS
-from keras_albert.conversion.transformers.format import BERT_FAMILY, TRANSFORMERS
+from keras_albert.conversion.keras_hub import KERAS_HUB, KERAS_HUB_BERT
+from keras_albert.conversion.sentence_transformers import SENTENCE_TRANSFORMERS
+from keras_albert.conversion.transformers import BERT_FAMILY, TRANSFORMERS
 from keras_albert.presets.checkpoint_formats import register_format
 
 for _format in (

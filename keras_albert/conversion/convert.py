@@ -1,18 +1,20 @@
 """Converting checkpoints between formats, with a comparison of their outputs."""
 
+import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.conversion.peer_outputs import peer_outputs
-from keras_albert.conversion.tables.heads import backbone_of
-from keras_albert.conversion.tables.weight_table import variables_by_path
 from keras_albert.conversion.task_classes import class_of, find_class
+from keras_albert.conversion.weight_map import backbone_of, variables_by_path
 from keras_albert.presets.checkpoint_formats import (
     CheckpointFormat,
     find_format,
@@ -26,6 +28,8 @@ from keras_albert.utils.atomic_files import atomic_directory
 from keras_albert.utils.reading import local_path
 
 OWN_FORMAT = "keras-albert"
+
+Arrays = dict[str, Any]
 
 # Relative to the largest output, or absolute if that is below 1.
 _TOLERANCE = 2e-5
@@ -228,9 +232,104 @@ def _reload(
     return again
 
 
-def _outputs(outputs: Any) -> dict[str, Any]:
+def _outputs(outputs: Any) -> Arrays:
     named = outputs if isinstance(outputs, dict) else {"output": outputs}
     return {
         name: np.asarray(keras.ops.convert_to_numpy(value), "float32")
         for name, value in named.items()
     }
+
+
+def peer_outputs(
+    key: str, model: keras.Model, directory: Path, inputs: Arrays
+) -> dict[str, Arrays]:
+    """Load a directory with the other library, and run a batch."""
+    if key.startswith("keras-hub"):
+        return {"KerasHub": _from_keras_hub(model, directory, inputs)}
+    installed = all(map(importlib.util.find_spec, ("transformers", "torch")))
+    if key.startswith("transformers") and installed:
+        return {"transformers": _from_transformers(model, directory, inputs)}
+    return {}
+
+
+def _from_keras_hub(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
+    written: Any = find_format(directory)
+    foreign = written.head_for(model).foreign
+    if foreign.endswith("Backbone"):
+        theirs = getattr(keras_hub.models, foreign).from_preset(str(directory))
+        outputs = theirs(inputs)
+        # A task without head weights pools the outputs in a different way.
+        return {} if hasattr(model, "backbone") else _outputs(outputs)
+    cls = getattr(keras_hub.models, foreign)
+    theirs = cls.from_preset(str(directory), preprocessor=None)
+    return _outputs({"output": theirs(inputs)})
+
+
+@contextmanager
+def _without_progress_bars(settings: Any) -> Iterator[None]:
+    """Hide the progress bars of transformers, as the files are local."""
+    were_shown = settings.is_progress_bar_enabled()
+    settings.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if were_shown:
+            settings.enable_progress_bar()
+
+
+def _from_transformers(model: keras.Model, directory: Path, inputs: Arrays) -> Arrays:
+    import torch  # noqa: PLC0415  (both are only needed here)
+    import transformers  # noqa: PLC0415
+
+    written: Any = find_format(directory)
+    foreign = written.head_for(model).foreign
+    with _without_progress_bars(transformers.utils.logging):
+        theirs, loading = getattr(transformers, foreign).from_pretrained(
+            directory, output_loading_info=True
+        )
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if loading[kind]:
+            msg = f"transformers has {kind} in {directory}: {sorted(loading[kind])}"
+            raise ValueError(msg)
+    renamed = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
+    if theirs.config.model_type != "distilbert":
+        renamed |= {"token_type_ids": "segment_ids"}
+    with torch.no_grad():
+        outputs = theirs.eval()(
+            **{
+                name: torch.from_numpy(inputs[own]).long()
+                for name, own in renamed.items()
+            }
+        )
+    found = {name: value.numpy() for name, value in outputs.items()}
+    names = {
+        "output": "logits",
+        "sequence_output": "last_hidden_state",
+        "pooled_output": "pooler_output",
+        "masked_lm": "prediction_logits",
+        "sentence_order": (
+            "sop_logits" if "sop_logits" in found else "seq_relationship_logits"
+        ),
+        "start_logits": "start_logits",
+        "end_logits": "end_logits",
+    }
+    own = model.output if isinstance(model.output, dict) else {"output": model.output}
+    outputs = {name: found[names[name]] for name in own if names.get(name) in found}
+    if "mask_positions" in inputs:
+        # transformers returns logits at all positions, `model` only at masked ones.
+        where = inputs["mask_positions"][..., None]
+        outputs = {
+            name: np.take_along_axis(value, where, axis=1) if value.ndim == 3 else value
+            for name, value in outputs.items()
+        }
+    applied: dict[Any, Any] = {
+        keras.activations.softmax: lambda logits: logits.softmax(-1),
+        keras.activations.sigmoid: torch.sigmoid,
+    }
+    activate = applied.get(getattr(model, "activation", None))
+    if activate is not None:
+        outputs = {
+            name: np.asarray(activate(torch.from_numpy(value)))
+            for name, value in outputs.items()
+        }
+    return outputs

@@ -120,13 +120,13 @@ def test_gradients_are_those_of_transformers(expected_gradients, how):
     )
     # transformers never trains the embedding of `<pad>`; the reference does.
     by_path["embedding/token_embedding/embeddings"][0] = 0
-    rows = TRANSFORMERS.rows(backbone)
-    assert len(rows) == len(by_path) == len(expected)
+    mappings = TRANSFORMERS.mappings(backbone)
+    assert len(mappings) == len(by_path) == len(expected)
     largest = max(np.abs(gradient).max() for gradient in expected.values())
-    for row in rows:
-        theirs = row.layout.to_ours(expected[row.name.removeprefix("albert.")])
+    for each in mappings:
+        theirs = each.transform.to_ours(expected[each.name.removeprefix("albert.")])
         # The key's bias shifts all scores of a query equally, which softmax ignores:
         # its gradient is zero up to rounding, so the error is relative to the others.
         scale = max(np.abs(theirs).max(), 1e-3 * largest)
-        error = np.abs(by_path[row.variable] - theirs).max() / scale
-        assert error <= 1e-4, row.variable
+        error = np.abs(by_path[each.variable] - theirs).max() / scale
+        assert error <= 1e-4, each.variable

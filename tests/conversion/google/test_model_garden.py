@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone
-from keras_albert.conversion.convert import probe_batch
-from keras_albert.conversion.peer_outputs import peer_outputs
+from keras_albert.conversion.convert import peer_outputs, probe_batch
 from keras_albert.conversion.task_classes import class_of
 from tests.compiled import to_numpy
 from tests.foreign_models import save_transformers

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertMaskedLM, AlbertTextEmbedder
-from keras_albert.conversion.convert import probe_batch
-from keras_albert.conversion.peer_outputs import peer_outputs
+from keras_albert.conversion.convert import peer_outputs, probe_batch
 from keras_albert.conversion.task_classes import class_of
 from tests.compiled import to_numpy
 from tests.conversion.google.test_model_garden import garden_variables

@@ -7,9 +7,8 @@ import pytest
 
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.conversion import GOOGLE
-from keras_albert.conversion.convert import probe_batch
-from keras_albert.conversion.peer_outputs import peer_outputs
-from keras_albert.conversion.tables.weight_table import variables_by_path
+from keras_albert.conversion.convert import peer_outputs, probe_batch
+from keras_albert.conversion.weight_map import variables_by_path
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, transformers_model
 from tests.google_checkpoints import google_tensors, write_config, write_tf1

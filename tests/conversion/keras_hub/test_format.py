@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone
-from keras_albert.conversion.keras_hub import config as keras_hub_config
+from keras_albert.conversion import keras_hub as keras_hub_format
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY, keras_hub_model, ragged_inputs
@@ -36,7 +36,7 @@ def test_a_preset_of_theirs_loads_as_ours(theirs, preset):
     ours = AlbertBackbone.from_preset(preset)
     assert type(ours) is AlbertBackbone
     assert ours.pretrained
-    for name in keras_hub_config.ARGUMENTS:
+    for name in keras_hub_format.ARGUMENTS:
         assert getattr(ours, name) == getattr(theirs, name)
     assert ours.attention_dropout == 0.2
     expected, found = to_numpy(theirs(INPUTS)), to_numpy(ours(INPUTS))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from keras_albert import AlbertBackbone, AlbertClassifier, AlbertTokenizer, tasks
-from keras_albert.conversion.convert import probe_batch
-from keras_albert.conversion.peer_outputs import peer_outputs
+from keras_albert.conversion.convert import peer_outputs, probe_batch
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
 from tests.foreign_models import TINY

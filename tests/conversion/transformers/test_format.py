@@ -7,7 +7,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_albert import AlbertBackbone, AlbertClassifier
 from keras_albert.conversion import TRANSFORMERS
-from keras_albert.conversion.tables.config import backbone_arguments
+from keras_albert.conversion.config import backbone_arguments
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
 from tests.foreign_models import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from keras_albert import AlbertBackbone, AlbertTokenizer
 from keras_albert.conversion import TRANSFORMERS
-from keras_albert.conversion.transformers.tokenizer_json import (
+from keras_albert.conversion.tokenizer_json import (
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
 )

@@ -83,7 +83,7 @@ _PROGRAM = """
 import json, pathlib, sys
 from keras_albert import AlbertTokenizer
 from keras_albert.conversion import TRANSFORMERS
-from keras_albert.conversion.transformers.tokenizer_json import write_tokenizer_files
+from keras_albert.conversion.tokenizer_json import write_tokenizer_files
 from keras_albert.text.tokenizer.sentencepiece_file import parse_vocabulary
 
 folder = pathlib.Path(sys.argv[1])

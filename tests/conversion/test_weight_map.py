@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_albert.conversion.tables.weight_table import (
+from keras_albert.conversion.weight_map import (
     IDENTITY,
     TRANSPOSED,
-    Row,
+    WeightMapping,
     dump_weights,
     load_weights,
     split_first,
@@ -15,11 +15,11 @@ from keras_albert.conversion.tables.weight_table import (
     variables_by_path,
 )
 
-ROWS = [
-    Row("first/kernel", "a.weight", TRANSPOSED),
-    Row("first/bias", "a.bias"),
-    Row("second/kernel", "b.weight", split_last(2)),
-    Row("second/bias", "b.bias", split_last(2)),
+MAPPINGS = [
+    WeightMapping("first/kernel", "a.weight", TRANSPOSED),
+    WeightMapping("first/bias", "a.bias"),
+    WeightMapping("second/kernel", "b.weight", split_last(2)),
+    WeightMapping("second/bias", "b.bias", split_last(2)),
 ]
 SHAPES = {"a.weight": (3, 2), "a.bias": (3,), "b.weight": (3, 2, 2), "b.bias": (2, 2)}
 
@@ -37,9 +37,9 @@ def tensors():
 
 
 def test_what_is_loaded_is_dumped_again(model, tensors):
-    load_weights(model, tensors, ROWS)
-    dumped = dump_weights(model, ROWS)
-    assert list(dumped) == [row.name for row in ROWS]
+    load_weights(model, tensors, MAPPINGS)
+    dumped = dump_weights(model, MAPPINGS)
+    assert list(dumped) == [each.name for each in MAPPINGS]
     for name in SHAPES:
         np.testing.assert_array_equal(dumped[name], tensors[name])
         assert dumped[name].flags.c_contiguous
@@ -51,19 +51,19 @@ def test_what_is_loaded_is_dumped_again(model, tensors):
     parts=st.integers(1, 4),
     kind=st.sampled_from(["identity", "transposed", "last", "first"]),
 )
-def test_each_layout_undoes_itself(shape, parts, kind):
+def test_each_transform_undoes_itself(shape, parts, kind):
     if kind == "last":
         shape[-1] *= parts
     elif kind == "first":
         shape[0] *= parts
-    layout = {
+    transform = {
         "identity": IDENTITY,
         "transposed": TRANSPOSED,
         "last": split_last(parts),
         "first": split_first(parts),
     }[kind]
     array = np.arange(np.prod(shape)).reshape(shape)
-    np.testing.assert_array_equal(layout.to_ours(layout.to_foreign(array)), array)
+    np.testing.assert_array_equal(transform.to_ours(transform.to_foreign(array)), array)
 
 
 def test_paths_do_not_depend_on_where_the_model_is_made():
@@ -107,7 +107,7 @@ def test_nothing_is_loaded_from_tensors_that_do_not_fit(model, tensors, how):
     spoil(tensors)
     before = model.get_weights()
     with pytest.raises(ValueError, match=message):
-        load_weights(model, tensors, ROWS, source="here")
+        load_weights(model, tensors, MAPPINGS, source="here")
     for old, new in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
 
@@ -116,42 +116,42 @@ def test_all_that_is_wrong_is_said_at_once(model, tensors):
     del tensors["a.bias"]
     tensors["c"] = np.zeros(1)
     with pytest.raises(ValueError, match=r"here.*\n.*a\.bias\n.*c\n") as caught:
-        load_weights(model, tensors, ROWS, source="here")
+        load_weights(model, tensors, MAPPINGS, source="here")
     assert "Nothing was loaded" in str(caught.value)
 
 
 def test_a_long_list_is_cut(model, tensors):
     tensors |= {f"more.{number}": np.zeros(1) for number in range(30)}
     with pytest.raises(ValueError, match="and 10 more"):
-        load_weights(model, tensors, ROWS)
+        load_weights(model, tensors, MAPPINGS)
 
 
 def test_a_table_must_name_every_weight_once(model, tensors):
-    with pytest.raises(ValueError, match="no row names: second/bias"):
-        load_weights(model, tensors, ROWS[:-1])
-    with pytest.raises(ValueError, match="no row names: second/bias"):
-        dump_weights(model, ROWS[:-1])
+    with pytest.raises(ValueError, match="no mapping names: second/bias"):
+        load_weights(model, tensors, MAPPINGS[:-1])
+    with pytest.raises(ValueError, match="no mapping names: second/bias"):
+        dump_weights(model, MAPPINGS[:-1])
     with pytest.raises(ValueError, match="the model has no weight: third/bias"):
-        dump_weights(model, [*ROWS, Row("third/bias", "c")])
+        dump_weights(model, [*MAPPINGS, WeightMapping("third/bias", "c")])
     with pytest.raises(ValueError, match="named twice: first/bias"):
-        dump_weights(model, [*ROWS, Row("first/bias", "c")])
+        dump_weights(model, [*MAPPINGS, WeightMapping("first/bias", "c")])
     with pytest.raises(ValueError, match=r"named twice: a\.bias"):
-        dump_weights(model, [*ROWS[:-1], Row("second/bias", "a.bias")])
+        dump_weights(model, [*MAPPINGS[:-1], WeightMapping("second/bias", "a.bias")])
 
 
 def test_kept_weights_stay(model, tensors):
     del tensors["b.bias"]
     model.weights[-1].assign(np.full(4, 7.0))
-    load_weights(model, tensors, ROWS[:-1], kept=["second/bias"])
+    load_weights(model, tensors, MAPPINGS[:-1], kept=["second/bias"])
     assert (model.get_weights()[-1] == 7).all()
-    assert "b.bias" not in dump_weights(model, ROWS[:-1], kept=["second/bias"])
+    assert "b.bias" not in dump_weights(model, MAPPINGS[:-1], kept=["second/bias"])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_no_numbers_are_not_handed_on(model, value):
     model.weights[1].assign(np.full(3, value))
     with pytest.raises(ValueError, match=r"not finite.*first/bias"):
-        dump_weights(model, ROWS)
+        dump_weights(model, MAPPINGS)
 
 
 def test_low_precision_is_read(model, tensors):
@@ -159,8 +159,8 @@ def test_low_precision_is_read(model, tensors):
 
     low = {name: value.astype(ml_dtypes.bfloat16) for name, value in tensors.items()}
     low["a.bias"] = tensors["a.bias"].astype("float16")
-    load_weights(model, low, ROWS)
-    for name, value in dump_weights(model, ROWS).items():
+    load_weights(model, low, MAPPINGS)
+    for name, value in dump_weights(model, MAPPINGS).items():
         np.testing.assert_array_equal(value, low[name].astype("float32"))
 
 
@@ -171,10 +171,10 @@ def test_numbers_too_large_for_the_model_are_refused(tensors):
     tensors = {name: tensors[name] for name in ("a.weight", "a.bias")}
     _spoil(tensors, "a.bias", 1e6)
     with pytest.raises(ValueError, match=r"not finite.*: a\.bias"):
-        load_weights(model, tensors, ROWS[:2])
+        load_weights(model, tensors, MAPPINGS[:2])
 
 
 def test_a_quantized_model_is_refused(model, tensors):
     model.layers[0].quantize("int8")
     with pytest.raises(ValueError, match="in floating point, before it is quantized"):
-        load_weights(model, tensors, ROWS)
+        load_weights(model, tensors, MAPPINGS)

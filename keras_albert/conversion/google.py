@@ -12,35 +12,38 @@ from typing import Any
 
 import keras
 
-from keras_albert.conversion.google import names
-from keras_albert.conversion.google.bert_names import ALBERT_ZH, BERT, SECOND_FACTOR
-from keras_albert.conversion.google.saved_model import (
-    FILE as SAVED_MODEL,
-)
-from keras_albert.conversion.google.saved_model import (
-    saved_model_config,
-    saved_model_lowercases,
-)
-from keras_albert.conversion.google.tensorflow_files import (
-    find_checkpoint,
-    find_tensors,
-    read_tensors,
-    write_tensors,
-)
-from keras_albert.conversion.tables.config import (
+from keras_albert.conversion.config import (
     backbone_arguments,
     backbone_config,
     check_groups,
     wrong_value,
 )
-from keras_albert.conversion.tables.heads import (
+from keras_albert.conversion.google_names import (
+    ALBERT,
+    ALBERT_ZH,
+    BERT,
+    MODULE_PREFIX,
+    SECOND_FACTOR,
+    TRAINING_STATE,
+)
+from keras_albert.conversion.tensorflow_files import (
+    SAVED_MODEL,
+    find_checkpoint,
+    find_tensors,
+    read_tensors,
+    saved_model_config,
+    saved_model_lowercases,
+    write_tensors,
+)
+from keras_albert.conversion.weight_map import (
+    Array,
     Head,
+    WeightMap,
     backbone_of,
     check_head_epsilon,
     has_bert_dials,
 )
-from keras_albert.conversion.tables.tabled_format import TabledFormat
-from keras_albert.conversion.tables.weight_table import Array
+from keras_albert.conversion.weight_map_format import WeightMapFormat
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.vocabularies import open_vocabulary
@@ -73,7 +76,7 @@ _UNUSED = {
 }
 
 
-class GoogleFormat(TabledFormat):
+class GoogleFormat(WeightMapFormat):
     """`albert_config.json`, `model.ckpt-best.*` and `30k-clean.model`, or BERT's.
 
     Read and written with TensorFlow, which is imported on demand. The format does not
@@ -85,12 +88,12 @@ class GoogleFormat(TabledFormat):
     always_projects = False
 
     def __init__(
-        self, key: str, name: str, table: Any, config: str, checkpoint: str
+        self, key: str, name: str, weight_map: WeightMap, config: str, checkpoint: str
     ) -> None:
-        self.key, self.name, self.table = key, name, table
+        self.key, self.name, self.weight_map = key, name, weight_map
         self._pattern, self._written = config, checkpoint
-        self._keys: dict[str, str] = _BERT_KEYS if table is BERT else {}
-        if table is ALBERT_ZH:
+        self._keys: dict[str, str] = _BERT_KEYS if weight_map is BERT else {}
+        if weight_map is ALBERT_ZH:
             self._keys = {"embedding_size": "hidden_size"}
 
     def recognizes(self, directory: Path) -> bool:
@@ -98,16 +101,16 @@ class GoogleFormat(TabledFormat):
         path = self._find_config(directory)
         if path is None:
             found = saved_model_config(directory) or {}
-            tables = {"albert": names, "bert": BERT}
-            return tables.get(str(found.get("model_type"))) is self.table
-        if self.table is BERT:
+            maps = {"albert": ALBERT, "bert": BERT}
+            return maps.get(str(found.get("model_type"))) is self.weight_map
+        if self.weight_map is BERT:
             return True
         # Only the first generation of albert_zh has this key.
-        return ("ln_type" in read_json(path)) == (self.table is ALBERT_ZH)
+        return ("ln_type" in read_json(path)) == (self.weight_map is ALBERT_ZH)
 
     def for_model(self, model: Any) -> CheckpointFormat:
         """Return BERT's format for a model with BERT's dials; see `TRANSFORMERS`."""
-        is_bert = self.table is names and has_bert_dials(backbone_of(model))
+        is_bert = self.weight_map is ALBERT and has_bert_dials(backbone_of(model))
         return GOOGLE_BERT if is_bert else self
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
@@ -118,7 +121,7 @@ class GoogleFormat(TabledFormat):
         if config.get("ln_type") not in (None, "postln"):
             expected = "'postln': here, layers end with their normalization"
             raise wrong_value(path, "ln_type", config["ln_type"], expected)
-        defaults = {} if self.table is names else _BERT_DEFAULTS
+        defaults = {} if self.weight_map is ALBERT else _BERT_DEFAULTS
         arguments = backbone_arguments(
             config, str(path), _ACTIVATIONS, self._keys, defaults
         )
@@ -139,8 +142,8 @@ class GoogleFormat(TabledFormat):
         A head with one output counts as a regression; RACE's has the same weights.
         """
         found = self._shapes(directory)
-        for head in self.table.HEADS:
-            if head.rows and all(row.name in found for row in head.rows):
+        for head in self.weight_map.heads:
+            if head.mappings and all(each.name in found for each in head.mappings):
                 return str(head.task)
         return None
 
@@ -163,13 +166,13 @@ class GoogleFormat(TabledFormat):
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
-        """Return the wanted tensors, by the names of the rows."""
+        """Return the wanted tensors, by the names of the mappings."""
         found = read_tensors(
             _checkpoint(directory),
             lambda name: _is_weight(name) and wanted(_bare(name)),
         )
         tensors = {_bare(name): tensor for name, tensor in found.items()}
-        if self.table is ALBERT_ZH and SECOND_FACTOR in tensors:
+        if self.weight_map is ALBERT_ZH and SECOND_FACTOR in tensors:
             first = SECOND_FACTOR.removesuffix("_2")
             if first in tensors:
                 tensors[first] = tensors[first] @ tensors.pop(SECOND_FACTOR)
@@ -212,7 +215,7 @@ class GoogleFormat(TabledFormat):
         tensors = self.dump(model)
         config = backbone_config(backbone, _ACTIVATIONS, self._keys)
         del config["layer_norm_eps"]
-        if self.table is BERT:
+        if self.weight_map is BERT:
             del config["inner_group_num"]
         else:
             config |= _UNUSED
@@ -253,11 +256,11 @@ def _checkpoint(directory: Path) -> Path:
 
 
 def _is_weight(name: str) -> bool:
-    return name.rpartition("/")[2] not in names.TRAINING_STATE
+    return name.rpartition("/")[2] not in TRAINING_STATE
 
 
 def _bare(name: str) -> str:
-    return name.removeprefix(names.MODULE_PREFIX)
+    return name.removeprefix(MODULE_PREFIX)
 
 
 def _outputs(found: dict[str, tuple[int, ...]]) -> int:
@@ -275,7 +278,7 @@ def _check_groups(num_layers: int, num_groups: int) -> None:
 
 
 GOOGLE = GoogleFormat(
-    *("google", "google-research/albert", names),
+    *("google", "google-research/albert", ALBERT),
     *("albert_config.json", "model.ckpt-best"),
 )
 GOOGLE_BERT = GoogleFormat(

@@ -1,26 +1,26 @@
-"""Formats defined by a table of weights, which serves reading and writing."""
+"""Formats defined by a map of weights, which serves reading and writing."""
 
 import abc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 import numpy as np
 
 from keras_albert.backbone import AlbertBackbone
-from keras_albert.conversion.tables.heads import (
+from keras_albert.conversion.weight_map import (
+    Array,
     Head,
+    Mappings,
+    WeightMap,
+    WeightMapping,
     backbone_of,
     check_head_activation,
+    dump_weights,
     find_head,
     head_variables,
-)
-from keras_albert.conversion.tables.weight_table import (
-    Array,
-    Row,
-    dump_weights,
     load_weights,
 )
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
@@ -31,13 +31,10 @@ from keras_albert.text.tokenizer.read_word_piece import (
 from keras_albert.text.tokenizer.vocabularies import read_any_vocabulary
 
 
-class TabledFormat(CheckpointFormat):
+class WeightMapFormat(CheckpointFormat):
     """A format defined by its names, and by how tensors are read and written."""
 
-    # The module of the format's names: `EMBEDDING_ROWS`, `PROJECTION_ROWS`,
-    # `block_rows`, `POOLER_ROWS` and `HEADS`; names that begin as in `HEAD_PREFIXES`
-    # belong to a head, and are ignored without it.
-    table: Any
+    weight_map: WeightMap
 
     # The file of the vocabulary, and other files to read it from.
     vocabulary_files: ClassVar[tuple[str, ...]]
@@ -51,14 +48,13 @@ class TabledFormat(CheckpointFormat):
     @property
     def head_activation(self) -> str | None:
         """The activation of a masked LM's head; `None` is the encoder's."""
-        found: str | None = getattr(self.table, "HEAD_ACTIVATION", None)
-        return found
+        return self.weight_map.head_activation
 
     @abc.abstractmethod
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
-        """Return the wanted tensors, by the names of the rows."""
+        """Return the wanted tensors, by the names of the mappings."""
 
     def has_head(self, directory: Path, head: Head) -> bool:
         """Return whether a checkpoint's head may be of a given kind."""
@@ -89,49 +85,48 @@ class TabledFormat(CheckpointFormat):
     ) -> None:
         """Load a model's weights; see `CheckpointFormat.load_weights`."""
         backbone = backbone_of(model)
-        head = None if keep_head else find_head(self.table.HEADS, model)
+        head = None if keep_head else find_head(self.weight_map.heads, model)
         found = head is not None and self.has_head(directory, head)
         parts = head.parts if head is not None and found else ()
-        pooler = self._pooler_rows(head if found else None)
+        pooler = self._pooler_of(head if found else None)
         passed_over = self._prefixes_beside((pooler, *parts))
         tensors = self.read_tensors(
             directory, lambda name: not name.startswith(passed_over)
         )
-        rows = self._rows(backbone)
+        mappings = self._backbone_mappings(backbone)
         for part in (pooler, *parts):
-            if any(row.name in tensors for row in part):
-                rows += part
-        named = {row.variable for row in rows}
-        may_be_new = [*(row.variable for row in pooler), *head_variables(model)]
+            if any(each.name in tensors for each in part):
+                mappings += part
+        named = {each.variable for each in mappings}
+        may_be_new = [*(each.variable for each in pooler), *head_variables(model)]
         new = [path for path in may_be_new if path not in named]
-        load_weights(model, tensors, rows, kept=new, source=str(directory))
+        load_weights(model, tensors, mappings, kept=new, source=str(directory))
         if not getattr(model, "uses_pooler", True):
             new = [path for path in new if path in head_variables(model)]
         _warn_of_new(new, str(directory))
 
-    def _prefixes_beside(self, parts: tuple[tuple[Row, ...], ...]) -> tuple[str, ...]:
-        names = [row.name for part in parts for row in part]
+    def _prefixes_beside(self, parts: tuple[Mappings, ...]) -> tuple[str, ...]:
+        names = [each.name for part in parts for each in part]
         return tuple(
             prefix
-            for prefix in self.table.HEAD_PREFIXES
+            for prefix in self.weight_map.head_prefixes
             if not any(name.startswith(prefix) for name in names)
         )
 
-    def _pooler_rows(self, head: Head | None) -> tuple[Row, ...]:
-        if head is not None and head.pooler_rows is not None:
-            return head.pooler_rows
-        rows: tuple[Row, ...] = self.table.POOLER_ROWS
-        return rows
+    def _pooler_of(self, head: Head | None) -> Mappings:
+        if head is not None and head.pooler is not None:
+            return head.pooler
+        return self.weight_map.pooler
 
-    def _rows(self, backbone: AlbertBackbone) -> list[Row]:
-        """Return the rows of a backbone, without its pooler."""
-        rows = list(self.table.EMBEDDING_ROWS)
+    def _backbone_mappings(self, backbone: AlbertBackbone) -> list[WeightMapping]:
+        """Return the mappings of a backbone, without its pooler."""
+        mappings = list(self.weight_map.embeddings)
         for group in range(backbone.num_groups):
             for inner in range(backbone.num_inner_repetitions):
-                rows += self.table.block_rows(group, inner, backbone.num_heads)
+                mappings += self.weight_map.block(group, inner, backbone.num_heads)
         if backbone.embedding.projection is not None:
-            rows += self.table.PROJECTION_ROWS
-        return rows
+            mappings += self.weight_map.projection
+        return mappings
 
     def head_for(self, model: keras.Model) -> Head:
         """Return the head that a model is written with."""
@@ -145,7 +140,7 @@ class TabledFormat(CheckpointFormat):
             )
             raise ValueError(msg)
         check_head_activation(model, self.name, self.head_activation)
-        head = find_head(self.table.HEADS, model)
+        head = find_head(self.weight_map.heads, model)
         activation = backbone_of(model).pooler_activation
         if (
             uses_pooler
@@ -160,7 +155,7 @@ class TabledFormat(CheckpointFormat):
             )
             raise ValueError(msg)
         if head is None:
-            known = sorted({head.task for head in self.table.HEADS})
+            known = sorted({head.task for head in self.weight_map.heads})
             msg = (
                 f"{self.name} has no model with the head of {type(model).__name__} "
                 f"({', '.join(head_variables(model)) or 'no weights'}). Supported "
@@ -173,11 +168,11 @@ class TabledFormat(CheckpointFormat):
     def dump(self, model: keras.Model) -> dict[str, Array]:
         """Return copies of a model's weights, by the format's names."""
         head, backbone = self.head_for(model), backbone_of(model)
-        rows, pooler = self._rows(backbone), self._pooler_rows(head)
-        rows += head.rows
-        kept = [] if head.has_pooler else [row.variable for row in pooler]
-        rows += pooler if head.has_pooler else ()
-        tensors = dump_weights(model, rows, kept=kept)
+        mappings, pooler = self._backbone_mappings(backbone), self._pooler_of(head)
+        mappings += head.mappings
+        kept = [] if head.has_pooler else [each.variable for each in pooler]
+        mappings += pooler if head.has_pooler else ()
+        tensors = dump_weights(model, mappings, kept=kept)
         projects = backbone.embedding.projection is not None
         widths = backbone.embedding_dim, backbone.hidden_dim
         if self.always_projects and not projects:
@@ -190,9 +185,12 @@ class TabledFormat(CheckpointFormat):
         }
 
     def _identity(self, width: int) -> dict[str, Array]:
-        kernel, bias = self.table.PROJECTION_ROWS
+        kernel, bias = self.weight_map.projection
         identity = {kernel: np.eye(width, dtype="f"), bias: np.zeros(width, "f")}
-        return {row.name: row.layout.to_foreign(identity[row]) for row in identity}
+        return {
+            each.name: each.transform.to_foreign(value)
+            for each, value in identity.items()
+        }
 
     def _drop_identity(self, tensors: dict[str, Array], width: int) -> None:
         for name, identity in self._identity(width).items():
@@ -204,17 +202,17 @@ class TabledFormat(CheckpointFormat):
                 )
                 raise ValueError(msg)
 
-    def rows(self, model: keras.Model) -> list[Row]:
-        """Return the weight table of a model."""
-        head = find_head(self.table.HEADS, model)
-        rows = self._rows(backbone_of(model))
+    def mappings(self, model: keras.Model) -> list[WeightMapping]:
+        """Return the weight map of a model."""
+        head = find_head(self.weight_map.heads, model)
+        mappings = self._backbone_mappings(backbone_of(model))
         if head is None or head.has_pooler:
-            rows += self._pooler_rows(head)
-        return rows + list(head.rows if head is not None else ())
+            mappings += self._pooler_of(head)
+        return mappings + list(head.mappings if head is not None else ())
 
     def names(self, model: keras.Model) -> dict[str, str]:
         """Return the foreign names of a model's weights, by the paths of variables."""
-        return {row.variable: row.name for row in self.rows(model)}
+        return {each.variable: each.name for each in self.mappings(model)}
 
 
 def _warn_of_new(paths: list[str], source: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_albert.conversion.tables.config import wrong_value
-from keras_albert.conversion.transformers.normalizers import (
+from keras_albert.conversion.config import wrong_value
+from keras_albert.conversion.normalizers import (
     Step,
     charsmap_of_steps,
     normalizer_steps,

@@ -4,9 +4,12 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from keras_albert.conversion.tables.config import wrong_value
-from keras_albert.conversion.transformers.format import BERT_FAMILY, TRANSFORMERS
-from keras_albert.conversion.transformers.model_types import refuse_other_models
+from keras_albert.conversion.config import wrong_value
+from keras_albert.conversion.transformers import (
+    BERT_FAMILY,
+    TRANSFORMERS,
+    refuse_other_models,
+)
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.text.tokenizer.word_piece import is_word_piece, parse_word_piece
 from keras_albert.utils.reading import read_json, read_optional_json, reading

@@ -1,15 +1,14 @@
 """Hugging Face transformers' checkpoints of ALBERT, BERT, ELECTRA and DistilBERT."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_albert.conversion.tables.config import (
+from keras_albert.conversion.config import (
     backbone_arguments,
     backbone_config,
     check_groups,
@@ -18,24 +17,18 @@ from keras_albert.conversion.tables.config import (
     read_rate,
     wrong_value,
 )
-from keras_albert.conversion.tables.heads import Head, backbone_of, check_head_epsilon
-from keras_albert.conversion.tables.tabled_format import TabledFormat
-from keras_albert.conversion.tables.weight_table import Array
-from keras_albert.conversion.transformers.model_types import (
-    CONFIG_FILE,
-    find_model_type,
-    refuse_other_models,
-)
-from keras_albert.conversion.transformers.names import (
-    albert,
-    bert,
-    distilbert,
-    electra,
-)
-from keras_albert.conversion.transformers.tokenizer_json import (
+from keras_albert.conversion.tokenizer_json import (
     add_stated_rules,
     vocabulary_from_tokenizer_json,
     write_tokenizer_files,
+)
+from keras_albert.conversion.transformers_names import (
+    ALBERT,
+    BERT,
+    DISTILBERT,
+    ELECTRA,
+    READ,
+    Architecture,
 )
 from keras_albert.conversion.weight_files import (
     StoredTensor,
@@ -43,6 +36,13 @@ from keras_albert.conversion.weight_files import (
     stored_weights,
     write_safetensors,
 )
+from keras_albert.conversion.weight_map import (
+    Array,
+    Head,
+    backbone_of,
+    check_head_epsilon,
+)
+from keras_albert.conversion.weight_map_format import WeightMapFormat
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.tasks.base.other_backbone import merge_adapters
 from keras_albert.text.tokenizer.read_word_piece import (
@@ -57,6 +57,7 @@ from keras_albert.text.tokenizer.word_piece import (
 )
 from keras_albert.utils.reading import read_json, read_optional_json
 
+CONFIG_FILE = "config.json"
 _VOCABULARY_FILE = "spiece.model"
 _TOKENIZER_FILE = "tokenizer.json"
 _TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
@@ -74,23 +75,36 @@ _BARE = ("embeddings.", "embeddings_project.", "encoder.", "transformer.", "pool
 # DistilBERT's cannot be chosen.
 _LAYER_NORM_EPSILON = 1e-12
 
+# Why a model is no setting of this package's encoder.
+_UNLIKE = {
+    "roberta": "its positions begin at 2, and its vocabulary is a byte-level BPE",
+    "camembert": "its positions begin at 2, and its tokenizer has rules of its own",
+    "xlm-roberta": "its positions begin at 2, and its tokenizer has rules of its own",
+    "deberta": "its attention reads relative positions",
+    "deberta-v2": "its attention reads relative positions",
+    "mpnet": "its attention has a bias of relative positions",
+    "modernbert": "it has rotary positions, gated feed-forward nets and no biases",
+    "mobilebert": "its layers have bottlenecks",
+    "nomic_bert": "it has rotary positions",
+}
 
-class TransformersFormat(TabledFormat):
+
+class TransformersFormat(WeightMapFormat):
     """`config.json` and `model.safetensors`, as `save_pretrained` writes them."""
 
     name = "Hugging Face transformers"
     vocabulary_files = (_VOCABULARY_FILE, _TOKENIZER_FILE)
 
-    def __init__(self, key: str, table: ModuleType) -> None:
+    def __init__(self, key: str, weight_map: Architecture) -> None:
         self.key = key
-        self.table = table
+        self.weight_map: Architecture = weight_map
         # Only transformers' ALBERT projects embeddings that are wide enough.
-        self.always_projects = table is albert
-        self.pooler_activation = self.table.POOLER_ACTIVATION
+        self.always_projects = weight_map is ALBERT
+        self.pooler_activation = weight_map.pooler_activation
 
     def recognizes(self, directory: Path) -> bool:
         """Return whether a directory has a model of this architecture."""
-        return bool(find_model_type(directory) == self.table.MODEL_TYPE)
+        return bool(find_model_type(directory) == self.weight_map.model_type)
 
     def refuse(self, directory: Path) -> None:
         """Raise if a directory has another model of transformers."""
@@ -103,7 +117,7 @@ class TransformersFormat(TabledFormat):
         its dials and its pooler are theirs; or ALBERT. A format of another
         architecture than ALBERT was chosen, and returns itself.
         """
-        if self.table is not albert:
+        if self.weight_map is not ALBERT:
             return self
         backbone = backbone_of(model)
         fitting = [each for each in BERT_FAMILY if each.fits(backbone)]
@@ -119,7 +133,7 @@ class TransformersFormat(TabledFormat):
 
     def fits(self, backbone: Any) -> bool:
         """Return whether a backbone has the two dials of this architecture."""
-        if self.table is albert:
+        if self.weight_map is ALBERT:
             return True
         own_layers = backbone.num_groups == backbone.num_layers
         are_equal = backbone.embedding_dim == backbone.hidden_dim
@@ -127,17 +141,17 @@ class TransformersFormat(TabledFormat):
         return bool(
             own_layers
             and backbone.num_inner_repetitions == 1
-            and (are_equal or self.table is electra)
+            and (are_equal or self.weight_map is ELECTRA)
             and projects != are_equal
-            and (self.table is not distilbert or _is_distilbert(backbone))
+            and (self.weight_map is not DISTILBERT or _is_distilbert(backbone))
         )
 
     def backbone_arguments(self, directory: Path) -> dict[str, Any]:
         """Return the constructor arguments of the checkpoint's backbone."""
         path = directory / CONFIG_FILE
-        config, table = self._config(directory), self.table
+        config, own = self._config(directory), self.weight_map
         arguments = backbone_arguments(
-            config, str(path), keys=table.KEYS, defaults=table.DEFAULTS
+            config, str(path), keys=own.keys, defaults=own.defaults
         )
         for key in ("is_decoder", "add_cross_attention"):
             if config.get(key):
@@ -153,14 +167,14 @@ class TransformersFormat(TabledFormat):
 
     def task_name(self, directory: Path) -> str | None:
         """Return the name of the task class for the checkpoint's head, or `None`."""
-        found = set(self._classes(directory)) - {self.table.BASE_CLASS}
-        heads = [head for head in self.table.HEADS if head.foreign in found]
+        found = set(self._classes(directory)) - {self.weight_map.base_class}
+        heads = [head for head in self.weight_map.heads if head.foreign in found]
         if not heads and not found and not self._classes(directory):
             stored = self._tensors(directory)
             heads = [
                 head
-                for head in self.table.HEADS
-                if head.rows and all(row.name in stored for row in head.rows)
+                for head in self.weight_map.heads
+                if head.mappings and all(each.name in stored for each in head.mappings)
             ]
             # A checkpoint for pretraining has the head of a masked LM and another.
             most = max((len(head.parts) for head in heads), default=0)
@@ -175,8 +189,8 @@ class TransformersFormat(TabledFormat):
         config, source = self._config(directory), str(directory / CONFIG_FILE)
         ours = [cls.__name__ for cls in task.__mro__]
         arguments: dict[str, Any] = {}
-        for name in set(self.table.DROPOUTS) & set(ours):
-            key, default = self.table.DROPOUTS[name]
+        for name in set(self.weight_map.dropouts) & set(ours):
+            key, default = self.weight_map.dropouts[name]
             if config.get(key, default) is None:
                 # In transformers, `None` means the rate of the encoder.
                 rate = self.backbone_arguments(directory)["dropout"]
@@ -186,10 +200,10 @@ class TransformersFormat(TabledFormat):
         if "AlbertMaskedLM" in ours and self.head_activation is not None:
             arguments["head_activation"] = self.head_activation
         if "AlbertMultipleChoice" in ours:
-            for key, value in getattr(self.table, "SUMMARY", {}).items():
+            for key, value in self.weight_map.summary.items():
                 if config.get(key, value) != value:
                     raise wrong_value(source, key, config[key], repr(value))
-        head = next((head for head in self.table.HEADS if head.task in ours), None)
+        head = next((head for head in self.weight_map.heads if head.task in ours), None)
         if head and set(_LABELLED) & set(ours) and self.has_head(directory, head):
             count, labels = read_labels(config, source)
             self._check_outputs(directory, head, count)
@@ -201,37 +215,39 @@ class TransformersFormat(TabledFormat):
     def has_head(self, directory: Path, head: Head) -> bool:
         """Return whether a checkpoint's `classifier` is of a head's kind."""
         found = self._classes(directory)
-        named_alike = any(row.name.startswith(_AMBIGUOUS_PREFIX) for row in head.rows)
+        named_alike = any(
+            each.name.startswith(_AMBIGUOUS_PREFIX) for each in head.mappings
+        )
         return not (named_alike and found) or head.foreign in found
 
     def read_tensors(
         self, directory: Path, wanted: Callable[[str], bool]
     ) -> dict[str, Array]:
-        """Return the wanted tensors, by the names of the rows."""
+        """Return the wanted tensors, by the names of the mappings."""
         found = self._tensors(directory)
         if not found:
             # There are no files; this raises an error that names the expected ones.
             found = safetensors_of(directory)
         tensors = {name: found[name].read() for name in found if wanted(name)}
-        if segments := getattr(self.table, "SEGMENTS", None):
+        if segments := self.weight_map.segments:
             sizes = self.backbone_arguments(directory)
             shape = sizes["num_segments"], sizes["embedding_dim"]
             tensors[segments] = np.zeros(shape, "float32")
-        return _untied(tensors, self.table.TIED, directory)
+        return _untied(tensors, self.weight_map.tied, directory)
 
     def dump(self, model: keras.Model) -> dict[str, Array]:
         """Return copies of a model's weights, by the format's names."""
         tensors = super().dump(model)
-        tensors.pop(getattr(self.table, "SEGMENTS", ""), None)
+        tensors.pop(self.weight_map.segments or "", None)
         return tensors
 
     def _tensors(self, directory: Path) -> dict[str, StoredTensor]:
-        """Return the stored tensors, by the names of the rows."""
+        """Return the stored tensors, by the names of the mappings."""
         tensors: dict[str, StoredTensor] = {}
         for name, tensor in stored_weights(directory).items():
             full = self._full(name)
             if full in tensors:
-                bare = full.removeprefix(self.table.PREFIX)
+                bare = full.removeprefix(self.weight_map.prefix)
                 msg = (
                     f"The weights in {directory} contain both `{full}` and `{bare}`, "
                     "which are the same tensor. Copy or download the checkpoint "
@@ -241,23 +257,23 @@ class TransformersFormat(TabledFormat):
             tensors[full] = tensor
         # Buffers that files written by transformers 4 may contain are no weights.
         for name in ("position_ids", "token_type_ids"):
-            tensors.pop(f"{self.table.PREFIX}embeddings.{name}", None)
+            tensors.pop(f"{self.weight_map.prefix}embeddings.{name}", None)
         return tensors
 
     def _full(self, name: str) -> str:
         """Return the name of a tensor in a model with a head."""
-        begins = (self.table.PREFIX, *self.table.HEAD_PREFIXES)
+        begins = (self.weight_map.prefix, *self.weight_map.head_prefixes)
         is_bare = name.startswith(_BARE) and not name.startswith(begins)
-        return self.table.PREFIX + name if is_bare else name
+        return self.weight_map.prefix + name if is_bare else name
 
     def _check_outputs(self, directory: Path, head: Head, count: int) -> None:
         """Check the number of classes in a config before a head is built."""
         stored = self._tensors(directory)
-        for row in head.rows:
-            shape = stored[row.name].shape if row.name in stored else (count,)
+        for each in head.mappings:
+            shape = stored[each.name].shape if each.name in stored else (count,)
             if shape[:1] != (count,):
                 msg = (
-                    f"{directory / CONFIG_FILE} has {count:,} classes, but {row.name} "
+                    f"{directory / CONFIG_FILE} has {count:,} classes, but {each.name} "
                     f"has the shape {shape} instead of {(count, *shape[1:])}. Use a "
                     "checkpoint whose files belong together."
                 )
@@ -298,9 +314,9 @@ class TransformersFormat(TabledFormat):
         """Write files for `from_pretrained` of the corresponding class."""
         model = merge_adapters(model)
         config, tensors = self.config(model), self.dump(model)
-        if self.table.BASE_CLASS in config["architectures"]:
+        if self.weight_map.base_class in config["architectures"]:
             tensors = {
-                name.removeprefix(self.table.PREFIX): value
+                name.removeprefix(self.weight_map.prefix): value
                 for name, value in tensors.items()
             }
         words = None
@@ -331,25 +347,23 @@ class TransformersFormat(TabledFormat):
         backbone, head = backbone_of(model), self.head_for(model)
         if not self.fits(backbone):
             msg = (
-                f"The model does not have the sizes of {self.table.MODEL_TYPE!r}: "
+                f"The model does not have the sizes of {self.weight_map.model_type!r}: "
                 f"{_sizes(backbone)}. Export it with model_type='albert'."
             )
             raise ValueError(msg)
         check_head_epsilon(model, "transformers")
         _check_groups(backbone.num_layers, backbone.num_groups)
-        config = {
-            key: value
-            for key, value in backbone_config(backbone, keys=self.table.KEYS).items()
-            if key not in self.table.UNUSED_KEYS
-        }
-        config |= self.table.SPECIAL_IDS | {
+        config = backbone_config(backbone, keys=self.weight_map.keys)
+        for key in self.weight_map.unused_keys:
+            del config[key]
+        config |= self.weight_map.special_ids | {
             "architectures": [head.foreign],
-            "model_type": self.table.MODEL_TYPE,
+            "model_type": self.weight_map.model_type,
             "dtype": "float32",
             "tie_word_embeddings": True,
         }
-        if head.task in self.table.DROPOUTS:
-            config[self.table.DROPOUTS[head.task][0]] = model.dropout
+        if head.task in self.weight_map.dropouts:
+            config[self.weight_map.dropouts[head.task][0]] = model.dropout
         if head.task in _LABELLED:
             config |= label_config(model.num_classes, model.labels)
         if head.task == "AlbertClassifier":
@@ -370,6 +384,49 @@ class TransformersFormat(TabledFormat):
             expected = "a list of names of classes"
             raise wrong_value(directory / CONFIG_FILE, "architectures", found, expected)
         return found
+
+
+def find_model_type(directory: Path) -> str | None:
+    """Return the `model_type` of a directory's model.
+
+    A config without one, and a config of BERT with ALBERT's keys, do not say what the
+    weights are; then their names do.
+    """
+    config = read_optional_json(directory / CONFIG_FILE)
+    if "registered_name" in config:
+        return None
+    stated: Any = config.get("model_type")
+    is_mixed = stated == "bert" and bool(
+        {"embedding_size", "num_hidden_groups"} & set(config)
+    )
+    if is_mixed or (stated is None and {"hidden_size", "dim"} & set(config)):
+        stated = _type_of(stored_weights(directory)) or stated
+    return stated if isinstance(stated, str) else None
+
+
+def _type_of(names: Iterable[str]) -> str | None:
+    text = "\n".join(("", *names))
+    if ".albert_layer_groups." in text:
+        return "albert"
+    if ".attention.q_lin." in text:
+        return "distilbert"
+    if "\nelectra." in text or "embeddings_project." in text:
+        return "electra"
+    is_bert = "\nbert.encoder.layer." in text or "\nencoder.layer." in text
+    return "bert" if is_bert else None
+
+
+def refuse_other_models(directory: Path) -> None:
+    """Raise if a directory has a model of transformers that cannot be read."""
+    model_type = find_model_type(directory)
+    if model_type is None or model_type in READ:
+        return
+    reason = _UNLIKE.get(model_type, "it is of another architecture")
+    msg = (
+        f"{directory} contains a model of type {model_type!r}, which this package does "
+        f"not read: {reason}. Choose a checkpoint of one of: {', '.join(READ)}."
+    )
+    raise ValueError(msg)
 
 
 def _check_groups(num_layers: int, num_groups: int) -> None:
@@ -408,7 +465,7 @@ def _is_distilbert(backbone: Any) -> bool:
 
 
 def _untied(
-    tensors: dict[str, Array], tied: dict[str, str], directory: Path
+    tensors: dict[str, Array], tied: Mapping[str, str], directory: Path
 ) -> dict[str, Array]:
     """Remove second copies of tied tensors, which must be equal to the first."""
     for copy, original in tied.items():
@@ -425,8 +482,8 @@ def _untied(
     return tensors
 
 
-TRANSFORMERS = TransformersFormat("transformers", albert)
+TRANSFORMERS = TransformersFormat("transformers", ALBERT)
 BERT_FAMILY = tuple(
-    TransformersFormat(f"transformers-{table.MODEL_TYPE}", table)
-    for table in (bert, electra, distilbert)
+    TransformersFormat(f"transformers-{each.model_type}", each)
+    for each in (BERT, ELECTRA, DISTILBERT)
 )

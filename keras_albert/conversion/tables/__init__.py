@@ -1,1 +1,0 @@
-"""Weight tables: how names of one format map to another."""

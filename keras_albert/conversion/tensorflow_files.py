@@ -1,0 +1,297 @@
+"""TensorFlow's checkpoints and SavedModels as named arrays; nothing is executed.
+
+Checkpoints of TensorFlow Model Garden, which TF-Hub's SavedModels contain, have the
+names of attributes of Python objects, which depend on how an encoder was built. The
+graph of the objects beside them also has the names of variables, which do not; those
+become google-research's here. A SavedModel has no config: the shapes of its weights
+tell the sizes.
+
+Source: `tf1_bert_checkpoint_converter_lib.py` and
+`tf2_albert_encoder_checkpoint_converter.py` of tf-models-official.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_albert.utils.environment import import_package
+from keras_albert.utils.reading import read_bytes, reading
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+SAVED_MODEL = "saved_model.pb"
+
+# A graph contains no weights.
+_MOST_BYTES = 2**28
+
+_LOWERCASES = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
+_WORDS = "bert/embeddings/word_embeddings"
+_ALBERT = "bert/encoder/transformer/group_0/inner_group_0"
+_ALBERT_PARTS = ("attention_1/self/query/kernel", "ffn_1/intermediate/dense/bias")
+_BERT = "bert/encoder/layer_{}"
+_BERT_PARTS = ("attention/self/query/kernel", "intermediate/dense/bias")
+
+# The entry of a checkpoint with the graph of its objects.
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+# Model Garden's names of variables, and google-research's.
+_NAMES = {
+    "word_embeddings/embeddings": "bert/embeddings/word_embeddings",
+    "position_embedding/embeddings": "bert/embeddings/position_embeddings",
+    "type_embeddings/embeddings": "bert/embeddings/token_type_embeddings",
+    "embeddings/layer_norm": "bert/embeddings/LayerNorm",
+    "embedding_projection": "bert/encoder/embedding_hidden_mapping_in",
+    "pooler_transform": "bert/pooler/dense",
+    "bert/cls/predictions/transform/dense": "cls/predictions/transform/dense",
+    "bert/cls/predictions/transform/LayerNorm": "cls/predictions/transform/LayerNorm",
+    "bert/cls/predictions/output_bias/bias": "cls/predictions/output_bias",
+}
+# In a layer: their name, that of ALBERT and that of BERT.
+_IN_LAYER = {
+    theirs: (albert, bert)
+    for theirs, albert, bert in (
+        ("self_attention/query", "attention_1/self/query", "attention/self/query"),
+        ("self_attention/key", "attention_1/self/key", "attention/self/key"),
+        ("self_attention/value", "attention_1/self/value", "attention/self/value"),
+        (
+            "self_attention/attention_output",
+            "attention_1/output/dense",
+            "attention/output/dense",
+        ),
+        ("self_attention_layer_norm", "LayerNorm", "attention/output/LayerNorm"),
+        ("intermediate", "ffn_1/intermediate/dense", "intermediate/dense"),
+        ("output", "ffn_1/intermediate/output/dense", "output/dense"),
+        ("output_layer_norm", "LayerNorm_1", "output/LayerNorm"),
+    )
+}
+_LAYER = re.compile(r"(?:.+/)?transformer/(layer_\d+/)?(.+)/(\w+)")
+
+
+class StoredTensor(NamedTuple):
+    """A tensor of a checkpoint.
+
+    Attributes:
+        key: string. Its name in the file.
+        stored_shape: Tuple of int. Its shape there.
+        shape: Tuple of int. Its shape in google-research.
+    """
+
+    key: str
+    stored_shape: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+def find_checkpoint(directory: Path) -> Path | None:
+    """Find the checkpoint of a directory."""
+    if (directory / "model.ckpt-best.index").is_file():
+        return directory / "model.ckpt-best"
+    found = [
+        (each[1], int(each[2]), path.with_suffix(""))
+        for path in directory.glob("*ckpt-*.index")
+        if (each := re.fullmatch(r"(.*\bckpt)-(\d+)\.index", path.name))
+    ]
+    if len({name for name, *_ in found}) == 1:
+        return max(found)[-1]
+    others = list(directory.glob("*.ckpt.index"))
+    if len(others) == 1:
+        return others[0].with_suffix("")
+    module = directory / "variables" / "variables"
+    return module if module.with_suffix(".index").is_file() else None
+
+
+def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
+    """Find the tensors of a checkpoint."""
+    with _reading(prefix) as reader:
+        shapes = {
+            key: tuple(shape)
+            for key, shape in reader.get_variable_to_shape_map().items()
+        }
+        data = prefix.parent.glob(f"{prefix.name}.data-*")
+        found = sum(path.stat().st_size for path in data)
+        # An element of a tensor has at least one byte.
+        if sum(map(prod, shapes.values())) > found:
+            msg = f"its tensors need more bytes than its data files contain ({found:,})"
+            raise ValueError(msg)
+        if _OBJECT_GRAPH not in shapes:
+            return {key: StoredTensor(key, each, each) for key, each in shapes.items()}
+        names = _google_names(reader.get_tensor(_OBJECT_GRAPH), shapes)
+    return {
+        name: StoredTensor(key, shapes[key], _google_shape(name, shapes[key]))
+        for key, name in names.items()
+    }
+
+
+def read_tensors(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Array]:
+    """Read the tensors of a checkpoint."""
+    found = find_tensors(prefix)
+    with _reading(prefix) as reader:
+        return {
+            name: np.reshape(reader.get_tensor(tensor.key), tensor.shape)
+            for name, tensor in found.items()
+            if wanted(name)
+        }
+
+
+def read_scalar(prefix: Path, key: str) -> Any:
+    """Return a single value of a checkpoint; `None` if there is none of that name."""
+    with _reading(prefix) as reader:
+        if reader.get_variable_to_shape_map().get(key) != []:
+            return None
+        return reader.get_tensor(key)
+
+
+def write_tensors(prefix: Path, tensors: Mapping[str, Array]) -> None:
+    """Write a checkpoint that `tf.train.load_checkpoint` reads."""
+    tf = _tensorflow()
+    names = sorted(tensors)
+    tf.raw_ops.SaveV2(
+        prefix=str(prefix),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.constant(tensors[name]) for name in names],
+    )
+    # Marks the latest checkpoint of the directory.
+    state = f'model_checkpoint_path: "{prefix.name}"\n'
+    (prefix.parent / "checkpoint").write_text(state, encoding="utf-8")
+
+
+def _tensorflow() -> Any:
+    # TensorFlow is needed on any Keras backend.
+    what = "A checkpoint of google-research/albert"
+    return import_package(what, "tensorflow", "tensorflow")
+
+
+@contextmanager
+def _reading(prefix: Path) -> Iterator[Any]:
+    tf = _tensorflow()
+    remedy = (
+        f"Copy or download `{prefix.name}.index` and `{prefix.name}.data-...` again."
+    )
+    with reading(f"{prefix}.index", remedy):
+        yield tf.train.load_checkpoint(str(prefix))
+
+
+def _google_name(variable: str) -> str | None:
+    """Return google-research's name of a variable; `None` if it has none."""
+    found = _LAYER.fullmatch(variable)
+    if found and found[2] in _IN_LAYER:
+        albert, bert = _IN_LAYER[found[2]]
+        scope, part = f"bert/encoder/{found[1]}", bert
+        if found[1] is None:
+            scope, part = "bert/encoder/transformer/group_0/inner_group_0/", albert
+        return f"{scope}{part}/{found[3]}"
+    for theirs, ours in _NAMES.items():
+        # A layer has a scope of its own, a functional model has none.
+        if found := re.fullmatch(rf"(?:.+/)?{theirs}(/\w+)?", variable):
+            return f"{ours}{found[1] or ''}"
+    return None
+
+
+def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
+    """Return google-research's names of the weights in a checkpoint of objects."""
+    from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
+        trackable_object_graph_pb2,
+    )
+
+    nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes
+    names: dict[str, str] = {}
+    for node in nodes:
+        for attribute in node.attributes:
+            key, variable = attribute.checkpoint_key, attribute.full_name
+            name = _google_name(variable)
+            is_state = not shapes.get(key) or ".OPTIMIZER_SLOT" in key
+            if is_state or (name is None and variable.startswith("bert/")):
+                continue
+            if name in names.values():
+                raise ValueError(f"it contains two variables {variable!r}")
+            names[key] = name or key
+    return names
+
+
+def _google_shape(name: str, shape: Shape) -> Shape:
+    """Return a weight's shape in google-research, where heads share an axis."""
+    if name.endswith("/kernel") and len(shape) == 3:
+        first, heads, last = shape
+        is_output = name.endswith("output/dense/kernel")
+        return (first * heads, last) if is_output else (first, heads * last)
+    if name.endswith("/bias") and len(shape) == 2:
+        return (shape[0] * shape[1],)
+    return shape
+
+
+def saved_model_config(directory: Path) -> dict[str, Any] | None:
+    """Return the config of a SavedModel's encoder."""
+    path, prefix = directory / SAVED_MODEL, find_checkpoint(directory)
+    if prefix is None or not path.is_file():
+        return None
+    found = find_tensors(prefix)
+    is_bert = f"{_BERT.format(0)}/{_BERT_PARTS[0]}" in found
+    scope, parts = (
+        (_BERT.format(0), _BERT_PARTS) if is_bert else (_ALBERT, _ALBERT_PARTS)
+    )
+    if _WORDS not in found or f"{scope}/{parts[0]}" not in found:
+        return None
+    with reading(f"{prefix}.index"):
+        (hidden, heads, _), (inner,) = (
+            found[f"{scope}/{part}"].stored_shape for part in parts
+        )
+        sizes = {
+            name: found[f"bert/embeddings/{name}_embeddings"].shape
+            for name in ("word", "position", "token_type")
+        }
+        config = {
+            "model_type": "bert" if is_bert else "albert",
+            "vocab_size": sizes["word"][0],
+            "embedding_size": sizes["word"][1],
+            "hidden_size": hidden,
+            "intermediate_size": inner,
+            "num_attention_heads": heads,
+            "max_position_embeddings": sizes["position"][0],
+            "type_vocab_size": sizes["token_type"][0],
+            "hidden_act": "gelu",
+            # Those of the published models.
+            "hidden_dropout_prob": 0.1 * is_bert,
+            "attention_probs_dropout_prob": 0.1 * is_bert,
+        }
+    layers = 0
+    while f"{_BERT.format(layers)}/{_BERT_PARTS[0]}" in found:
+        layers += 1
+    return config | {"num_hidden_layers": layers or _count_layers(path)}
+
+
+def saved_model_lowercases(directory: Path) -> bool | None:
+    """Return whether a SavedModel says that texts are lowercased; `None` if not."""
+    prefix = find_checkpoint(directory)
+    if prefix is None or not (directory / SAVED_MODEL).is_file():
+        return None
+    stated = read_scalar(prefix, _LOWERCASES)
+    return None if stated is None else bool(stated)
+
+
+def _count_layers(path: Path) -> int:
+    """Return the number of layers that share their weights, by their outputs."""
+    from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
+        saved_model_pb2,
+    )
+
+    with reading(path):
+        graph = saved_model_pb2.SavedModel.FromString(read_bytes(path, _MOST_BYTES))
+        signatures = graph.meta_graphs[0].signature_def
+        outputs = signatures["serving_default"].outputs.values()
+        sequences = [each for each in outputs if len(each.tensor_shape.dim) == 3]
+    # The output of each layer, and that of the last one as the model's.
+    if len(sequences) < 2:
+        msg = (
+            f"{path} does not return the outputs of its layers, so that their number "
+            "is unknown. Write an `albert_config.json` with `num_hidden_layers` and "
+            "the other sizes beside it."
+        )
+        raise ValueError(msg)
+    return len(sequences) - 1

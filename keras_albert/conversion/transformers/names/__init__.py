@@ -1,1 +1,0 @@
-"""transformers' names of weights and of settings, a module for each architecture."""
