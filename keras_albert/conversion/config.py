@@ -63,7 +63,11 @@ def backbone_arguments(
     keys: Mapping[str, str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Translate a config to the arguments of `AlbertBackbone`."""
+    """Translate a config to the arguments of `AlbertBackbone`.
+
+    `keys` and `defaults` of another architecture are by ALBERT's keys; `source` is the
+    name of the config in messages.
+    """
     arguments: dict[str, Any] = {}
     own, missing = keys or {}, defaults or {}
     for argument, name, default in _COUNTS:
@@ -149,7 +153,7 @@ def check_groups(
 def read_labels(
     config: dict[str, Any], source: str
 ) -> tuple[int, tuple[str, ...] | None]:
-    """Read the classes of a config."""
+    """Return the number of classes and their names; `None` for `LABEL_0`, ..."""
     named = config.get("id2label")
     if named is None:
         count = config.get("num_labels") or 2

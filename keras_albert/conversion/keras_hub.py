@@ -349,7 +349,11 @@ def _classifier_arguments(directory: Path) -> dict[str, Any]:
 
 
 def _preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any]:
-    """Read the settings of a preset's preprocessor."""
+    """Read the settings of a preset's preprocessor; none if it is of another kind.
+
+    KerasHub's default length becomes ours, unless the backbone has more positions: it
+    truncates the same texts and pads less.
+    """
     path = directory / _PREPROCESSOR_FILE
     ours = _PREPROCESSORS.get(_class_name(path) or "", "")
     if ours not in {cls.__name__ for cls in preprocessor.__mro__}:
@@ -382,7 +386,7 @@ def _preprocessor_arguments(directory: Path, preprocessor: Any) -> dict[str, Any
 
 
 def _preprocessor_settings(preprocessor: Any, max_length: int) -> dict[str, Any]:
-    """Translate the settings of a preprocessor to KerasHub's."""
+    """Translate the settings of a preprocessor to KerasHub's, for the widest batch."""
     if preprocessor is None:
         return {"sequence_length": max_length}
     length = min(preprocessor.max_length, max_length)

@@ -89,7 +89,7 @@ class StoredTensor(NamedTuple):
 
 
 def find_checkpoint(directory: Path) -> Path | None:
-    """Find the checkpoint of a directory."""
+    """Return the prefix of a checkpoint's files: the best, the last or the only one."""
     if (directory / "model.ckpt-best.index").is_file():
         return directory / "model.ckpt-best"
     found = [
@@ -107,7 +107,7 @@ def find_checkpoint(directory: Path) -> Path | None:
 
 
 def find_tensors(prefix: Path) -> dict[str, StoredTensor]:
-    """Find the tensors of a checkpoint."""
+    """Find the tensors of a checkpoint by google-research's names."""
     with _reading(prefix) as reader:
         shapes = {
             key: tuple(shape)
@@ -195,7 +195,10 @@ def _google_name(variable: str) -> str | None:
 
 
 def _google_names(graph: bytes, shapes: Mapping[str, Shape]) -> dict[str, str]:
-    """Return google-research's names of the weights in a checkpoint of objects."""
+    """Return google-research's names by keys; an unknown variable's is its key.
+
+    Training state and heads other than a masked LM's are left out.
+    """
     from tensorflow.core.protobuf import (  # noqa: PLC0415  (slow to import)
         trackable_object_graph_pb2,
     )
@@ -227,7 +230,10 @@ def _google_shape(name: str, shape: Shape) -> Shape:
 
 
 def saved_model_config(directory: Path) -> dict[str, Any] | None:
-    """Return the config of a SavedModel's encoder."""
+    """Return an encoder's config by google-research's keys, with `model_type`.
+
+    `None` if the SavedModel has no encoder of ALBERT or BERT.
+    """
     path, prefix = directory / SAVED_MODEL, find_checkpoint(directory)
     if prefix is None or not path.is_file():
         return None

@@ -101,6 +101,7 @@ class Head:
 
     task: str
     foreign: str
+    # A checkpoint contains each part completely or not at all.
     parts: tuple[Mappings, ...] = ()
     has_pooler: bool = True
     # Where it is not that of the architecture.
@@ -129,7 +130,10 @@ class WeightMap:
 
 
 def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
-    """Return a model's weights by their paths within it."""
+    """Return a model's weights by their paths within it, such as `pooler/kernel`.
+
+    The weights of a nested model keep their paths in that model.
+    """
     inner = [layer for layer in model.layers if isinstance(layer, keras.Model)]
     found = {path: w for part in inner for path, w in variables_by_path(part).items()}
     inside = {id(weight) for weight in found.values()}
@@ -156,7 +160,10 @@ def load_weights(
     kept: Collection[str] = (),
     source: str = "the checkpoint",
 ) -> None:
-    """Copy a foreign checkpoint's tensors into a model, all of them or none."""
+    """Copy a foreign checkpoint's tensors into a model, all of them or none.
+
+    Each weight and each tensor must be mapped once; `kept` weights, unmapped, stay.
+    """
     table = _checked_table(model, mappings, kept)
     problems = [
         f"missing: {mapping.name}"
@@ -293,7 +300,7 @@ def head_variables(model: keras.Model) -> list[str]:
 
 
 def find_head(heads: Iterable[Head], model: keras.Model) -> Head | None:
-    """Find a model's head."""
+    """Find the head with a model's weights, of its class or the nearest base class."""
     own = set(head_variables(model))
     names = [cls.__name__ for cls in type(model).__mro__]
     fitting = [

@@ -57,7 +57,7 @@ class WeightMapFormat(CheckpointFormat):
         """Return the wanted tensors, by the names of the mappings."""
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's head may be of a given kind."""
+        """Return whether a head with the same names is of the same kind."""
         return True
 
     def read_vocabulary(self, directory: Path) -> bytes:

@@ -109,7 +109,7 @@ def register_format(checkpoint_format: CheckpointFormat) -> None:
 
 
 def find_format(directory: Path) -> CheckpointFormat | None:
-    """Find the format of a directory."""
+    """Find the format of a directory; `None` for a preset of this package."""
     formats = _FORMATS.entries().values()
     found = next((each for each in formats if each.recognizes(directory)), None)
     if found is None:

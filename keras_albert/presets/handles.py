@@ -21,6 +21,7 @@ class BuiltinPreset:
     """A model that `from_preset` finds by name."""
 
     name: str
+    # `None` for a directory beside this file.
     handle: str | None
     size: str
     version: int
