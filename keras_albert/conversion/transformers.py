@@ -195,7 +195,7 @@ class TransformersFormat(WeightMapFormat):
                 # In transformers, `None` means the rate of the encoder.
                 rate = self.backbone_arguments(directory)["dropout"]
             else:
-                rate = read_rate(config, key, default, source)
+                rate = read_rate(config, key, default or 0.0, source)
             arguments["dropout"] = rate
         if "AlbertMaskedLM" in ours and self.head_activation is not None:
             arguments["head_activation"] = self.head_activation

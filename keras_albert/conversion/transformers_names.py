@@ -28,7 +28,7 @@ class Architecture(WeightMap):
     unused_keys: tuple[str, ...] = ("inner_group_num",)
     # By task, the key of a head's dropout and its default; `None` is the encoder's.
     dropouts: Mapping[str, tuple[str, float | None]]
-    special_ids: Mapping[str, int] = field(default_factory=lambda: {"pad_token_id": 0})
+    special_ids: dict[str, int] = field(default_factory=lambda: {"pad_token_id": 0})
     pooler_activation: str = "tanh"
     # Second names of tied tensors, which a file may contain as well, or instead.
     tied: Mapping[str, str]
