@@ -174,7 +174,7 @@ def test_defer_building():
         model = keras.Sequential([keras.layers.Dense(2)])
         model.compile("sgd", "mse")
         defer_building(model)
-        model.fit(dataset, shuffle=False, verbose=0)
+        model.fit(dataset, steps_per_epoch=3, shuffle=False, verbose=0)
     assert read == [0, 1, 2]
 
 
