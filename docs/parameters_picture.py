@@ -6,17 +6,14 @@ with separate weights in each layer and embeddings as wide as the layers:
 table; with `--check` it compares.
 """
 
-import runpy
 import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from keras_albert.backbone import architecture
+
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "parameters.svg"
-# Without the rest of the package, which takes seconds to import.
-architecture = runpy.run_path(str(ROOT / "keras_albert/backbone/albert_backbone.py"))[
-    "architecture"
-]
 SIZES = ("base", "large", "xlarge", "xxlarge")
 _POSITIONS, _SEGMENTS = 512, 2
 _WIDTH, _LEFT, _BARS, _ROW, _TOP = 760, 150, 470, 50, 58
