@@ -47,7 +47,7 @@ LOSS_WEIGHTS = {
     "hidden": 1.0,
     "vector": 5.0,
     "cosines": 20.0,
-    "masked_lm": 0.1,
+    "masked_lm": 0.3,
     "output": 1.0,
     "label": 0.5,
 }
