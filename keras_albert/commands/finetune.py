@@ -29,6 +29,7 @@ from keras_albert.commands.tasks import (
     check_files,
     on_one_scale,
 )
+from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.inputs.batches import LengthBatches
@@ -67,12 +68,6 @@ SMALL: dict[str, Any] = {
 
 _MAX_LENGTH = 128
 
-# The matrices of a block, to which LoRA adds its own.
-_MATRICES = (
-    *("query", "key", "value", "attention_output"),
-    *("feedforward_intermediate", "feedforward_output"),
-)
-
 
 def build_task(
     known: CommandTask, train: Dataset, arguments: argparse.Namespace
@@ -86,7 +81,7 @@ def build_task(
         text = text.replace("max_sequence_length", "--max-length")
         raise ValueError(text) from error
     if arguments.lora is not None:
-        task.backbone.enable_lora(arguments.lora, _MATRICES, train_vectors=True)
+        task.backbone.enable_lora(arguments.lora, DENSE_LAYERS, train_vectors=True)
     return task
 
 

@@ -231,7 +231,7 @@ class KerasHubFormat(WeightMapFormat):
         return _preprocessor_arguments(directory, preprocessor)
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's task is of a head's kind."""
+        """Return whether a checkpoint's task matches a head."""
         return _class_name(directory / TASK_FILE) == head.foreign
 
     def read_tensors(

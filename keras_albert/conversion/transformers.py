@@ -213,7 +213,7 @@ class TransformersFormat(WeightMapFormat):
         return arguments
 
     def has_head(self, directory: Path, head: Head) -> bool:
-        """Return whether a checkpoint's `classifier` is of a head's kind."""
+        """Return whether a checkpoint's `classifier` matches a head."""
         found = self._classes(directory)
         named_alike = any(
             each.name.startswith(_AMBIGUOUS_PREFIX) for each in head.mappings

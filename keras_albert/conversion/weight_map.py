@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.layers.run_layers import get_activation
+from keras_albert.layers.transformer_block import DENSE_LAYERS
 
 Array: TypeAlias = npt.NDArray[Any]
 Tensors: TypeAlias = Mapping[str, Array]
@@ -56,10 +57,6 @@ class WeightMapping:
 Mappings: TypeAlias = tuple[WeightMapping, ...]
 Block: TypeAlias = Callable[[int, int, int], Mappings]
 
-_DENSES = (
-    *("query", "key", "value", "attention_output"),
-    *("feedforward_intermediate", "feedforward_output"),
-)
 _NORMS = ("attention_layer_norm", "feedforward_layer_norm")
 
 
@@ -79,14 +76,14 @@ def name_blocks(
 ) -> Block:
     """Return the function that maps a block, from `{group}`, `{inner}` and the names.
 
-    The names of layers are in the order of `_DENSES` and `_NORMS`.
+    The names of layers are in the order of `DENSE_LAYERS` and `_NORMS`.
     """
 
     def block(group: int, inner: int, num_heads: int) -> Mappings:
         ours = f"encoder/group_{group}_block_{inner}"
         theirs = scope.format(group=group, inner=inner)
         found: list[WeightMapping] = []
-        for own, foreign in zip(_DENSES, denses, strict=True):
+        for own, foreign in zip(DENSE_LAYERS, denses, strict=True):
             found += map_dense(f"{ours}/{own}", theirs + foreign)
         for own, foreign in zip(_NORMS, norms, strict=True):
             found += map_norm(f"{ours}/{own}", theirs + foreign)
@@ -97,7 +94,7 @@ def name_blocks(
 
 @dataclass(frozen=True)
 class Head:
-    """The weights of a class besides those of its backbone."""
+    """The head weights of a task."""
 
     task: str
     foreign: str

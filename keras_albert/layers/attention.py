@@ -149,7 +149,7 @@ class PackedRows:
         return ops.mod(ops.maximum(self.row_tokens, 0), self._length())
 
     def attention_mask(self) -> Tensor:
-        """Return which tokens are of one text, `(rows, width, width)`."""
+        """Return the block-diagonal attention mask, `(rows, width, width)`."""
         texts = ops.floor_divide(self.row_tokens, self._length())
         return ops.equal(texts[:, :, None], texts[:, None, :])
 

@@ -21,6 +21,12 @@ from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unkn
 # Dropouts in a block: attention probabilities, attention output, feed-forward.
 DROPOUTS_PER_BLOCK = 3
 
+# The dense layers of a block.
+DENSE_LAYERS = (
+    *("query", "key", "value", "attention_output"),
+    *("feedforward_intermediate", "feedforward_output"),
+)
+
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class TransformerBlock(keras.layers.Layer):

@@ -24,13 +24,13 @@ from keras_albert.types import FloatArray
 from keras_albert.utils.keras_internals import all_layers
 from keras_albert.utils.reading import read_json, reading
 
-# The keys of `base.json`; the first is that of PEFT's `adapter_config.json`.
+# The keys of `base.json`; the first is PEFT's, from `adapter_config.json`.
 _NAME, _DIGEST = "base_model_name_or_path", "base_sha256"
 
 # A matrix is stored as two factors, whose product is its difference.
 _FACTORS = (".lora_a", ".lora_b")
 
-# Matrices that are too large to be stored, except for that of the pooler.
+# Matrices too large to store. The pooler's is not.
 _LARGE = re.compile(r"(?!pooler/).*/(kernel|embeddings)$")
 
 

@@ -157,7 +157,7 @@ def published_card(text: str, handle: str, library: str | None = None) -> str:
 
 
 def unknowns(declared: CardMetadata) -> str:
-    """Return the section of what a card does not say, in Markdown."""
+    """Return the section on missing information, in Markdown."""
     missing = [name for name, value in asdict(declared).items() if value is None]
     lines = [
         "Not known, as nothing was measured or declared; describe it here before you "
