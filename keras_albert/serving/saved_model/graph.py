@@ -74,10 +74,12 @@ class TaskGraph:
                     segment_ids, "segment_ids", max(2, self.task.backbone.num_segments)
                 ),
             ]
-            # Otherwise an operation of the model may fail first, with a less clear
-            # message.
+            # Both wait, or an embedding may fail first, with a less clear message.
             with tf.control_dependencies([fits, *known]):
-                token_ids = tf.identity(token_ids)
+                token_ids, segment_ids = (
+                    tf.identity(token_ids),
+                    tf.identity(segment_ids),
+                )
             # A server pads a ragged batch with each row's first element, so that the
             # padded part of the mask is 1.
             is_real = tf.cast(token_ids != self.special.pad, tf.int32)
