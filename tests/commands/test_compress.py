@@ -60,7 +60,7 @@ def test_an_embedder_is_compressed_with_texts(presets, tmp_path, capsys):
     card = (tmp_path / "run" / "preset" / "README.md").read_text()
     assert f"| compressed | {models['compressed']['parameters']:,.0f} |" in card
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        *("preset", "report.json", "curve.csv", "compression.png"),
+        *("preset", "report.json", "curve.csv", "compression.png")
     }
     assert compress(*words) == 1
     assert "the run is finished" in capsys.readouterr().err

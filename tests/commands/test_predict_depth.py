@@ -81,8 +81,7 @@ def test_a_preset_without_exits(plain, predict, options, message, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "option"),
-    [("model.onnx", "--num-layers"), ("model.tflite", "--patience")],
+    ("name", "option"), [("model.onnx", "--num-layers"), ("model.tflite", "--patience")]
 )
 def test_an_export_has_one_depth(name, option, predict, tmp_path, capsys):
     (tmp_path / name).write_bytes(b"")

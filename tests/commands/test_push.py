@@ -152,14 +152,8 @@ def test_checkpoints_are_not_mixed(hub, presets, capsys):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (
-            "refused",
-            r"403 \(no rights\)\. Your token may not write there\. Run `hf a",
-        ),
-        (
-            "unknown",
-            r"401 \(bad token\)\. It does not accept your token\. Run `hf a",
-        ),
+        ("refused", r"403 \(no rights\)\. Your token may not write there\. Run `hf a"),
+        ("unknown", r"401 \(bad token\)\. It does not accept your token\. Run `hf a"),
     ],
 )
 def test_what_the_hub_refuses_is_told_with_the_remedy(

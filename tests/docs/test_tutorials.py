@@ -10,11 +10,7 @@ from tests.programs import run_python
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 # Quick ones; the site executes all of them, in full.
-TUTORIAL = {
-    "torch": "bert",
-    "tensorflow": "getting_started",
-    "jax": "glue",
-}
+TUTORIAL = {"torch": "bert", "tensorflow": "getting_started", "jax": "glue"}
 
 # Runs a file as a program, with two batches of one epoch in each call of `fit`.
 SHORTENED = """

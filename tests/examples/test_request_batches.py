@@ -165,10 +165,7 @@ def test_an_error_is_that_of_its_request(start):
             [text("a"), text("b" * 600), text("c" * 60), text("d" * 700, "e")],
             [[b"a", b"c" * 60], [b"b" * 600, b"d" * 700, b"e"]],
         ),
-        (
-            [ids([1, 2]), ids([3, 4, 5]), ids([6, 7])],
-            [[[1, 2], [6, 7]], [[3, 4, 5]]],
-        ),
+        ([ids([1, 2]), ids([3, 4, 5]), ids([6, 7])], [[[1, 2], [6, 7]], [[3, 4, 5]]]),
         (
             [text("a", signature="entities"), text("b", signature="entities")],
             [[b"a"], [b"b"]],

@@ -16,9 +16,7 @@ COMMANDS = {
     "convert": ["a", "c", "--to", "google"],
     "exits": ["a", "b"],
     "export": ["a", "c"],
-    "finetune": [
-        *("classification", "--train", "b", "--dev", "b", "--output", "c"),
-    ],
+    "finetune": [*("classification", "--train", "b", "--dev", "b", "--output", "c")],
     "predict": ["a", "b"],
     "prepare": ["a", "--output", "b", "--vocabulary", "c"],
     "pretrain": [],

@@ -266,10 +266,7 @@ class TestMaskedLM:
             mask_selection_length=5,
             sequence_length=5,
         )
-        return {
-            "preprocessor": preprocessor,
-            "backbone": backbone_for(preprocessor),
-        }
+        return {"preprocessor": preprocessor, "backbone": backbone_for(preprocessor)}
 
     def test_masked_lm_basics(self, arguments):
         task = AlbertMaskedLM(**arguments)

@@ -54,10 +54,7 @@ TASKS = {
     "AlbertForPreTraining": (
         AlbertPretrainer,
         {},
-        {
-            "masked_lm": (BATCH, LENGTH, VOCABULARY),
-            "sentence_order": (BATCH, 2),
-        },
+        {"masked_lm": (BATCH, LENGTH, VOCABULARY), "sentence_order": (BATCH, 2)},
         {
             "masked_lm": np.zeros((BATCH, LENGTH), int),
             "sentence_order": np.zeros(BATCH, int),

@@ -67,8 +67,7 @@ def test_a_whole_one_loads(preset, task):
 
 class TestMissing:
     @pytest.mark.parametrize(
-        "name",
-        ["task.weights.h5", "model.weights.h5", VOCABULARY, *CONFIGS[1:]],
+        "name", ["task.weights.h5", "model.weights.h5", VOCABULARY, *CONFIGS[1:]]
     )
     def test_it_is_named(self, preset, name):
         (preset / name).unlink()

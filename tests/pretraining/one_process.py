@@ -18,11 +18,7 @@ def main():
         cpu = tf.config.list_physical_devices("CPU")[0]
         devices = [tf.config.LogicalDeviceConfiguration()] * given["devices"]
         tf.config.set_logical_device_configuration(cpu, devices)
-    from keras_albert.pretraining import (
-        PretrainingBatches,
-        PretrainingConfig,
-        pretrain,
-    )
+    from keras_albert.pretraining import PretrainingBatches, PretrainingConfig, pretrain
 
     read, stopped = PretrainingBatches.batch, []
 

@@ -8,10 +8,7 @@ from huggingface_hub import ModelCard
 from keras_albert import AlbertClassifier, AlbertMaskedLM, AlbertPretrainer
 from keras_albert.pretraining import PretrainingConfig, PretrainingData, pretrain
 from keras_albert.pretraining.dataset import EVALUATION_MASKS, HeldOut
-from keras_albert.pretraining.model import (
-    build_pretrainer,
-    compile_pretrainer,
-)
+from keras_albert.pretraining.model import build_pretrainer, compile_pretrainer
 from keras_albert.text import train_vocabulary
 from keras_albert.training.run_folder import RunFolder
 from tests.one_backend import on_one_backend_except
@@ -37,10 +34,7 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
     best = min(row["val_loss"] for row in rows if "val_loss" in row)
     assert report["scores"]["loss"] == pytest.approx(best, rel=1e-5)
     assert report["scores"] == scores
-    assert set(report["baselines"]) == {
-        "masked_lm_accuracy",
-        "sentence_order_accuracy",
-    }
+    assert set(report["baselines"]) == {"masked_lm_accuracy", "sentence_order_accuracy"}
     assert report["settings"]["steps"] == settings["steps"]
     data = PretrainingData(settings["data"])
     per_example = min(data.sequence_length, data.num_tokens / len(data) + 3)
@@ -70,10 +64,7 @@ def test_learns_and_leaves_a_model_with_its_story(whole_run, settings):
 def test_two_runs_do_not_write_to_one_output(settings, tmp_path):
     pytest.importorskip("fcntl")
     message = "run is in use: another process writes to it. Wait until it has ended"
-    with (
-        RunFolder(tmp_path / "run").locked(),
-        pytest.raises(ValueError, match=message),
-    ):
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(ValueError, match=message):
         pretrain(PretrainingConfig(output=str(tmp_path / "run"), **settings))
 
 

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from keras_albert.pretraining import (
-    PretrainingBatches,
-    PretrainingConfig,
-    pretrain,
-)
+from keras_albert.pretraining import PretrainingBatches, PretrainingConfig, pretrain
 from keras_albert.pretraining.run import write_tensorboard_row
 from keras_albert.training.run_folder import RunFolder, TrainingCheckpoint
 from tests.one_backend import on_one_backend

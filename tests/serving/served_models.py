@@ -77,11 +77,7 @@ def make_tasks(proto):
             "QuestionAnswerer", proto, lengths={"doc_stride": 9, "max_query_length": 8}
         ),
         "doubter": make_task(
-            "QuestionAnswerer",
-            proto,
-            head="conditional",
-            start_n_top=3,
-            end_n_top=2,
+            "QuestionAnswerer", proto, head="conditional", start_n_top=3, end_n_top=2
         ),
         "labeler": make_task(
             "Classifier", proto, labels=("a", "é", "c"), activation="sigmoid"

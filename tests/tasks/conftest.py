@@ -4,11 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_albert import (
-    AlbertClassifier,
-    AlbertClassifierPreprocessor,
-    AlbertTokenizer,
-)
+from keras_albert import AlbertClassifier, AlbertClassifierPreprocessor, AlbertTokenizer
 from tests.programs import run_python
 from tests.tasks.small_models import small_backbone
 

@@ -53,11 +53,7 @@ CASES = {
         texts_of(toy),
         [len(text) / 20 for text in texts_of(toy)],
     ),
-    "exits": lambda make, proto, toy: (
-        make(exits=True),
-        texts_of(toy),
-        toy[1][:COUNT],
-    ),
+    "exits": lambda make, proto, toy: (make(exits=True), texts_of(toy), toy[1][:COUNT]),
     "pairs": lambda make, proto, toy: (small_embedder(proto), *toy_pairs(COUNT)),
     "pairs alone": lambda make, proto, toy: (
         # Not the maximum: rounding decides between two tokens that are nearly equal.

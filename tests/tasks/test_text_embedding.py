@@ -6,11 +6,7 @@ from keras_albert import AlbertBackbone, AlbertTextEmbedder
 from keras_albert.text.tokenizer.sentencepiece_file import (
     parse_vocabulary as read_model,
 )
-from tests.foreign_models import (
-    ragged_inputs,
-    run_transformers,
-    save_transformers,
-)
+from tests.foreign_models import ragged_inputs, run_transformers, save_transformers
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights
 from tests.tasks.small_models import small_embedder, toy_pairs

@@ -8,11 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenizer
-from keras_albert.text.masking import (
-    MaskingRates,
-    WholeWordMasking,
-    WordStarts,
-)
+from keras_albert.text.masking import MaskingRates, WholeWordMasking, WordStarts
 from keras_albert.text.tokenizer.word_piece import is_word_piece
 from tests.word_pieces import word_proto
 

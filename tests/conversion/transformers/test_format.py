@@ -10,12 +10,7 @@ from keras_albert.conversion import TRANSFORMERS
 from keras_albert.conversion.config import backbone_arguments
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
-from tests.foreign_models import (
-    TINY,
-    change_config,
-    ragged_inputs,
-    save_transformers,
-)
+from tests.foreign_models import TINY, change_config, ragged_inputs, save_transformers
 
 WEIGHTS = "model.safetensors"
 INPUTS = ragged_inputs()

@@ -10,11 +10,7 @@ from safetensors.numpy import load_file
 from keras_albert import AlbertBackbone, tasks
 from keras_albert.presets.checkpoint_formats import find_format
 from tests.compiled import to_numpy
-from tests.foreign_models import (
-    TINY,
-    assert_same_on_both_sides,
-    save_transformers,
-)
+from tests.foreign_models import TINY, assert_same_on_both_sides, save_transformers
 from tests.one_backend import on_one_backend_except
 
 pytestmark = on_one_backend_except("test_a_class_is_the_same_on_both_sides")

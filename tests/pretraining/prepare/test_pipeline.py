@@ -95,7 +95,7 @@ def test_all_there_is_and_nothing_else(whole):
         f"{split}-{part}.arrow" for split in ("held_out", "train") for part in parts
     ]
     assert {path.name for path in whole.iterdir()} == {
-        *("metadata.json", "parts", "vocabulary.spm", *shards),
+        *("metadata.json", "parts", "vocabulary.spm", *shards)
     }
     counters = json.loads((whole / "metadata.json").read_text())["counters"]
     found = examples_in(whole)

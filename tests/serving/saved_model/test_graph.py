@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenizer
 from keras_albert.text.packing import OverlappingWindows
-from keras_albert.text.tag_schemes import (
-    SCHEMES,
-    Span,
-    spans_to_tags,
-)
+from keras_albert.text.tag_schemes import SCHEMES, Span, spans_to_tags
 from keras_albert.text.tasks.masked_lm import tokenize_masks
 from keras_albert.text.tasks.token_classification import split_words
 
@@ -65,8 +61,7 @@ def test_words(texts):
 
 @few
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=5),
-    st.data(),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=5), st.data()
 )
 def test_windows(documents, data):
     from keras_albert.serving.saved_model.graph import WindowGraph
@@ -114,9 +109,7 @@ def tokenizers(tiny_proto):
     )
 )
 def test_masks(texts, tokenizers):
-    from keras_albert.serving.saved_model.masked_lm import (
-        tokenize_masks_in_graph,
-    )
+    from keras_albert.serving.saved_model.masked_lm import tokenize_masks_in_graph
 
     texts = ["".join(parts) for parts in texts]
     found = tokenize_masks_in_graph(*tokenizers, tf.constant(texts, tf.string))

@@ -7,12 +7,7 @@ import pytest
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.inputs.model_input import make_batches
 from keras_albert.text import train_vocabulary
-from tests.tasks.small_models import (
-    small_embedder,
-    small_tagger,
-    toy_pairs,
-    toy_tags,
-)
+from tests.tasks.small_models import small_embedder, small_tagger, toy_pairs, toy_tags
 
 TASKS = {
     "embedder": (small_embedder, toy_pairs),

@@ -13,8 +13,7 @@ from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
 from tests.tasks.small_models import small_embedder, small_tagger, toy_tags
 
 pytestmark = on_one_backend_except(
-    "test_lists_and_data_sets_learn_with_the_same_weights",
-    "test_reads_tensors",
+    "test_lists_and_data_sets_learn_with_the_same_weights", "test_reads_tensors"
 )
 
 

@@ -7,11 +7,7 @@ import pytest
 
 from keras_albert import AlbertClassifier, AlbertMaskedLM
 from tests.compiled import to_numpy
-from tests.foreign_models import (
-    keras_hub_model,
-    ragged_inputs,
-    transformers_model,
-)
+from tests.foreign_models import keras_hub_model, ragged_inputs, transformers_model
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import fill_weights
 from tests.tasks.masked_lm.masked_lm_models import make_masked_lm
@@ -160,10 +156,7 @@ class TestTraining:
 
     @pytest.mark.parametrize(
         ("y", "message"),
-        [
-            (["second"] * 4, "one argument"),
-            ([0, 1, 0, 1], "from the texts"),
-        ],
+        [(["second"] * 4, "one argument"), ([0, 1, 0, 1], "from the texts")],
     )
     def test_targets_are_refused(self, masked_lm, toy, y, message):
         with pytest.raises(ValueError, match=message):

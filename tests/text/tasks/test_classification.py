@@ -6,15 +6,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertClassifierPreprocessor,
-    AlbertTokenizer,
-)
-from keras_albert.text.batching import (
-    bucket_length,
-    default_length_buckets,
-)
+from keras_albert import AlbertBackbone, AlbertClassifierPreprocessor, AlbertTokenizer
+from keras_albert.text.batching import bucket_length, default_length_buckets
 
 NAMES = ("padding_mask", "segment_ids", "token_ids")
 CLS, SEP = 2, 3

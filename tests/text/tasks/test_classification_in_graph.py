@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
-from tests.text.tasks.test_classification import (
-    assert_equal,
-    property_based,
-    texts,
-)
+from tests.text.tasks.test_classification import assert_equal, property_based, texts
 
 
 @pytest.fixture(scope="module")

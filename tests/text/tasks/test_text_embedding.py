@@ -5,11 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_albert import (
-    AlbertBackbone,
-    AlbertTextEmbedderPreprocessor,
-    AlbertTokenizer,
-)
+from keras_albert import AlbertBackbone, AlbertTextEmbedderPreprocessor, AlbertTokenizer
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 

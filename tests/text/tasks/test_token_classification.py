@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 
 from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
 from keras_albert.text import TextRules, train_vocabulary
-from keras_albert.text.tag_schemes import (
-    Span,
-    spans_to_tags,
-    tags_to_spans,
-)
+from keras_albert.text.tag_schemes import Span, spans_to_tags, tags_to_spans
 from keras_albert.text.tasks.token_classification import (
     SpanTags,
     join_words,

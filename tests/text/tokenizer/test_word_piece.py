@@ -100,7 +100,7 @@ def test_texts_of_ids_and_masks():
     assert tokenizer.detokenize([2]) == "[UNK]"
     (row,) = tokenize_masks(tokenizer, ["a[MASK]ing ."]).to_lists()
     assert [tokenizer.id_to_token(i) for i in row] == [
-        *("a", "[MASK]", "i", "##n", "##g", "."),
+        *("a", "[MASK]", "i", "##n", "##g", ".")
     ]
     words = [tokenizer.id_to_token(i) for i in tokenizer("naive river-a")]
     assert words == ["na", "##ive", "river", "[UNK]", "a"]
