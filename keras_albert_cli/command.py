@@ -25,10 +25,8 @@ class Option:
 def option(
     names: str, words: str, kind: Any = None, default: Any = None, **arguments: Any
 ) -> Option:
-    """Describe an option, or an argument if its name has no dashes.
-
-    `kind` reads its value, and the default is added to the help.
-    """
+    """Describe an option, or an argument if its name has no dashes."""
+    # `kind` reads its value, and the default is added to the help.
     if default is not None:
         is_long = isinstance(default, int) and default > 9999
         shown = f"by default {default:,}" if is_long else f"by default {default}"
@@ -55,11 +53,9 @@ _MESSAGES: Options = {
 
 @dataclass(frozen=True)
 class Command:
-    """A command.
+    """A command."""
 
-    `options` are grouped by titles, `paths` name those that are files or directories to
-    read, and `new_path` one to write. One of `one_of` is required.
-    """
+    # `options` are grouped by titles; `paths` are read, and `new_path` is written.
 
     group: str
     # A module of `keras_albert.commands`, and its function if that is not `run`.
@@ -107,11 +103,9 @@ _TYPES_OF_SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def settings_options() -> Iterator[Option]:
-    """Yield an option for each field of `PretrainingConfig`, which is not imported.
-
-    Its source is read, and the help is its docstring. Settings that are tables
-    (`stages`) have no option, as only a settings file can express them.
-    """
+    """Yield an option for each field of `PretrainingConfig`, which is not imported."""
+    # Its source is read, and the help is its docstring. Tables (`stages`) have no
+    # option.
     body = ast.parse(_SETTINGS_FILE.read_text(encoding="utf-8")).body
     [declared] = (
         node

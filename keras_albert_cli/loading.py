@@ -16,10 +16,8 @@ _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def set_verbose(is_verbose: bool) -> None:
-    """Choose whether libraries show log messages, in this process and its children.
-
-    Variables that the environment has already are kept, unless `is_verbose`.
-    """
+    """Choose whether libraries show log messages, in this process and its children."""
+    # Variables that the environment has already are kept, unless `is_verbose`.
     if is_verbose:
         os.environ[_LOG_LEVEL] = "0"
         os.environ["GRPC_VERBOSITY"] = "INFO"
@@ -31,12 +29,9 @@ def set_verbose(is_verbose: bool) -> None:
 
 @contextmanager
 def hidden_messages() -> Iterator[int]:
-    """Hide what is written to stderr in a block, also by C++ and by child processes.
-
-    TensorFlow writes messages while it is loaded that no setting prevents. Logs are
-    disabled, too, and tracebacks of threads. Nothing is hidden if
-    `TF_CPP_MIN_LOG_LEVEL` is 0, as after `set_verbose(True)`.
-    """
+    """Hide what is written to stderr in a block, also by C++ and by child processes."""
+    # TensorFlow writes messages while it is loaded that no setting prevents. Logs and
+    # tracebacks of threads are hidden, too; nothing after `set_verbose(True)`.
     if sys.stderr is None:
         # It was closed by the caller of the program.
         yield 2
@@ -61,10 +56,8 @@ def hidden_messages() -> Iterator[int]:
 
 @contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Hide the messages of libraries that a block imports, and end it in one line.
-
-    Ctrl-C and SIGTERM end the process with `NAME: stopped`.
-    """
+    """Hide the messages of libraries that a block imports, and end it in one line."""
+    # Ctrl-C and SIGTERM end the process with `NAME: stopped`.
 
     def stop(number: int, _frame: FrameType | None) -> None:
         # No work has started, so no cleanup is needed.

@@ -480,11 +480,10 @@ def _check_finetune(chosen: Mapping[str, Any]) -> None:
     if chosen["difference"] and chosen["lora"] is None:
         raise ValueError("Without --lora, all weights differ: leave out --difference.")
     if chosen["exits"] and chosen["task"] not in ("classification", "regression"):
-        msg = (
+        raise ValueError(
             f"A model for {chosen['task']} has no exits; those for classification and "
             "regression have. Leave out --exits."
         )
-        raise ValueError(msg)
     # Cleaning up can be resumed while it exists.
     if not (chosen["output"] / "training" / "last.safetensors").is_file():
         _check_unfinished(chosen)

@@ -71,11 +71,10 @@ def _check_local(chosen: Mapping[str, Any]) -> None:
         is_path = isinstance(value, Path) or (name == "model" and _is_file(value))
         if is_path and (match := _SCHEME.match(str(value))):
             address = f"{match[1]}://{str(value)[match.end() :]}"
-            msg = (
+            raise ValueError(
                 f"`{name}`: {address} is not a path of this machine. Pass a local or "
                 "mounted path, and copy the files with the tool of the storage."
             )
-            raise ValueError(msg)
 
 
 def _is_file(model: str) -> bool:
@@ -118,23 +117,18 @@ def _check_backend() -> None:
     if chosen not in _BACKENDS:
         nearest = difflib.get_close_matches(chosen, _BACKENDS, n=1)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
-        msg = (
+        raise ValueError(
             f"KERAS_BACKEND must be {', '.join(_BACKENDS[:-1])} or {_BACKENDS[-1]}. "
             f"Received: {chosen}.{hint}"
         )
-        raise ValueError(msg)
     if find_spec(chosen) is None:
         others = [name for name in _BACKENDS if find_spec(name) is not None]
         choose = f", or set KERAS_BACKEND={others[0]}" if others else ""
-        msg = f"The backend {chosen} is not installed. Install it{choose}."
-        raise ImportError(msg)
+        raise ImportError(f"The backend {chosen} is not installed. Install it{choose}.")
 
 
 def describe_versions() -> str:
-    """Return the versions of this package, Python, the system and other packages.
-
-    They are read from the packages' metadata: nothing is imported.
-    """
+    """Return versions, from the packages' metadata: nothing is imported."""
     lines = [
         f"keras-albert {_version('keras-albert') or '(not installed)'}",
         f"Python {platform.python_version()}, {platform.platform()}",

@@ -33,13 +33,10 @@ def run_program(
     options: Collection[str] = (),
     debug: bool = False,
 ) -> int:
-    """Run a program, report errors in one line, and return an exit status.
-
-    Ctrl-C and SIGTERM raise `KeyboardInterrupt`, so that everything is cleaned up; the
-    notes of the exception are printed. A signal whose exception Python discards, as in
-    callbacks of the garbage collector, is sent again. An error becomes one line on
-    stderr, in which arguments of functions are replaced by the options that set them.
-    """
+    """Run a program, report errors in one line, and return an exit status."""
+    # Ctrl-C and SIGTERM raise `KeyboardInterrupt`, so that everything is cleaned up;
+    # the notes of the exception are printed. Arguments of functions in an error are
+    # replaced by the options that set them.
     try:
         with _interruptible(), _written():
             return run() or 0
@@ -93,10 +90,8 @@ def name_options(text: str, options: Collection[str]) -> str:
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """Write the output at the end, also of a program that exits, to see its errors.
-
-    Otherwise, Python writes it when it ends, and prints a traceback of an error.
-    """
+    """Write the output at the end, also of a program that exits, to see its errors."""
+    # Otherwise, Python writes it when it ends, and prints a traceback of an error.
     try:
         yield
     finally:
@@ -121,10 +116,8 @@ def _one_line(text: str) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, and send a signal again whose exception was lost.
-
-    Python discards exceptions in callbacks of the garbage collector and in `__del__`.
-    """
+    """Treat SIGTERM as Ctrl-C, and send a signal again whose exception was lost."""
+    # Python discards exceptions in callbacks of the garbage collector and in `__del__`.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

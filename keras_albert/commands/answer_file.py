@@ -79,15 +79,11 @@ Settings = dict[str, Any]
 
 
 class AnswerFile:
-    """Writes predictions as JSON lines or TSV, one line for each row of the input.
+    """Writes predictions as JSON lines or TSV, one line for each row of the input."""
 
-    They are written to `PATH.partial`, which is locked against other processes and
-    renamed to `PATH` when all are there. If the process dies, complete lines are kept,
-    and the same run resumes after them.
-
-    Attributes:
-        done: int. The number of predictions that an interrupted run has left.
-    """
+    # They are in `PATH.partial`, locked against other processes, until all are there.
+    # The complete lines of a process that died are kept, and the same run resumes after
+    # them.
 
     def __init__(self, path: Path, format: str, settings: Settings) -> None:  # noqa: A002  (Keras' own name)
         self.path = local_path(path)
@@ -171,9 +167,8 @@ def open_settings(file: Path, settings: Settings) -> bool:
     changed = [name for name in settings if settings[name] != before.get(name)]
     if changed:
         was = ", ".join(f"{name} was {before.get(name)!r}" for name in changed)
-        msg = (
+        raise ValueError(
             f"{file} is of a run with other settings: {was}. Repeat them to go on with "
             "it, remove it, or choose another output."
         )
-        raise ValueError(msg)
     return True

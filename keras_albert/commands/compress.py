@@ -126,8 +126,7 @@ def read_texts(paths: Sequence[Path]) -> list[str]:
         rows = FileRows(path)
         if "text" not in rows.columns:
             columns = ", ".join(rows.columns)
-            msg = f"{path} has no column `text`. Its columns: {columns}."
-            raise ValueError(msg)
+            raise ValueError(f"{path} has no column `text`. Its columns: {columns}.")
         texts += (row["text"] for row in rows if row["text"].strip())
     if len(texts) < 2:
         raise ValueError(f"{paths[0]} has no texts. Pass a file with some.")

@@ -15,10 +15,7 @@ from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.push import CARD_FILE, push_files
-from keras_albert.tasks.base.export_formats import (
-    check_export_options,
-    format_of_path,
-)
+from keras_albert.tasks.base.export_formats import check_export_options, format_of_path
 from keras_albert.training.model_card import (
     CardMetadata,
     front_matter,
@@ -85,12 +82,11 @@ def run_push(arguments: argparse.Namespace) -> None:
         check_preset(directory)
     base = base_of(directory) if has_base(directory) else None
     if base is not None and arguments.to is None and not is_public(base):
-        msg = (
+        raise ValueError(
             f"{directory} contains only the difference from {base}, a directory of "
             "this machine. Push that one first and save with its handle as `base`, or "
             "load the model and save it without `base`."
         )
-        raise ValueError(msg)
     model = arguments.handle.removeprefix("hf://")
     has_card = (directory / CARD_FILE).is_file()
     card = _read_card(directory, has_card, model, base, arguments)
@@ -132,18 +128,16 @@ def _read_card(
     if has_card:
         if declared != CardMetadata():
             given = next(name for name in ON_CARD if getattr(declared, name))
-            msg = (
+            raise ValueError(
                 f"{path} is the model card: change its metadata there, instead of "
                 f"passing `{given}`."
             )
-            raise ValueError(msg)
         return path.read_text(encoding="utf-8")
     if declared.license is None:
-        msg = (
+        raise ValueError(
             f"{directory} has no model card, {CARD_FILE}. Write one, or pass `license` "
             "for a short one."
         )
-        raise ValueError(msg)
     cls = class_of(directory)
     kind = next((each for each in TASKS.values() if each.cls is cls), None)
     tag = kind.pipeline_tag if kind else "feature-extraction"

@@ -38,12 +38,11 @@ def _show_exits(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Print the table, and return its rows."""
     task = load_task(arguments.preset)
     if not getattr(task, "exits", 0):
-        msg = (
+        raise ValueError(
             f"{arguments.preset} is an {type(task).__name__} without exits. Train a "
             "classifier with `keras-albert finetune classification --exits`, or in "
             "Python with `AlbertClassifier(..., exits=True)`."
         )
-        raise ValueError(msg)
     dev = known_task(task).read(arguments.dev, arguments)
     print(dev.description)
     rows = measure_exits(

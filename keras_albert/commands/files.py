@@ -32,26 +32,19 @@ def kind_of(path: Path) -> str:
 
 
 class FileRows:
-    """The rows of a file, plain or `.gz`, as dicts that are read one by one.
+    """The rows of a file, plain or `.gz`, as dicts that are read one by one."""
 
-    TSV without quoting and CSV with it, both with a header; JSON lines, objects with
-    the same keys; `.txt`, a `text` per line.
-
-    Attributes:
-        columns: The names of the columns, in the file's order.
-        line: The line, from 1, on which the row begins that was read last.
-        position: The number of bytes that have been read.
-    """
+    # `columns` are in the file's order; `line`, from 1, is where the last row begins;
+    # `position` counts the bytes that have been read.
 
     def __init__(self, path: Path, kinds: tuple[str, ...] = TABLES + TEXTS) -> None:
         suffix = kind_of(path)
         if suffix not in kinds:
             known = [kind for kind in kinds if kind not in (".ndjson", ".json")]
-            msg = (
+            raise ValueError(
                 f"{path} is none of the files that are known here: {', '.join(known)}. "
                 "Rename it by what it holds."
             )
-            raise ValueError(msg)
         self.path = path
         self.line = self.position = 0
         readers = {".tsv": self._tab, ".csv": self._comma}
@@ -72,11 +65,10 @@ class FileRows:
                     self.position = file.tell()
                     yield row
             except UnicodeDecodeError as error:
-                msg = (
+                raise ValueError(
                     f"{self.path} is not UTF-8 (after byte {self.position}: "
                     f"{error.reason}). Convert it, as in `iconv -f latin1 -t utf-8`."
-                )
-                raise ValueError(msg) from error
+                ) from error
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 msg = f"{self.path} is damaged ({error}). Copy or download it again."
                 raise ValueError(msg) from error
@@ -84,12 +76,11 @@ class FileRows:
     def _without_nul(self, file: TextIO) -> Iterator[str]:
         for number, line in enumerate(file, 1):
             if "\0" in line:
-                msg = (
+                raise ValueError(
                     f"{self.path}, line {number} holds a NUL character, as a text in "
                     "UTF-16 does. Convert it, as in `iconv -f utf-16 -t utf-8`, or "
                     "correct the line."
                 )
-                raise ValueError(msg)
             yield line
 
     def _tab(self, file: Iterator[str]) -> Iterator[Row]:
@@ -107,12 +98,11 @@ class FileRows:
             self.line = reader.line_num + 1
             for row in reader:
                 if len(row) != len(header):
-                    msg = (
+                    raise ValueError(
                         f"{self.path}, line {self.line} has {len(row)} fields, and the "
                         f"header has {len(header)}: {', '.join(header)}. Correct or "
                         "drop the row."
                     )
-                    raise ValueError(msg)
                 yield dict(zip(header, row, strict=True))
                 self.line = reader.line_num + 1
         except csv.Error as error:
@@ -129,18 +119,16 @@ class FileRows:
                     line, object_pairs_hook=_object, parse_constant=_no_constant
                 )
             except (ValueError, RecursionError) as error:
-                msg = (
+                raise ValueError(
                     f"{self.path}, line {number} is no JSON ({error}). One object a "
                     "line."
-                )
-                raise ValueError(msg) from error
+                ) from error
             if not isinstance(row, dict) or (names is not None and set(row) != names):
                 expected = f" with {', '.join(self.columns)}" if names else ""
-                msg = (
+                raise ValueError(
                     f"{self.path}, line {number} is no JSON object{expected}: "
                     f"{line[:80]}"
                 )
-                raise ValueError(msg)
             if names is None:
                 names, self.columns = set(row), tuple(row)
             self.line = number
@@ -149,11 +137,10 @@ class FileRows:
     def _different(self, names: list[str]) -> tuple[str, ...]:
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            msg = (
+            raise ValueError(
                 f"{self.path}: the header has {', '.join(map(repr, repeated))} more "
                 "than once. Give each column a name of its own."
             )
-            raise ValueError(msg)
         return tuple(names)
 
     def _lines(self, file: Iterator[str]) -> Iterator[Row]:
@@ -232,19 +219,17 @@ class Table:
         if asked is not None:
             if asked in self.columns:
                 return asked
-            msg = (
+            raise ValueError(
                 f"{self.path} has no column {asked!r}. It has: "
                 f"{', '.join(self.columns)}. {_remedy(role)}"
             )
-            raise ValueError(msg)
         for alias in _ALIASES[role]:
             found = [name for name in self.columns if name.strip().lower() == alias]
             if len(found) > 1:
-                msg = (
+                raise ValueError(
                     f"{self.path} has {' and '.join(map(repr, found))}, each of which "
                     f"may be the {role}. {_remedy(role)}"
                 )
-                raise ValueError(msg)
             if found:
                 return found[0]
         return None
@@ -253,11 +238,10 @@ class Table:
         """Find the column of a role, which must exist; see `find`."""
         name = self.find(role, asked)
         if name is None:
-            msg = (
+            raise ValueError(
                 f"{self.path} has no column that is known as a {role}. It has: "
                 f"{', '.join(self.columns)}. {_remedy(role)}"
             )
-            raise ValueError(msg)
         return name
 
     def texts(self, name: str) -> list[str]:
@@ -288,12 +272,11 @@ class Table:
             try:
                 values.append(convert(value))
             except (TypeError, ValueError):
-                msg = (
+                raise ValueError(
                     f"{self.where(row)}: the column {name!r} holds "
                     f"{value!r:.80}, and {what} is needed in every row. Correct or "
                     "drop the row."
-                )
-                raise ValueError(msg) from None
+                ) from None
         return values
 
 
@@ -368,11 +351,10 @@ def read_choices(row: Sequence[Any], where: str) -> list[Any]:
     """Read the choices of a row, of which those at the end may be empty."""
     count = max((number for number, text in enumerate(row, 1) if text), default=0)
     if not all(row[:count]):
-        msg = (
+        raise ValueError(
             f"{where} has no choice {row.index('') if '' in row else 0}, and has one "
             "after it. Move the choices up, or fill it in."
         )
-        raise ValueError(msg)
     return list(row[:count])
 
 
@@ -382,24 +364,19 @@ def describe(table: Table, roles: Sequence[tuple[str, str | None]]) -> str:
     for name in names:
         if names.count(name) > 1:
             both = " and ".join(role for role, taken in roles if taken == name)
-            msg = (
+            raise ValueError(
                 f"{table.path}: the column {name!r} would be the {both}. Name another "
                 "column for one of them."
             )
-            raise ValueError(msg)
     taken = ", ".join(f"{role} = {name!r}" for role, name in roles if name is not None)
     return f"{table.path}: {len(table):,} rows; {taken}"
 
 
 class InputColumns:
-    """The inputs of a model, found in the columns of a file.
+    """The inputs of a model, found in the columns of a file."""
 
-    `choices` are the sets of inputs that the model accepts, best first, and `asked` the
-    columns that the user named, by input.
-
-    Attributes:
-        names: The columns that each input of the model is read from.
-    """
+    # `choices` are the sets of inputs that the model accepts, best first, and `asked`
+    # the columns that the user named, by input.
 
     def __init__(
         self,
@@ -449,11 +426,10 @@ class InputColumns:
                 if not isinstance(texts, list) or not all(
                     isinstance(text, str) for text in texts
                 ):
-                    msg = (
+                    raise ValueError(
                         f"{where}: {name!r} is {value!r:.80}, and "
                         f"{'a list of texts' if name == 'choices' else 'a text'} is "
                         "needed in every row."
                     )
-                    raise ValueError(msg)
                 taken[name].append(value)
         return taken

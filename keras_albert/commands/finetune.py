@@ -34,10 +34,7 @@ from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks.distribution.strategy import check_processes
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import make_batches
-from keras_albert.tasks.optimizers import (
-    default_learning_rate,
-    default_optimizer,
-)
+from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
 from keras_albert.training.recorder import (
@@ -153,12 +150,7 @@ def train_task(
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
     batches: Any
     _, batches = make_batches(
-        task,
-        train.x,
-        train.y,
-        batch_size=batch_size,
-        shuffle=True,
-        mode="training",
+        task, train.x, train.y, batch_size=batch_size, shuffle=True, mode="training"
     )
     held_out, _ = make_batches(task, dev.x, dev.y, batch_size=batch_size)
     epochs = arguments.epochs
@@ -199,12 +191,7 @@ def train_task(
                 f"going on after {len(recorder.rows)} epochs, at step "
                 f"{recorder.done:,} of {steps:,}"
             )
-        resumable_fit(
-            task,
-            recorder,
-            read,
-            validation_data=held_out,
-        )
+        resumable_fit(task, recorder, read, validation_data=held_out)
     return recorder
 
 
@@ -256,8 +243,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
         console.print(f"model: {folder.preset}", soft_wrap=True)
         return
     recorder = train_task(
-        *(known, task, train, dev, arguments),
-        *(folder, identity, checkpoint, console),
+        *(known, task, train, dev, arguments), *(folder, identity, checkpoint, console)
     )
     recorder.load_best(task)
     _finish(known, task, dev, arguments, folder, recorder.rows, console)

@@ -16,10 +16,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-_DTYPES = {
-    "tensor(string)": object,
-    "tensor(float)": np.float32,
-}
+_DTYPES = {"tensor(string)": object, "tensor(float)": np.float32}
 
 
 def open_session(path: str) -> onnxruntime.InferenceSession:

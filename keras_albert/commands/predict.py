@@ -106,19 +106,17 @@ def pad_choices(choices: list[list[str]]) -> list[list[str]]:
 def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
     """Return the predictor of a task, which calls its method with readable answers."""
     if task.preprocessor is None:
-        msg = (
+        raise ValueError(
             "The model has no preprocessor, and texts are to be read. Save it with one."
         )
-        raise ValueError(msg)
     known = known_task(task)
     call = known.predict
     if exits:
         if known.cls is not tasks.AlbertClassifier:
-            msg = (
+            raise ValueError(
                 f"An {type(task).__name__} has no exits. Leave out "
                 f"{', '.join(sorted(exits))}; `num_layers` runs fewer layers."
             )
-            raise ValueError(msg)
         # Before any row is read.
         options = {name: x for name, x in exits.items() if name != "return_depths"}
         read_exit_rule(task, **options)
@@ -167,8 +165,7 @@ def _read_numbers(
         names, given = (
             ", ".join(f"--{x}" for x in names) for names in (known, numbers)
         )
-        msg = f"{path} takes {names}. Received: {given or 'neither'}."
-        raise ValueError(msg)
+        raise ValueError(f"{path} takes {names}. Received: {given or 'neither'}.")
     return numbers
 
 
@@ -232,11 +229,10 @@ def _open_litert(
 
 def _named(path: Path, preset: str | None) -> str:
     if preset is None:
-        msg = (
+        raise ValueError(
             f"{path} takes ids, and has no vocabulary. Name the preset that it was "
             "exported from with --preset."
         )
-        raise ValueError(msg)
     return preset
 
 
@@ -252,12 +248,11 @@ def _token_predictor(
     """Return the predictor of a model that takes ids, which a preset prepares."""
     inputs = {each.cls.__name__: each.id_inputs for each in TASKS.values()}.get(task)
     if not inputs:
-        msg = (
+        raise ValueError(
             f"The ids that a {task or 'model of another program'} takes are not made "
             "here. Ask the preset itself, its SavedModel, or what `keras-albert export "
             "--format onnx --inputs text` wrote."
         )
-        raise ValueError(msg)
     length = {} if sequence_length is None else {"sequence_length": sequence_length}
     preprocessor_cls = getattr(tasks, task).preprocessor_cls
     preprocessor = preprocessor_cls.from_preset(preset, **length)
@@ -345,13 +340,9 @@ _PROGRAM = Path(__file__).with_name("onnx_program.py")
 
 
 class OnnxProcess:
-    """A process that runs an ONNX model; see `onnx_program`.
+    """A process that runs an ONNX model; see `onnx_program`."""
 
-    Attributes:
-        columns: The names of the model's inputs with a row for each text.
-        numbers: The names of its other inputs, scalars.
-        metadata: The metadata of the file, strings by name.
-    """
+    # `columns` are the inputs with a row for each text, `numbers` the scalars.
 
     def __init__(self, path: Path) -> None:
         check_packages("An ONNX model", "keras-albert[onnx]", "onnxruntime")
@@ -448,10 +439,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _size_and_time(name: str, path: Path) -> dict[str, int]:
-    """Return the size and the latest change of a file, or of all in a directory.
-
-    Nothing if it does not exist: a built-in name or a handle.
-    """
+    """Return the sizes and the latest change of a file or a directory, if it exists."""
     files = [p for p in (path, *path.rglob("*")) if p.is_file()]
     found = [file.stat() for file in files]
     if not found:
@@ -474,10 +462,7 @@ def _answers(
         arguments.signature,
         **_depth(arguments),
     )
-    asked = {
-        "text": arguments.text_column,
-        "text_pair": arguments.text_pair_column,
-    }
+    asked = {"text": arguments.text_column, "text_pair": arguments.text_pair_column}
     with closing(predictor):
         if not rows.columns:
             return
@@ -500,10 +485,7 @@ def _depth(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _ask(
-    predictor: Predictor,
-    columns: InputColumns,
-    rows: list[tuple[int, Row]],
-    path: Path,
+    predictor: Predictor, columns: InputColumns, rows: list[tuple[int, Row]], path: Path
 ) -> list[dict[str, Any]]:
     inputs = columns.read(rows)
     try:

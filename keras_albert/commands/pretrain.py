@@ -171,8 +171,7 @@ def _read_pairs(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            msg = f"`--backbone` takes NAME=VALUE. Received: {pair!r}"
-            raise ValueError(msg)
+            raise ValueError(f"`--backbone` takes NAME=VALUE. Received: {pair!r}")
         try:
             read[name] = json.loads(value)
         except ValueError:

@@ -26,10 +26,8 @@ from keras_albert.utils.environment import new_figure, versions
 
 
 def plain_console() -> Console:
-    """Return a console that prints names of files and classes as they are.
-
-    Rich would read "[red]" as a style, and ":cat:" as an emoji.
-    """
+    """Return a console that prints names of files and classes as they are."""
+    # Rich would read "[red]" as a style, and ":cat:" as an emoji.
     return Console(markup=False, emoji=False)
 
 

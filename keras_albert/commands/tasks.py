@@ -117,19 +117,17 @@ def _read_labelled(
 def check_files(train: Dataset, dev: Dataset) -> None:
     """Check that the files fit each other."""
     if (train.x, train.y) == (dev.x, dev.y):
-        msg = (
+        raise ValueError(
             "`train` and `dev` hold the same examples, so that the scores would say "
             "nothing about new texts. Move some examples of `train` to another file, "
             "and pass it as `dev`."
         )
-        raise ValueError(msg)
     names, found = (data.head.get("labels", ()) for data in (train, dev))
     if len(names) == 1:
-        msg = (
+        raise ValueError(
             f"{train.description}. There is nothing to learn from one label: pass "
             "examples of at least two, or a larger `limit`."
         )
-        raise ValueError(msg)
     for name in (each for each in found if each not in names):
         nearest = difflib.get_close_matches(name, names, n=1)
         remedy = (
@@ -137,11 +135,10 @@ def check_files(train: Dataset, dev: Dataset) -> None:
             if nearest
             else "Correct it, or add examples of it to `train`."
         )
-        msg = (
+        raise ValueError(
             f"{dev.where(name)} has the label {name!r}, which no example of `train` "
             f"has. {remedy}"
         )
-        raise ValueError(msg)
 
 
 def _report_classes(task: Any, data: Dataset) -> Report:
@@ -307,10 +304,8 @@ def _read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
 
 
 def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:
-    """Divide the scores of all files by the highest one, if they are to be cosines.
-
-    The highest score of one file alone may not be that of the scale.
-    """
+    """Divide the scores of all files by the highest one, if they are to be cosines."""
+    # The highest score of one file alone may not be that of the scale.
     highest = max(data.highest for data in files)
     if highest == 1:
         return list(files)
@@ -360,12 +355,11 @@ def _check_words(path: Path, words: list[list[str]], tags: list[list[str]]) -> N
     count = sum(map(len, words))
     texts = sum(len(word.split()) > 1 for row in words for word in row)
     if is_header(words[0][0], tags[0][0]) or 2 * texts > count:
-        msg = (
+        raise ValueError(
             f"{path} begins with {words[0][0]!r:.60} and {tags[0][0]!r:.60}, as a "
             "table does. Token classification reads CoNLL, a word and its tag on each "
             "line without a header, or JSON lines with words and tags."
         )
-        raise ValueError(msg)
 
 
 def _place_in_table(table: Table, tags: list[list[str]], tag: str) -> str:
@@ -404,11 +398,10 @@ def _classify(
 def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
     mask = task.preprocessor.tokenizer.mask_token
     if not any(mask in text for texts in columns.values() for text in texts):
-        msg = (
+        raise ValueError(
             f"No text has a {mask}, and the model fills masks. For labels, train a "
             "head on it first: `keras-albert finetune classification --preset ...`."
         )
-        raise ValueError(msg)
     answers = task.fill_mask(_texts(columns), batch_size=batch_size)
     return [{"masks": row} for row in answers]
 

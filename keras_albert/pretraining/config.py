@@ -35,12 +35,10 @@ def _one_of(*choices: str) -> Rule:
 def _setting(
     default: Any, rule: Rule | None = None, stage: bool = False, changes: bool = False
 ) -> Any:
-    """Declare a setting.
-
-    A stage may set those with `stage`, which change no variable of the model; a resumed
-    run, those with `changes`. These move files, distribute work or save memory; another
-    rate or clipping can help a run whose loss became infinite.
-    """
+    """Declare a setting."""
+    # A stage may set those with `stage`, which change no variable of the model; a
+    # resumed run, those with `changes`: they move files, distribute work or save
+    # memory, and another rate or clipping can help a run whose loss became infinite.
     metadata = {"rule": rule, "stage": stage, "changes": changes}
     return field(default=default, metadata=metadata)
 
@@ -160,9 +158,7 @@ class PretrainingConfig:
     min_layers: int | None = _setting(None, stage=True)
     optimizer: str = _setting("adamw", _one_of("adamw", "lamb", "muon"))
     learning_rate: float | None = _setting(
-        None,
-        ("must be between 0 and 1", lambda value: 0 < value < 1),
-        changes=True,
+        None, ("must be between 0 and 1", lambda value: 0 < value < 1), changes=True
     )
     warmup_steps: int | None = None
     decay_power: float = _setting(1.0, _NOT_NEGATIVE)
@@ -223,11 +219,10 @@ class PretrainingConfig:
         for name in self.backbone:
             setting = "precision" if name == "dtype" else name
             if hasattr(self, setting):
-                msg = (
+                raise ValueError(
                     f"`backbone` (`--backbone NAME=VALUE`) names `{name}`, which is a "
                     f"separate setting. Pass `{setting}` (`--{setting}`) instead."
                 )
-                raise ValueError(msg)
         layers = self.backbone.get("num_layers")
         if isinstance(layers, int) and layers > MAX_LAYERS:
             msg = f"`num_layers` must be at most {MAX_LAYERS:,}. Received: {layers}"
@@ -252,11 +247,10 @@ class PretrainingConfig:
         value, unit = getattr(self, name), getattr(self, of)
         if value % unit:
             nearest = max(1, round(value / unit)) * unit
-            msg = (
+            raise ValueError(
                 f"`{name}` must be a multiple of `{of}`. Received: {name}={value}, "
                 f"{of}={unit}. The nearest is {name}={nearest}."
             )
-            raise ValueError(msg)
 
     @classmethod
     def from_file(cls, path: str | Path | None = None, **settings: Any) -> Self:
@@ -279,11 +273,10 @@ class PretrainingConfig:
         known = {each.name for each in fields(cls)}
         unknown = sorted(set(read) - known)
         if unknown:
-            msg = (
+            raise ValueError(
                 f"{path} has unknown settings: {', '.join(unknown)}. The settings are: "
                 f"{', '.join(sorted(known))}."
             )
-            raise ValueError(msg)
         missing = {"data", "output"} - set(read) - set(settings)
         if missing:
             names = " and ".join(f"`{name}`" for name in sorted(missing))
@@ -312,18 +305,16 @@ class PretrainingConfig:
             settings.setdefault("steps", self.steps - begun)
             begun += settings["steps"]
             if settings["steps"] < 1 or begun > self.steps:
-                msg = (
+                raise ValueError(
                     f"{where} ends after steps={self.steps}. Leave at least one step "
                     f"for the last stage. Received: stages={list(self.stages)!r}"
                 )
-                raise ValueError(msg)
             if not is_last and settings["steps"] % self.log_every:
-                msg = (
+                raise ValueError(
                     f"{where} must end with a row of the curve. Make its `steps` a "
                     f"multiple of log_every={self.log_every}. Received: "
                     f"steps={settings['steps']}"
                 )
-                raise ValueError(msg)
             # With the same seed, each stage would begin with the same examples.
             whole: dict[str, Any] = {
                 "stages": (),
@@ -345,24 +336,21 @@ class PretrainingConfig:
         of_stages = settings_that("stage")
         for names, known in ((settings, of_stages), (backbone, _OF_STAGES_BACKBONE)):
             if unknown := sorted(set(names) - set(known)):
-                msg = (
+                raise ValueError(
                     f"{where} cannot set {', '.join(unknown)}. A stage sets "
                     f"{', '.join(of_stages)}, and in `backbone` "
                     f"{', '.join(_OF_STAGES_BACKBONE)}."
                 )
-                raise ValueError(msg)
         if "num_layers" in backbone and self.backbone.get("adapter_rank"):
-            msg = (
+            raise ValueError(
                 f"{where} cannot set num_layers: with `adapter_rank` each layer has "
                 "weights of its own. Pass one `num_layers`, and `min_layers` for less."
             )
-            raise ValueError(msg)
         if "steps" in settings if is_last else "steps" not in settings:
-            msg = (
+            raise ValueError(
                 f"{where}: every stage except the last needs `steps`; the last one "
                 f"gets the rest of steps={self.steps}. Received: {dict(stage)!r}"
             )
-            raise ValueError(msg)
         share = settings.get("steps")
         if isinstance(share, float):
             if not 0 < share < 1:
@@ -429,11 +417,10 @@ def _read(path: Path) -> dict[str, Any]:
         msg = f"{path} is not valid TOML (or JSON, if its name ends in .json): {error}"
         raise ValueError(msg) from error
     if not isinstance(read, dict):
-        msg = (
+        raise ValueError(
             f"{path} contains a {type(read).__name__}. Write names and values of "
             "settings."
         )
-        raise ValueError(msg)
     return read
 
 

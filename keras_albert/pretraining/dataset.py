@@ -19,10 +19,7 @@ from keras_albert.pretraining.prepared_files import (
     Split,
     gather,
 )
-from keras_albert.text.masking import (
-    MaskingRates,
-    WholeWordMasking,
-)
+from keras_albert.text.masking import MaskingRates, WholeWordMasking
 from keras_albert.text.packing import EncodedTexts, SpecialIds
 from keras_albert.text.tasks.masked_lm import draw_pairs
 from keras_albert.text.tokenizer.albert_tokenizer import AlbertTokenizer
@@ -222,22 +219,19 @@ class PretrainingBatches:
             rule = "0 or more" if self.shuffle else f"from 0 to {steps - 1}"
             raise ValueError(f"`step` must be {rule}. Received: step={step}")
         if self.batch_size % num_shards or not 0 <= shard < num_shards:
-            msg = (
+            raise ValueError(
                 f"`batch_size`, {self.batch_size}, must be a multiple of `num_shards`, "
                 "and `shard` at least 0 and less than `num_shards`. Received: "
                 f"shard={shard}, num_shards={num_shards}"
             )
-            raise ValueError(msg)
 
 
 def _windows(
     pairs: tuple[TokenRows, TokenRows], length: int, generator: np.random.Generator
 ) -> tuple[TokenRows, TokenRows]:
-    """Cut pairs that are too long to `length` consecutive tokens at a random position.
-
-    Truncation would train on the same beginnings of segments in each epoch. A window
-    within one segment becomes the first segment of its row.
-    """
+    """Cut pairs that are too long to `length` tokens at a random position."""
+    # Truncation would train on the same beginnings in each epoch. A window within one
+    # segment becomes the first segment of its row.
     first, second = pairs
     total = first.lengths + second.lengths
     begin = generator.integers(np.maximum(total - length, 0) + 1)
@@ -260,10 +254,8 @@ def _windows(
 
 
 def _of_lengths(pairs: tuple[TokenRows, TokenRows], lengths: Int64Array) -> TokenRows:
-    """Cut texts of given lengths, so that lengths do not reveal the replacement.
-
-    Each begins with the second segment, or earlier if that is too short.
-    """
+    """Cut texts of given lengths, so that lengths do not reveal the replacement."""
+    # Each begins with the second segment, or earlier if that is too short.
     both = zip(*(rows.to_lists() for rows in pairs), strict=True)
     texts = []
     for (first, second), length in zip(both, lengths.tolist(), strict=True):
@@ -280,12 +272,11 @@ def _check_batches(
 ) -> None:
     check_positive(batch_size=batch_size, accumulation_steps=accumulation_steps)
     if not 5 <= sequence_length <= data.sequence_length:
-        msg = (
+        raise ValueError(
             "`sequence_length` must be from 5 (three special tokens and two others) "
             f"to {data.sequence_length}, for which the examples were prepared. "
             f"Received: sequence_length={sequence_length}"
         )
-        raise ValueError(msg)
 
 
 SecondTask: TypeAlias = Literal["sentence_order", "next_sentence"]
@@ -341,19 +332,17 @@ class PretrainingData:
         ]
         self._count = sum(map(len, self._files))
         if not self._count:
-            msg = (
+            raise ValueError(
                 f"{directory} has no {split} examples. Prepare more text, or with "
                 "another `held_out`."
             )
-            raise ValueError(msg)
         self._documents = np.concatenate([file.documents for file in self._files])
         one_document = self._documents.min() == self._documents.max()
         if second_task == "next_sentence" and one_document:
-            msg = (
+            raise ValueError(
                 f"The {split} examples of {directory} are all from one document, but "
                 "next-sentence prediction needs several. Prepare more text."
             )
-            raise ValueError(msg)
 
     def __len__(self) -> int:
         return self._count
@@ -430,11 +419,10 @@ def _check(split: str, second_task: str | None, seed: int) -> None:
     if split not in SPLITS:
         raise ValueError(f"`split` must be one of {SPLITS}. Received: split={split!r}")
     if second_task not in ("sentence_order", "next_sentence", None):
-        msg = (
+        raise ValueError(
             "`second_task` must be 'sentence_order', 'next_sentence' or None. "
             f"Received: second_task={second_task!r}"
         )
-        raise ValueError(msg)
     check_at_least(0, seed=seed)
 
 
@@ -450,11 +438,10 @@ _READ = 256
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out examples as arrays, with fixed masks.
+    """Held-out examples as arrays, with fixed masks."""
 
-    Weights are scaled so that averages over batches of any size are averages over the
-    masked tokens, or over the pairs.
-    """
+    # Weights are scaled so that averages over batches of any size are averages over the
+    # masked tokens, or over the pairs.
 
     arrays: Batch
     # The scores without reading the texts, by metric.

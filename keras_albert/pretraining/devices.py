@@ -32,11 +32,10 @@ class KerasDevices(OneDevice):
 
         devices = keras.distribution.list_devices()
         if parts < 1 or len(devices) % parts:
-            msg = (
+            raise ValueError(
                 f"{len(devices)} devices cannot be divided into groups of {parts}. "
                 "Choose a divisor of the number of devices."
             )
-            raise ValueError(msg)
         shape = (len(devices) // parts, parts)
         if parts == 1:
             self.distribution = keras.distribution.DataParallel(
@@ -64,11 +63,10 @@ class KerasDevices(OneDevice):
     def prepare(self, model: Any, batch: Batch) -> None:
         """Create the metrics, and check that heads can be split."""
         if model.backbone.num_heads % self.parts:
-            msg = (
+            raise ValueError(
                 f"{model.backbone.num_heads} attention heads cannot be divided among "
                 f"{self.parts} devices. Choose a divisor of the number of heads."
             )
-            raise ValueError(msg)
         build_metrics(model, batch)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
@@ -108,21 +106,19 @@ def _cut_blocks(mesh: Any) -> Any:
 
 
 class TorchProcesses(OneDevice):
-    """The processes that `torchrun` starts, inside Keras' `fit`.
+    """The processes that `torchrun` starts, inside Keras' `fit`."""
 
-    Each computes a part of the batch. The optimizer averages the gradients, see
-    `mean_over_processes`, and metrics are summed after each batch.
-    """
+    # Each computes a part of the batch. The optimizer averages the gradients, and
+    # metrics are summed after each batch.
 
     def __init__(self) -> None:
         import torch  # noqa: PLC0415  (it is the backend)
 
         if "LOCAL_RANK" not in os.environ:
-            msg = (
+            raise ValueError(
                 "Data parallelism on PyTorch needs one process per device. Start them "
                 "with `torchrun --nproc-per-node=N -m keras_albert ...`."
             )
-            raise ValueError(msg)
         on_gpu = torch.cuda.is_available()
         if on_gpu:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -172,11 +168,9 @@ def _metrics(model: Any) -> list[Any]:
 
 
 def mean_over_processes(gradients: Sequence[Any]) -> Sequence[Any]:
-    """Return the mean of gradients over the processes of PyTorch, if there are any.
-
-    Layers share their weights, so that gradients are complete at the end of the
-    backward pass only, and sums during it would save no time.
-    """
+    """Return the mean of gradients over the processes of PyTorch, if there are any."""
+    # Layers share their weights: gradients are complete at the end of the backward pass
+    # only, and sums during it would save no time.
     if keras.config.backend() != "torch":
         return gradients
     import torch  # noqa: PLC0415  (it is the backend)
@@ -192,13 +186,10 @@ def mean_over_processes(gradients: Sequence[Any]) -> Sequence[Any]:
 
 
 class TensorflowReplicas(OneDevice):
-    """Replicas under a `tf.distribute` strategy, inside Keras' `fit`.
+    """Replicas under a `tf.distribute` strategy, inside Keras' `fit`."""
 
-    The model is created in the strategy's scope, and its training step is that of
-    `StrategyTrainer`. This also applies to TensorFlow's default strategy of one device,
-    because Keras' own step computes the norm of embedding gradients as if each
-    occurrence of a token had a separate row.
-    """
+    # Also one device, with `StrategyTrainer`'s step: Keras' own computes the norm of
+    # embedding gradients as if each occurrence of a token had a separate row.
 
     def __init__(self, strategy: Any) -> None:
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -264,11 +255,8 @@ _NAMES = "'none', 'data_parallel', 'model_parallel:N' (JAX) and 'tpu'"
 
 
 def choose_devices(distribution: str) -> Any:
-    """Return the device layout of a name, with the members of `OneDevice`.
-
-    Call it before anything runs on the backend: it connects the processes, if there
-    are several.
-    """
+    """Return the device layout of a name, with the members of `OneDevice`."""
+    # Called before anything runs on the backend: it connects the processes.
     backend = keras.config.backend()
     name, _, parts = distribution.partition(":")
     known: dict[tuple[str, str], Callable[[], Any]] = {
@@ -284,18 +272,16 @@ def choose_devices(distribution: str) -> Any:
     if name == "model_parallel" and backend == "jax" and parts.isdecimal():
         return KerasDevices(int(parts))
     if parts or (name, backend) not in known:
-        msg = (
+        raise ValueError(
             f"`distribution` must be one of {_NAMES}. Received: {distribution!r}, on "
             f"the backend {backend!r}"
         )
-        raise ValueError(msg)
     if name == "none" and (count := num_processes()) > 1:
-        msg = (
+        raise ValueError(
             f"`distribution` is 'none', and {count} processes were started, each of "
             "which would train a model of its own. Pass "
             "distribution='data_parallel', or start one process."
         )
-        raise ValueError(msg)
     return known[name, backend]()
 
 

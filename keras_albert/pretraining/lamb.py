@@ -69,22 +69,20 @@ class Lamb(keras.optimizers.Optimizer):
         **kwargs: Any,
     ) -> None:
         if kwargs.get("weight_decay") is not None:
-            msg = (
+            raise ValueError(
                 "Keras applies `weight_decay` outside the trust ratio. Pass "
                 f"`decay_rate` instead. Received: weight_decay={kwargs['weight_decay']}"
             )
-            raise ValueError(msg)
         for label, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
             if not 0 <= beta < 1:
                 raise ValueError(
                     f"`{label}` must be from 0 to below 1. Received: {label}={beta}"
                 )
         if epsilon <= 0 or decay_rate < 0:
-            msg = (
+            raise ValueError(
                 "`epsilon` must be above 0, and `decay_rate` not negative. Received: "
                 f"epsilon={epsilon}, decay_rate={decay_rate}"
             )
-            raise ValueError(msg)
         super().__init__(learning_rate, name=name, **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2

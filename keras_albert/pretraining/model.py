@@ -75,10 +75,7 @@ def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
 
 
 class RunOptimizer:
-    """An optimizer for several calls of `fit` and processes of PyTorch, as a mixin.
-
-    It precedes a class of Keras in the list of bases.
-    """
+    """An optimizer for several calls of `fit` and processes of PyTorch, as a mixin."""
 
     def apply(
         self, grads: Sequence[Tensor], trainable_variables: Sequence[Any] | None = None
@@ -123,10 +120,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     scales = config.precision == "mixed_float16"
     if config.optimizer == "lamb":
         optimizer = (Lamb if scales else _Lamb)(
-            schedule,
-            decay_rate=config.weight_decay,
-            beta_2=config.beta_2,
-            **arguments,
+            schedule, decay_rate=config.weight_decay, beta_2=config.beta_2, **arguments
         )
     elif config.optimizer == "muon":
         optimizer = (keras.optimizers.Muon if scales else _Muon)(
@@ -150,21 +144,16 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
 
 
 def load_starting_weights(task: Any, preset: str) -> None:
-    """Set the weights of a task to those of a preset.
-
-    Layers share their weights, so that a model with more or fewer of them can start
-    from the same preset. If the task has more positions, the preset's position
-    embeddings are repeated: what they encode about neighbouring positions applies there
-    too ([Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 5). Weights
-    that the preset's head lacks are random.
-    """
+    """Set the weights of a task to those of a preset."""
+    # If the task has more positions, the preset's are repeated: what they encode about
+    # neighbours applies there, too. Source: [Beltagy et al.,
+    # 2020](https://arxiv.org/abs/2004.05150), section 5.
     start = type(task).from_preset(preset)
     if start.preprocessor.tokenizer.proto != task.preprocessor.tokenizer.proto:
-        msg = (
+        raise ValueError(
             f"{preset} has a different vocabulary from the data. Prepare the data with "
             f"that vocabulary: keras-albert prepare --vocabulary {preset}"
         )
-        raise ValueError(msg)
     positions = task.backbone.embedding.position_embedding.position_embeddings
     pairs = []
     for old, new in zip(start.weights, task.weights, strict=True):
@@ -180,11 +169,10 @@ def load_starting_weights(task: Any, preset: str) -> None:
         if tuple(old.shape) != tuple(new.shape)
     ]
     if differ:
-        msg = (
+        raise ValueError(
             f"The weights of {preset} have other shapes: {'; '.join(differ)}. Leave "
             "out the settings of the backbone that change them."
         )
-        raise ValueError(msg)
     for new, old in pairs:
         new.assign(old)
 
@@ -204,10 +192,7 @@ def draw_depth(config: PretrainingConfig, step: int) -> int:
 def train_at_depths(
     task: Any, depths: range, depth_of_batch: Callable[[], int]
 ) -> None:
-    """Let each call of a task's training step run another number of layers.
-
-    Each depth has its compiled function, which is compiled when it is first drawn.
-    """
+    """Let each call of a task's training step run another number of layers."""
     functions = {}
     for depth in depths:
         # Made now: during an epoch, Keras holds the weights on JAX, and a function on

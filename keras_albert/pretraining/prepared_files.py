@@ -54,20 +54,18 @@ class PreparedMetadata:
         """Read the metadata of a directory."""
         path = directory / METADATA_FILE
         if not path.is_file():
-            msg = (
+            raise ValueError(
                 f"{directory} contains no {METADATA_FILE}: the preparation of texts "
                 "was not started or not completed. Run `keras-albert prepare`."
             )
-            raise ValueError(msg)
         with reading(path, "Prepare the texts again."):
             stored = parse_json(path.read_bytes())
             version = stored.pop("format_version")
         if version != FORMAT_VERSION:
-            msg = (
+            raise ValueError(
                 f"{path} has format {version}, but this version of keras_albert reads "
                 f"{FORMAT_VERSION}. Update keras_albert, or prepare the texts again."
             )
-            raise ValueError(msg)
         return cls(**stored)
 
 
@@ -105,12 +103,7 @@ def example_schema(vocabulary_size: int) -> Any:
 
 
 class ExampleWriter:
-    """Writes a file of examples, with at most some thousands in memory.
-
-    Attributes:
-        facts: dict of int. The `bytes` and `rows` of the closed file, and the
-            `checksum` of its examples.
-    """
+    """Writes a file of examples, with at most some thousands in memory."""
 
     def __init__(self, stream: IO[bytes], vocabulary_size: int) -> None:
         self._pa = arrow()
@@ -170,21 +163,19 @@ class ExampleFile:
     def _compare(self, facts: Mapping[str, int], **found: int) -> None:
         for name, value in found.items():
             if facts.get(name, value) != value:
-                msg = (
+                raise ValueError(
                     f"{self.path} is not the file that was prepared: its {name} should "
                     f"be {facts[name]}. Received: {value}. {_REMEDY}"
                 )
-                raise ValueError(msg)
 
     def check_size(self) -> None:
         """Check that the file was not cut short: reading it would kill the process."""
         with suppress(FileNotFoundError):
             if (size := os.stat(self.path).st_size) < self._size:
-                msg = (
+                raise ValueError(
                     f"{self.path} was cut from {self._size:,} to {size:,} bytes while "
                     f"it was in use. {_REMEDY}"
                 )
-                raise ValueError(msg)
 
     def __len__(self) -> int:
         return int(self._before[-1])
@@ -210,11 +201,10 @@ class ExampleFile:
         if columns.checksums is not None and (
             _checksum(ids, boundary) != columns.checksums[row]
         ):
-            msg = (
+            raise ValueError(
                 f"{self.path} is damaged: example {row} of record batch {batch} has "
                 f"another checksum. {_REMEDY}"
             )
-            raise ValueError(msg)
         return ids[:boundary], ids[boundary:]
 
 

@@ -30,12 +30,7 @@ from keras_albert.utils.environment import describe_hardware, versions
 
 
 class PretrainingRecorder(TrainingRecorder):
-    """A `TrainingRecorder` that counts updates and measures speed.
-
-    Attributes:
-        examples_per_batch: int. Examples that pass through the model at once.
-        tokens_per_example: float. Used for the tokens per second.
-    """
+    """A `TrainingRecorder` that counts updates and measures speed."""
 
     def __init__(
         self,
@@ -116,11 +111,9 @@ class PretrainingRecorder(TrainingRecorder):
 
 
 def write_tensorboard_row(directory: Path, row: Mapping[str, float]) -> None:
-    """Append a row to TensorBoard's files, if the package `tensorboard` is installed.
-
-    Keras' callback requires TensorFlow. Scores on held-out documents are written to a
-    separate folder, under the same names, so that both appear in one chart.
-    """
+    """Append a row to TensorBoard's files, if `tensorboard` is installed."""
+    # Keras' callback requires TensorFlow. Scores on held-out documents have the same
+    # names in another folder, so that both appear in one chart.
     if importlib.util.find_spec("tensorboard") is None:
         return
     values = {name: value for name, value in row.items() if name != "step"}
@@ -156,10 +149,7 @@ def _append(path: Path, step: float, scalars: dict[str, float]) -> None:
 
 
 def judge_best(
-    task: Any,
-    config: PretrainingConfig,
-    recorder: TrainingRecorder,
-    held_out: HeldOut,
+    task: Any, config: PretrainingConfig, recorder: TrainingRecorder, held_out: HeldOut
 ) -> dict[str, float]:
     """Evaluate the best weights, on all devices."""
     recorder.load_best(task)

@@ -30,5 +30,4 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return resolve_name(f"{__name__}.{_MODULES[name]}:{name}")
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

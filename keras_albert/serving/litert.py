@@ -105,18 +105,16 @@ def _check_arguments(
     task: Any, sequence_length: int | None, quantize: str | None
 ) -> None:
     if quantize not in _QUANTIZATIONS:
-        msg = (
+        raise ValueError(
             "`quantize` is None, 'dynamic_int8' or 'fp16'. Received: "
             f"quantize={quantize!r}"
         )
-        raise ValueError(msg)
     if sequence_length is None:
         return
     check_positive(sequence_length=sequence_length)
     longest = task.backbone.max_sequence_length
     if sequence_length > longest:
-        msg = (
+        raise ValueError(
             f"The model reads rows of at most {longest} tokens. Received: "
             f"sequence_length={sequence_length}"
         )
-        raise ValueError(msg)

@@ -19,17 +19,13 @@ from keras_albert.utils.keras_internals import all_layers
 
 
 def row_of(task: Any) -> TaskRow:
-    """Return the row of a task, or raise if it cannot be exported.
-
-    Changes of a subclass would be lost.
-    """
+    """Return the row of a task; of a subclass, whose changes would be lost, raise."""
     if type(task) not in TASKS:
         known = ", ".join(sorted(each.__name__ for each in TASKS))
-        msg = (
+        raise ValueError(
             f"{type(task).__name__} cannot be exported. These tasks can, without their "
             f"subclasses: {known}. Build one of them with the same weights."
         )
-        raise ValueError(msg)
     return TASKS[type(task)]
 
 
@@ -42,12 +38,11 @@ def check_tokenizer(task: Any) -> None:
     """Raise if a tokenizer truncates texts, which graphs do not support."""
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
-        msg = (
+        raise ValueError(
             "An exported model tokenizes whole texts, but this tokenizer truncates "
             f"them to {length} tokens. Build it without `sequence_length`; the "
             "preprocessor truncates rows."
         )
-        raise ValueError(msg)
 
 
 def graph_class(task: Any, package: str) -> Any:
@@ -150,12 +145,11 @@ def float_weight(layer: Any, name: str) -> FloatArray:
     """Return a matrix of a layer in float32, also of int8, with LoRA's update."""
     mode = layer.quantization_mode
     if mode not in (None, "int8"):
-        msg = (
+        raise ValueError(
             f"The layer {layer.path} is quantized to {mode!r}, and weights in floating "
             "point or int8 can be exported. Export the model before it is quantized; "
             'the format may have an argument `quantize="int8"`.'
         )
-        raise ValueError(msg)
     # The variable itself: the layer's property adds LoRA's update to int8 numbers.
     (variable,) = (v for v in layer.variables if v.name == name)
     values = _read(variable)
@@ -172,14 +166,11 @@ def float_weight(layer: Any, name: str) -> FloatArray:
 def split_int8(
     matrix: FloatArray, axis: int
 ) -> tuple[npt.NDArray[np.int8], FloatArray]:
-    """Split a matrix into int8 numbers and scales, of which `axis` shares one.
-
-    The numbers are limited to -64 to 64, because processors without VNNI add two
-    products with numbers up to 255 in 16 bits, where larger ones would saturate.
-
-    Source: [Quantize ONNX Models](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html),
-    "When and why do I need to try U8U8?".
-    """
+    """Split a matrix into int8 numbers and scales, of which `axis` shares one."""
+    # Limited to -64 to 64: processors without VNNI add two products with numbers up to
+    # 255 in 16 bits. Source: [Quantize ONNX
+    # Models](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html),
+    # "When and why do I need to try U8U8?".
     largest = np.abs(matrix).max(axis=axis, keepdims=True)
     scale = np.where(largest > 0, largest, 1.0) / _LARGEST
     numbers = np.rint(matrix / scale).astype(np.int8)

@@ -20,18 +20,14 @@ def run_in_tensorflow(what: str, module: str, *arguments: str) -> None:
         for code in _NO_ROOM:
             if os.strerror(code) in finished.stderr:
                 raise OSError(code, os.strerror(code))
-        msg = (
+        raise RuntimeError(
             f"The process that writes the {what} {describe_end(finished.returncode)}. "
             f"Nothing was written. Its error output:\n{finished.stderr[-2000:]}"
         )
-        raise RuntimeError(msg)
 
 
 def run_child(
-    python: Sequence[str],
-    program: str,
-    arguments: Sequence[str] = (),
-    words: str = "",
+    python: Sequence[str], program: str, arguments: Sequence[str] = (), words: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run a Python program with TensorFlow that ends when this process ends."""
     package_parent = Path(__file__).resolve().parents[2]

@@ -32,24 +32,14 @@ _NOT_SERVED = ("EagerPyFunc", "PyFunc", "Xla")
 
 
 class TensorSpec(NamedTuple):
-    """An input or an output.
-
-    Attributes:
-        dtype: string. `"float32"`, `"int32"` or `"string"`.
-        shape: tuple of int and `None`; `None` for any size.
-    """
+    """An input or an output."""
 
     dtype: str
     shape: tuple[int | None, ...]
 
 
 class Signature(NamedTuple):
-    """A served function.
-
-    Attributes:
-        inputs: dict of names and `TensorSpec`.
-        outputs: dict of names and `TensorSpec`.
-    """
+    """A served function."""
 
     inputs: dict[str, TensorSpec]
     outputs: dict[str, TensorSpec]
@@ -116,19 +106,17 @@ def verify(
     """
     version = _find_version(local_path(directory))
     if not (version / "saved_model.pb").is_file():
-        msg = (
+        raise ValueError(
             f"{version} contains no `saved_model.pb`, so it is not a SavedModel. Pass "
             "the path that `export` returned, or the directory above it."
         )
-        raise ValueError(msg)
     read, replayed = _replay(version, python or sys.executable)
     unknown = [name for name in read["operations"] if name.startswith(_NOT_SERVED)]
     if unknown:
-        msg = (
+        raise ValueError(
             f"{version} has operations that a stock TensorFlow Serving lacks: "
             f"{', '.join(unknown)}. Export it with this package from the task."
         )
-        raise ValueError(msg)
     for request in replayed:
         if "error" in request:
             msg = f"{version} cannot run {request['signature']}: {request['error']}"
@@ -136,11 +124,10 @@ def verify(
     differences = [x for request in replayed for x in request["differences"]]
     largest = float(np.max([0.0, *differences]))
     if not largest <= _TOLERANCE:
-        msg = (
+        raise ValueError(
             f"{version} returns other results than when it was written: they differ by "
             f"{largest:.3g}. Its files do not belong together; copy or export it again."
         )
-        raise ValueError(msg)
     signatures = read_signatures(read["signatures"])
     # Short requests precede long ones.
     short = {request["signature"]: request["inputs"] for request in replayed[::-1]}
@@ -199,18 +186,16 @@ def _replay(
     if "error" in read:
         # The other lines name the place in the graph.
         reason = read["error"].partition("\n")[0]
-        msg = (
+        raise ValueError(
             f"TensorFlow cannot load {version}: {reason}. If files are missing or "
             "damaged, copy or export it again."
         )
-        raise ValueError(msg)
     if len(replayed) != read.get("requests"):
-        msg = (
+        raise ValueError(
             f"The process that runs {version} {describe_end(finished.returncode)} "
             f"after {len(replayed)} requests; a server would die, too. Its error "
             f"output:\n{finished.stderr[-2000:]}"
         )
-        raise ValueError(msg)
     return read, replayed
 
 

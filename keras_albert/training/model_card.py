@@ -51,13 +51,10 @@ def front_matter(
     declared: CardMetadata,
     preset: str | None = None,
 ) -> str:
-    """Return the metadata at the beginning of a model card.
-
-    Scores with other names than the hub's metrics, or not finite, are left out.
-
-    Source: the [specification](https://github.com/huggingface/hub-docs/blob/main/modelcard.md)
-    of Hugging Face's hub.
-    """
+    """Return the metadata at the beginning of a model card."""
+    # Scores that the hub's metrics lack, or that are not finite, are left out. Source:
+    # the
+    # [specification](https://github.com/huggingface/hub-docs/blob/main/modelcard.md).
     # Slow to import, and needed at the end of a run only.
     from huggingface_hub import EvalResult, ModelCardData  # noqa: PLC0415
 
@@ -91,10 +88,7 @@ def front_matter(
 
 
 def base_model(preset: str | None) -> str | None:
-    """Return the hub's name of the model that training started from.
-
-    `None` for random weights and what is not on the hub.
-    """
+    """Return the hub's name of the model that training started from, if it has one."""
     handle: str | None = preset
     if preset in BUILTIN_PRESETS:
         handle = BUILTIN_PRESETS[preset].handle
@@ -110,10 +104,8 @@ def plain_text(text: str) -> str:
 
 
 def code(value: Any) -> str:
-    """Return a setting in Markdown's form of code, on one line.
-
-    Of a path only the name: where it lies on this machine does not belong on a card.
-    """
+    """Return a setting in Markdown's form of code, on one line."""
+    # Of a path only the name: where it lies on this machine does not belong on a card.
     if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_dir()):
         value = Path(value).name
     line = " ".join(str(value).split())

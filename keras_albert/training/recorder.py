@@ -22,14 +22,9 @@ from keras_albert.types import Batch
 
 
 class StopSignals:
-    """Records SIGINT and SIGTERM in a block, so that it can end at a suitable point.
+    """Records SIGINT and SIGTERM in a block, so that it can end at a suitable point."""
 
-    The second SIGINT interrupts at once. Outside the main thread, where Python has
-    no signals, nothing is recorded.
-
-    Attributes:
-        number: int or `None`. The signal that was received, the last of several.
-    """
+    # The second SIGINT interrupts at once. Python has signals in the main thread only.
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -58,10 +53,7 @@ class StopSignals:
 
 
 def moving_averages(optimizer: Any) -> list[Any]:
-    """Return the moving averages of the weights in an optimizer.
-
-    In the order of the trainable variables; none without `use_ema`.
-    """
+    """Return the moving averages of the trainable variables, in their order."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if not inner.use_ema:
         return []
@@ -69,18 +61,10 @@ def moving_averages(optimizer: Any) -> list[Any]:
 
 
 class TrainingRecorder(keras.callbacks.Callback):
-    """Counts batches, writes the curve and checkpoints, and ends failed runs.
+    """Counts batches, writes the curve and checkpoints, and ends failed runs."""
 
-    An epoch of Keras is one row of the curve. A checkpoint within it includes the
-    metrics, so that the row is the same after an interruption.
-
-    Attributes:
-        done: int. The number of batches that the model was trained on.
-        rows: list of dict of float. The curve.
-        best_values: The best weights as a list of arrays; `None` before there are any.
-        best: float or `None`. The value of their metric.
-        best_done: int. The number of batches that they were trained on.
-    """
+    # An epoch of Keras is one row of the curve. A checkpoint within it includes the
+    # metrics, so that the row is the same after an interruption.
 
     def __init__(
         self,
@@ -122,11 +106,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def begin(self, checkpoint: TrainingCheckpoint | None, task: Any) -> None:
-        """Begin the run, or resume it from a checkpoint.
-
-        The optimizer and metrics of `task` are built; `checkpoint` is `None` for a new
-        run.
-        """
+        """Begin the run, or resume it from a checkpoint."""
         if checkpoint is not None:
             self._restore(checkpoint, task)
         if self.devices.is_chief:
@@ -149,12 +129,11 @@ class TrainingRecorder(keras.callbacks.Callback):
     def _check_shapes(self, group: str, variables: list[Any], values: Arrays) -> None:
         needed = [tuple(variable.shape) for variable in variables]
         if needed != [value.shape for value in values]:
-            msg = (
+            raise ValueError(
                 f"The {group} variables in {self.folder.last} have other shapes than "
                 "this run needs: its inputs have changed. Restore them, or choose "
                 "another output."
             )
-            raise ValueError(msg)
 
     def load_best(self, task: Any) -> None:
         """Set the weights of a model to the best ones, if there are any."""
@@ -305,11 +284,9 @@ def resumable_fit(
     until: int | None = None,
     **kwargs: Any,
 ) -> None:
-    """Train to the end, from the position of the recorder.
-
-    `read` returns the batch of a number, counted over the whole run, always the same
-    one; `until` ends a row.
-    """
+    """Train to the end, from the position of the recorder."""
+    # `read` returns the batch of a number, counted over the whole run, always the same
+    # one; `until` ends a row.
     row = recorder.batches_per_row
     total = recorder.num_batches if until is None else until
     # All epochs of a call have the same length: a shorter one, at either end, takes a
@@ -367,10 +344,7 @@ class PrefetchedBatches:
 
 
 class OneDevice:
-    """The device layout of one process with one device.
-
-    Other layouts have the same members.
-    """
+    """The layout of one process with one device, with the members of all."""
 
     # The part of a batch that this process reads, and the number of parts.
     shard = 0
@@ -387,11 +361,8 @@ class OneDevice:
         return nullcontext()
 
     def prepare(self, model: Any, batch: Batch) -> None:
-        """Set up the training of a compiled model, before its state is restored.
-
-        This also creates the variables of the metrics; Keras would take a batch for
-        them that is then not trained on.
-        """
+        """Set up the training of a compiled model, before its state is restored."""
+        # Keras would take a batch for the metrics that is then not trained on.
         build_metrics(model, batch)
 
     def begin_batch(self, model: Any) -> None:
@@ -401,11 +372,7 @@ class OneDevice:
         """Complete the metrics of a batch, and the logs; called after each."""
 
     def batches(self, batches: Iterator[Batch], example: Batch) -> Any:
-        """Convert the endless batches of this process to an input of `fit`.
-
-        `batches` are endless; `example` has the shapes that layouts of several devices
-        require of all batches.
-        """
+        """Convert the endless batches of this process to an input of `fit`."""
         self.check_rows(example)
         # Keras accepts no iterators but generators and TensorFlow data sets.
         return map_dataset(batches, lambda batch: batch)
@@ -414,12 +381,11 @@ class OneDevice:
         """Raise if a batch cannot be split equally among the devices."""
         rows = len(keras.tree.flatten(example)[0])
         if rows % self.num_replicas:
-            msg = (
+            raise ValueError(
                 f"{rows} rows cannot be divided among {self.num_replicas} devices. "
                 "Choose a `batch_size` that is a multiple of the number of devices "
                 "times `accumulation_steps`."
             )
-            raise ValueError(msg)
 
     def values(self, variables: list[Any]) -> list[npt.NDArray[Any]]:
         """Return the whole values of variables."""

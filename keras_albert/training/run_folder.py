@@ -27,13 +27,11 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class TrainingCheckpoint:
-    """The state that a run needs to resume as if it had never stopped.
+    """The state that a run needs to resume as if it had never stopped."""
 
-    The step determines the next data, and dropout's random state is among the model's
-    variables. The best weights and the rows of the curve are in the same file, so that
-    they always belong together. `groups` are "model", "optimizer", "metrics" within a
-    row of the curve, and "best" once a row was evaluated.
-    """
+    # The step determines the next data, and dropout's state is among the variables.
+    # `groups` are "model", "optimizer", "metrics" within a row of the curve, and "best"
+    # once a row was evaluated.
 
     step: int
     groups: Mapping[str, Arrays]
@@ -70,12 +68,11 @@ class TrainingCheckpoint:
                     group = groups.setdefault(name.split("/")[0], [])
                     group.append(file.get_tensor(name))
                 return cls(int(head["step"]), groups, dict(head["notes"]))
-        msg = (
+        raise ValueError(
             f"{path} is a checkpoint of version {version}, but this keras_albert reads "
             f"version {_VERSION}. Resume with the version that wrote it, or choose "
             "another output."
         )
-        raise ValueError(msg)
 
 
 Row = dict[str, float]
@@ -83,10 +80,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class TrainingCurve:
-    """Rows of numbers in a file of JSON lines, for monitoring a run.
-
-    A resumed run itself uses the rows in its checkpoint.
-    """
+    """Rows of numbers in a file of JSON lines, for monitoring a run."""
 
     path: Path
 
@@ -133,11 +127,9 @@ def draw_curves(
     validation: str = "held out",
     baselines: Mapping[str, float] | None = None,
 ) -> None:
-    """Draw the metrics of training and validation, if matplotlib is installed.
-
-    The validation value of a metric is under `val_...` and may be missing; `baselines`
-    are scores without reading the texts.
-    """
+    """Draw the metrics of training and validation, if matplotlib is installed."""
+    # The validation value of a metric is under `val_...` and may be missing;
+    # `baselines` are scores without reading the texts.
     if importlib.util.find_spec("matplotlib") is None:
         return
     last = {name: value for row in rows for name, value in row.items()}
@@ -171,11 +163,9 @@ def config_without_name(model: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of a run: its state while it lasts, and its results.
+    """The files of a run: its state while it lasts, and its results."""
 
-    A run resumes from a single file, its newest checkpoint. It is complete at any
-    moment, and everything else follows from it.
-    """
+    # A run resumes from its newest checkpoint alone, which is complete at any moment.
 
     path: Path
 
@@ -201,23 +191,19 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the directory, which is created, against other processes.
-
-        The lock is held by the operating system on the directory itself: it ends with
-        the process and leaves no file. On Windows, and on file systems without locks,
-        it has no effect.
-        """
+        """Lock the directory, which is created, against other processes."""
+        # The lock ends with the process and leaves no file; see `locked` of
+        # `atomic_files`.
         with folders_above(local_path(self.path) / "run"), locked(self.path):
             yield
 
     def check_unfinished(self) -> None:
         """Check that there is no finished model."""
         if self.preset.exists():
-            msg = (
+            raise ValueError(
                 f"{self.preset} already exists: the run is finished. Choose another "
                 "output."
             )
-            raise ValueError(msg)
 
     def open(
         self, identity: dict[str, Any], may_change: Collection[str] = ()
@@ -234,27 +220,22 @@ class RunFolder:
             if name not in may_change and identity.get(name) != before.get(name)
         ]
         if changed:
-            msg = (
+            raise ValueError(
                 f"{self.path} contains a run with other settings: "
                 f"{'; '.join(changed)}. Use the former settings to resume it, or "
                 "choose another output."
             )
-            raise ValueError(msg)
         return checkpoint
 
     def begin(self, rows: list[Row]) -> None:
-        """Make the directory, and a curve that ends where the run resumes.
-
-        `identity` are JSON values; `None` is returned for a new run.
-        """
+        """Make the directory, and a curve that ends where the run resumes."""
         self.training.mkdir(parents=True, exist_ok=True)
         self.curve.write(rows)
 
     def tidy_up(self) -> None:
-        """Remove what exists only during the run; the checkpoint before the rest.
-
-        It can be called again after an interruption, as long as the checkpoint exists.
-        """
+        """Remove what exists only during the run; the checkpoint before the rest."""
+        # It can be called again after an interruption, as long as the checkpoint
+        # exists.
         self.curve.path.unlink(missing_ok=True)
         self.last.unlink(missing_ok=True)
         if self.training.exists():
@@ -266,9 +247,8 @@ class RunFolder:
         for path in files:
             # Hidden files are unfinished ones of a killed process.
             if path.name not in ours and not path.name.startswith("."):
-                msg = (
+                raise ValueError(
                     f"{path} was not written by a run of this version of keras_albert. "
                     f"Use the version that wrote it, remove {self.training}, or choose "
                     "another output."
                 )
-                raise ValueError(msg)

@@ -28,11 +28,9 @@ def refuse_unknown(
     inherited: Collection[str] | None = None,
     hint: str | None = None,
 ) -> None:
-    """Raise if a constructor received an unknown keyword argument.
-
-    `inherited` are further known names, by default those of its bases; `hint` replaces
-    the list if no name is similar.
-    """
+    """Raise if a constructor received an unknown keyword argument."""
+    # `inherited` are further known names, by default those of its bases; `hint`
+    # replaces the list if no name is similar.
     constructors = [cls] if inherited is not None else list(cls.__mro__)
     known = set(_UNNAMED if inherited is None else inherited)
     for each in constructors:
@@ -69,11 +67,10 @@ def check_at_least(minimum: int, /, **numbers: object) -> None:
     """Check that arguments are integers, and not too small."""
     for name, number in numbers.items():
         if not is_whole_number(number) or number < minimum:
-            msg = (
+            raise ValueError(
                 f"`{name}` must be a whole number, at least {minimum}. Received: "
                 f"{name}={number!r}"
             )
-            raise ValueError(msg)
 
 
 def check_at_most(maximum: int, /, **numbers: int) -> None:
@@ -111,17 +108,13 @@ def check_rates(**rates: object) -> None:
 
 
 def check_epsilon(layer_norm_epsilon: object) -> None:
-    """Check that an epsilon is small and not negative.
-
-    Above 1, it would outweigh the variance.
-    """
+    """Check that an epsilon is not negative, and does not outweigh the variance."""
     is_number = _is_number(layer_norm_epsilon)
     if not (is_number and 0 <= layer_norm_epsilon <= 1):  # type: ignore[operator]
-        msg = (
+        raise ValueError(
             "`layer_norm_epsilon` must be a number from 0 to 1. Received: "
             f"layer_norm_epsilon={layer_norm_epsilon!r}"
         )
-        raise ValueError(msg)
 
 
 def _is_number(value: object) -> bool:
@@ -129,10 +122,7 @@ def _is_number(value: object) -> bool:
 
 
 def check_types(settings: Any) -> None:
-    """Check the types of settings.
-
-    An int is accepted for a float, and converted.
-    """
+    """Check the types of settings, and convert an int where a float is declared."""
     declared = get_type_hints(type(settings))
     for each in fields(settings):
         allowed = allowed_types(declared[each.name])

@@ -31,12 +31,9 @@ _LONGEST_NAME = 50
 
 @contextmanager
 def temporary_directory(beside: Path) -> Iterator[Path]:
-    """Create a hidden directory, and remove it when the block ends.
-
-    If the process is killed, the directory stays, and the next process that writes to
-    the same parent removes it: a lock, which ends with its process, tells abandoned
-    directories from those in use. It may be moved away.
-    """
+    """Create a hidden directory, and remove it when the block ends."""
+    # If the process is killed, the next one that writes to the same parent removes it:
+    # a lock, which ends with its process, tells abandoned ones from those in use.
     with _temporary(beside, tempfile.mkdtemp) as path:
         yield path
 
@@ -99,11 +96,7 @@ def _clear_abandoned(parent: Path) -> None:
 
 
 def lock(path: Path) -> int | None:
-    """Lock a file or a directory until this process ends, or closes the handle.
-
-    Returns `None` on Windows, which has no such locks; raises `BlockingIOError` if
-    another process has it.
-    """
+    """Lock a file or a directory until this process ends; `None` on Windows."""
     if fcntl is None:
         return None
     # This module makes neither links nor pipes: follow no link, wait for no pipe.
@@ -118,19 +111,16 @@ def lock(path: Path) -> int | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file or a directory against other processes during a block; see `lock`.
-
-    It has no effect on Windows, and on file systems without locks.
-    """
+    """Lock a file or a directory against other processes during a block; see `lock`."""
+    # It has no effect on Windows, and on file systems without locks.
     handle = None
     try:
         handle = lock(path.resolve())
     except BlockingIOError:
-        msg = (
+        raise ValueError(
             f"{path} is in use: another process writes to it. Wait until it has ended, "
             "or choose another output."
-        )
-        raise ValueError(msg) from None
+        ) from None
     except OSError:
         # The file system has no locks.
         pass
@@ -151,11 +141,8 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary file that becomes `target` when the block succeeds.
-
-    If the block raises, or the process dies, the target is unchanged. Several
-    processes may write one target; the last one wins.
-    """
+    """Yield a temporary file that becomes `target` when the block succeeds."""
+    # Several processes may write one target; the last one wins.
     path = local_path(target).absolute()
     with folders_above(path), temporary_file(path) as temporary:
         yield temporary
@@ -167,11 +154,10 @@ def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
 def check_new_file(path: Path, overwrite: bool = False) -> None:
     """Check that a file can be written, before there is work to lose."""
     if path.is_dir():
-        msg = (
+        raise IsADirectoryError(
             f"{path} is a directory, but a file must be written there. Choose another "
             "path."
         )
-        raise IsADirectoryError(msg)
     if path.exists() and not overwrite:
         msg = f"{path} already exists. Choose another path, or pass overwrite=True."
         raise FileExistsError(msg)
@@ -217,19 +203,12 @@ def atomic_directory(
     target: str | os.PathLike[str],
     plan: Callable[[Path, Path], Callable[[str], bool]] = _replaces_nothing,
 ) -> Iterator[Path]:
-    """Yield a temporary directory that becomes `target` when the block succeeds.
-
-    At any time `target` is either the old directory or the new one: an existing target
-    is swapped with the temporary directory in one step. Its other files are kept: only
-    files that the block has written are replaced. If the block raises, or the process
-    dies, the target is unchanged.
-
-    A few file systems, such as some network file systems, cannot swap directories.
-    There the old one is first renamed to `.NAME.former.keras-albert`, where
-    `former_directory` finds it if the process dies at this moment. `plan` may refuse
-    the target before anything moves, and returns which of its other files to remove.
-    Within another such block for it, the target itself is yielded.
-    """
+    """Yield a temporary directory that becomes `target` when the block succeeds."""
+    # An existing target is swapped with it in one step, and keeps its files that the
+    # block has not written, except those that `plan` drops. Some network file systems
+    # cannot swap: there the old one is renamed first, to `former_directory`, where it
+    # is found if the process dies at this moment. Within another such block, the target
+    # itself is yielded.
     path = local_path(target).resolve()
     if path in _OPEN.get():
         yield path
@@ -251,10 +230,7 @@ def atomic_directory(
 
 
 def former_directory(path: Path) -> Path:
-    """Return the name of a directory while it is being replaced.
-
-    It exists only where directories cannot be swapped.
-    """
+    """Return a directory's name while it is replaced, where none can be swapped."""
     path = path.resolve()
     return path.parent / f".{path.name}.former.keras-albert"
 
@@ -271,17 +247,15 @@ def _restore_former(path: Path) -> None:
 def _check_target(path: Path) -> None:
     """Raise early if the target cannot be replaced at the end."""
     if path.exists() and not path.is_dir():
-        msg = (
+        raise NotADirectoryError(
             f"{path} is a file, but a directory must be written there. Choose another "
             "path."
         )
-        raise NotADirectoryError(msg)
     if path.is_mount():
-        msg = (
+        raise OSError(
             f"{path} is a mount point, which cannot be replaced in one step. Choose a "
             f"directory within it, for instance {path / 'preset'}."
         )
-        raise OSError(msg)
     if path.exists() and not os.access(path, os.W_OK):
         msg = f"{path} is read-only. Choose another path, or change its permissions."
         raise PermissionError(msg)
@@ -315,17 +289,15 @@ def _check_kinds(path: Path, written: Path) -> None:
     for entry in written.rglob("*"):
         there = path / entry.relative_to(written)
         if entry.is_dir() and there.exists() and not there.is_dir():
-            msg = (
+            raise NotADirectoryError(
                 f"{there} is a file, but a directory must be written there. Move the "
                 "file."
             )
-            raise NotADirectoryError(msg)
         if not entry.is_dir() and there.is_dir():
-            msg = (
+            raise IsADirectoryError(
                 f"{there} is a directory, but a file must be written there. Move the "
                 "directory."
             )
-            raise IsADirectoryError(msg)
 
 
 def _carry(source: Path, target: Path, drops: Callable[[str], bool]) -> None:
@@ -371,12 +343,8 @@ _UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def swap_directories(first: Path, second: Path) -> bool:
-    """Swap two directories in one step, if the system supports it.
-
-    At any time, each path is one complete directory or the other. Local file systems of
-    Linux and macOS support this; network and FUSE file systems often do not. Returns
-    whether they were swapped; if not, nothing has changed.
-    """
+    """Swap two directories in one step, if the system supports it."""
+    # Local file systems of Linux and macOS do; network and FUSE file systems often not.
     if os.name != "posix":
         return False
     paths = os.fsencode(first), os.fsencode(second)

@@ -17,11 +17,10 @@ def check_packages(what: str, install: str, *packages: str) -> None:
     find = importlib.util.find_spec
     missing = [package for package in packages if find(package) is None]
     if missing:
-        msg = (
+        raise ImportError(
             f"{what} needs {' and '.join(missing)}, which cannot be imported. Install: "
             f'pip install "{install}"'
         )
-        raise ImportError(msg)
 
 
 def import_package(what: str, install: str, name: str) -> Any:

@@ -42,11 +42,10 @@ RUN_STATE = {
 
 
 def share_attributes(model: Any, own: Mapping[str, Any], view: Any = None) -> Any:
-    """Return a model with the attributes of another one: its layers, its optimizer, ...
-
-    Keras would copy a model by saving it. Keras 3.15 to 3.16. `own` are the attributes
-    that differ; `view`, an earlier result, takes over what has changed since.
-    """
+    """Return a model with the attributes of another one: its layers, optimizer..."""
+    # Keras would copy a model by saving it. Keras 3.15 to 3.16. `own` are the
+    # attributes that differ; `view`, an earlier result, takes over what has changed
+    # since.
     own = {**RUN_STATE, **own}
     if view is None:
         view = object.__new__(type(model))
@@ -66,11 +65,9 @@ def all_layers(layer: Any) -> list[Any]:
 
 
 def outputs_of_layer(model: Any, layer: Any) -> Any:
-    """Return the symbolic outputs of a layer in a functional model.
-
-    They are those of the call that is part of the model's graph, while `layer.output`
-    is that of the layer's own. Keras 3.15 to 3.16.
-    """
+    """Return the symbolic outputs of a layer in a functional model."""
+    # They are those in the model's graph; `layer.output` is that of the layer's own
+    # call. Keras 3.15 to 3.16.
     in_graph = {id(node) for nodes in model._nodes_by_depth.values() for node in nodes}
     [node] = (node for node in layer._inbound_nodes if id(node) in in_graph)
     return keras.tree.pack_sequence_as(layer.output, node.outputs)
@@ -80,39 +77,31 @@ _BUILDING = threading.RLock()
 
 
 def building_model() -> AbstractContextManager[Any]:
-    """Return the context in which to call the constructor of a functional model.
-
-    One thread at a time: the first of a class assigns `__bases__` of the class and of
-    its bases, and fails if two threads do. Keras 3.15 to 3.16.
-    """
+    """Return the context in which to call the constructor of a functional model."""
+    # One thread at a time: the first of a class assigns `__bases__`, which fails in
+    # two. Keras 3.15 to 3.16.
     return _BUILDING
 
 
 def register_parameters(model: Any) -> None:
-    """Let PyTorch see a model's variables as parameters. Keras 3.15 to 3.16.
-
-    Keras does that before KerasHub's models are initialized, and then it has no effect.
-    """
+    """Let PyTorch see a model's variables as parameters. Keras 3.15 to 3.16."""
+    # Keras does it before KerasHub's models are initialized, when it has no effect.
     if keras.config.backend() == "torch":
         model._track_variables()
 
 
 def train_in_one_process(model: Any) -> None:
-    """Let Keras not share steps with other processes of PyTorch. Keras 3.16.
-
-    As soon as there is a process group it would wrap the model, which waits for all
-    processes, also to predict, and replaces one with another number of layers.
-    """
+    """Let Keras not share steps with other processes of PyTorch. Keras 3.16."""
+    # It would wrap the model, which waits for all processes, also to predict, and
+    # replaces one with another number of layers.
     if hasattr(model, "ddp_model"):
         # Bypasses the registry of modules.
         object.__setattr__(model, "ddp_model", model)
 
 
 def defer_building(model: Any) -> None:
-    """Let Keras build a model in its first step under `tf.distribute`, too.
-
-    It would take a batch for that, and not train on it. Keras 3.15 to 3.16.
-    """
+    """Let Keras build a model in its first step under `tf.distribute`, too."""
+    # It would take a batch for that, and not train on it. Keras 3.15 to 3.16.
     model._distribute_strategy = None
 
 
@@ -133,10 +122,8 @@ def has_no_value(variable: Any) -> bool:
 
 
 def memory_address(variable: Any) -> int:
-    """Return where PyTorch has a variable in memory. Keras 3.15 to 3.16.
-
-    The public `value` takes ten times as long.
-    """
+    """Return where PyTorch has a variable in memory. Keras 3.15 to 3.16."""
+    # The public `value` takes ten times as long.
     return int(variable._value.data_ptr())
 
 
@@ -151,21 +138,16 @@ def is_evaluation_of_fit(arguments: Mapping[str, Any]) -> bool:
 
 
 def set_special_tokens(tokenizer: Any, tokens: Mapping[str, str]) -> None:
-    """Give a tokenizer its tokens by name, and a `name_id` each. KerasHub 0.32 to 0.33.
-
-    They replace those that it has.
-    """
+    """Set a tokenizer's tokens, with a `name_id` each. KerasHub 0.32 to 0.33."""
     tokenizer._special_token_attrs = []
     for name, token in tokens.items():
         tokenizer._add_special_token(token, name)
 
 
 def onednn_linear() -> Any:
-    """Return `torch.nn.functional.linear` by oneDNN, or `None`. PyTorch 2.6 to 2.13.
-
-    Its arguments are the input, the weights, the bias, an activation, the activation's
-    numbers and its algorithm.
-    """
+    """Return `torch.nn.functional.linear` by oneDNN, or `None`. PyTorch 2.6 to 2.13."""
+    # Its arguments: the input, the weights, the bias, an activation, its numbers, its
+    # algorithm.
     import torch  # noqa: PLC0415  (it is the backend)
 
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)

@@ -22,15 +22,9 @@ _KINDS = {
 
 
 class Field(NamedTuple):
-    """A field of a message.
+    """A field of a message."""
 
-    Attributes:
-        number: int. The field's number.
-        kind: string. `"string"`, `"bytes"`, `"bool"`, `"int32"`, `"int64"` or
-            `"float"`; or the name of a message or of an enumeration.
-        default: string or `None`. Its value if a file has none. Defaults to `None`.
-        repeated: bool. Whether the field may occur repeatedly. Defaults to `False`.
-    """
+    # `kind` is a type, or the name of a message or of an enumeration.
 
     number: int
     kind: str
@@ -43,11 +37,9 @@ def message_classes(
     messages: Mapping[str, Mapping[str, Field]],
     enums: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """Create message classes.
-
-    A dotted name is a nested message, after its parent; values of enums are numbered
-    from 1.
-    """
+    """Create message classes."""
+    # A dotted name is a nested message, after its parent; values of enums are numbered
+    # from 1.
     enums = enums or {}
     # The pool is separate, so that messages which a library describes as well do not
     # conflict; the name of the file is arbitrary.

@@ -13,19 +13,16 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path, after a check that it is not the address of a remote storage.
-
-    `pathlib` takes `gs://bucket/name` for a folder `gs:` of the working directory.
-    """
+    """Return a path, which must not be the address of a remote storage."""
+    # `pathlib` takes `gs://bucket/name` for a folder `gs:` of the working directory.
     name = os.fspath(path)
     if match := _SCHEME.match(name):
         address = f"{match[1]}://{name[match.end() :]}"
-        msg = (
+        raise ValueError(
             f"{address} is not a path of this machine: files are read and written on "
             "local file systems only. Pass a local or mounted directory, and copy the "
             "files with the tool of the storage."
         )
-        raise ValueError(msg)
     return Path(path)
 
 
@@ -41,13 +38,9 @@ _LONGEST_REASON = 300
 
 @contextmanager
 def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator[None]:
-    """Convert any error that a damaged file causes to a `ValueError`.
-
-    Parsers fail in many ways: a `KeyError`, `IndexError` or `struct.error`, the errors
-    of h5py, safetensors, zip files, protocol buffers or TensorFlow. Not converted are
-    errors that already name the file, a missing package, a lack of memory, and
-    anything that is not an `Exception`, such as Ctrl-C.
-    """
+    """Convert any error that a damaged file causes to a `ValueError`."""
+    # Parsers fail in many ways. Not converted are errors that already name the file, a
+    # missing package, and a lack of memory.
     try:
         yield
     except (ImportError, MemoryError, Warning):
@@ -56,11 +49,10 @@ def reading(path: str | os.PathLike[str], remedy: str | None = None) -> Iterator
         name = os.fspath(path)
         if isinstance(error, ValueError | OSError) and name in str(error):
             raise
-        msg = (
+        raise ValueError(
             f"{name}{_size(path)} is damaged, or a different kind of file "
             f"({_reason(error)}). {remedy or _REMEDY}"
-        )
-        raise ValueError(msg) from error
+        ) from error
 
 
 def read_json(path: str | os.PathLike[str], kind: type = dict) -> Any:
@@ -70,10 +62,7 @@ def read_json(path: str | os.PathLike[str], kind: type = dict) -> Any:
 
 
 def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the object of a JSON file that may be absent.
-
-    An empty dict if there is no file.
-    """
+    """Read the object of a JSON file; an empty dict if there is no file."""
     found: dict[str, Any] = read_json(path) if Path(path).exists() else {}
     return found
 
@@ -91,18 +80,16 @@ def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """Read a file, of a bounded size."""
     # Reading a pipe may block forever, and reading a device may never end.
     if local_path(path).exists() and not Path(path).is_file():
-        msg = (
+        raise ValueError(
             f"{os.fspath(path)} is not a regular file. Replace it with the file itself."
         )
-        raise ValueError(msg)
     with open(path, "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        msg = (
+        raise ValueError(
             f"{os.fspath(path)} has more than {most_bytes:,} bytes, too many for such "
             f"a file. {_REMEDY}"
         )
-        raise ValueError(msg)
     return content
 
 
@@ -110,8 +97,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            msg = f"it has {name!r} twice"
-            raise ValueError(msg)
+            raise ValueError(f"it has {name!r} twice")
         found[name] = value
     return found
 

@@ -7,11 +7,10 @@ Entry = TypeVar("Entry")
 
 
 class Registry(Generic[Entry]):
-    """Entries by name, which modules that are imported late add to.
+    """Entries by name, which modules that are imported late add to."""
 
-    Folders import downwards only: a folder that offers something to one below it adds
-    it there, and is imported when it is first looked up.
-    """
+    # Folders import downwards only: what offers something to a folder below adds it
+    # there, and is imported when it is first looked up.
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}

@@ -121,11 +121,8 @@ def read_documents(
     counters: Counter[str],
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Section]:
-    """Read the documents that begin in a part of a file.
-
-    Each document belongs to exactly one part, however the file is split. Broken lines
-    are skipped and counted.
-    """
+    """Read the documents that begin in a part of a file."""
+    # Each document belongs to exactly one part, however the file is split.
     with _open(part) as (file, stream):
         lines = _Lines(stream, part, counters)
         if part.is_json:
@@ -166,19 +163,17 @@ def _check_text(part: InputPart, stream: Any) -> None:
     known = (what for what, mark in _BINARY.items() if re.match(mark, head))
     what = next(known, "a binary file or UTF-16" if b"\0" in head else None)
     if what is not None:
-        msg = (
+        raise ValueError(
             f"{part.path} is no text in UTF-8: it begins as {what} does. Decompress or "
             "convert it; compressed files are read if they are gzip, and end in .gz."
         )
-        raise ValueError(msg)
 
 
 class _Lines:
-    """The decoded lines of a file, from the first one that begins in a part.
+    """The decoded lines of a file, from the first one that begins in a part."""
 
-    Yields `(is_inside, line)`: whether the line begins before the part's end, and its
-    text, or `None` for a line that cannot be read.
-    """
+    # Yields whether a line begins before the part's end, and its text, or `None` for a
+    # line that cannot be read.
 
     def __init__(
         self, stream: IO[bytes], part: InputPart, counters: Counter[str]
@@ -227,10 +222,8 @@ class _Lines:
 
 
 def _plain_documents(lines: _Lines) -> Iterator[Iterator[str]]:
-    """Yield documents as iterators of lines; blank lines separate documents.
-
-    A document belongs to the part in which the last blank line before it begins.
-    """
+    """Yield documents as iterators of lines; blank lines separate documents."""
+    # A document belongs to the part in which the last blank line before it begins.
     source = iter(lines)
     if lines.part.begin:
         # Lines before the first blank line belong to a document of the previous part.

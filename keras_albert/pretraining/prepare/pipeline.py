@@ -56,11 +56,8 @@ class PreparationSettings:
     progress: str = ""
 
     def fingerprint(self, part: InputPart) -> str:
-        """Return the name of a part's files, another one if they would change.
-
-        It does not depend on the other parts, so that their files stay when inputs are
-        added.
-        """
+        """Return the name of a part's files, another one if they would change."""
+        # It does not depend on the other parts, whose files stay when inputs are added.
         values = asdict(self) | asdict(part)
         values |= {"vocabulary": _digest(self.vocabulary), "output": ""}
         del values["progress"]
@@ -181,11 +178,10 @@ def make_directory(path: str) -> None:
     """Make a directory, unless it exists or the filesystem has none."""
     filesystems = beam_filesystems()
     if os.path.isfile(path):
-        msg = (
+        raise NotADirectoryError(
             f"{path} is a file, but a directory must be written there. Choose another "
             "path."
         )
-        raise NotADirectoryError(msg)
     try:
         filesystems.mkdirs(path)
     except OSError:
@@ -376,11 +372,10 @@ def _vocabulary_of_preset(preset: str) -> bytes:
     try:
         proto: bytes = AlbertTokenizer.from_preset(preset).proto
     except ValueError as error:
-        msg = (
+        raise ValueError(
             f"There is no vocabulary at {preset!r}, and no preset of that name "
             f"({error}) Train one with `keras_albert.pretraining.train_vocabulary_on`."
-        )
-        raise ValueError(msg) from error
+        ) from error
     return proto
 
 
@@ -395,11 +390,10 @@ def _clear(settings: PreparationSettings, parts: list[InputPart]) -> None:
         # Damaged; it is written anew.
         stored = {}
     if stored and "format_version" not in stored:
-        msg = (
+        raise ValueError(
             f"{metadata} belongs to something else, for instance a preset, and would "
             "be replaced. Name another output."
         )
-        raise ValueError(msg)
     if not unchanged and filesystems.exists(metadata):
         filesystems.delete([metadata])
 
@@ -412,21 +406,19 @@ def _finish(
     found = [settings.counters_of(part) for part in parts]
     if None in found:
         lacking = [str(number) for number, each in enumerate(found) if each is None]
-        msg = (
+        raise ValueError(
             f"Of {len(parts)} parts, those with the numbers {', '.join(lacking[:9])} "
             f"have no report in {path_in(output, PARTS_FOLDER)}: is it on a file "
             "system that all workers share? Repeat the command with such an output."
         )
-        raise ValueError(msg)
     counters = sum((each for each in found if each is not None), Counter[str]())
     broken = _broken_files(parts, found, max_broken)
     if not counters["examples: train"]:
         counts = ", ".join(f"{name} {count}" for name, count in counters.items())
-        msg = (
+        raise ValueError(
             "The texts yield no training examples: a document needs at least two "
             f"sentences. Pass more text, or a smaller `held_out`. Counted: {counts}"
         )
-        raise ValueError(msg)
     shards: dict[str, list[str]] = {
         split: [shard_name(split, settings.fingerprint(part)) for part in parts]
         for split in SPLITS
@@ -483,12 +475,11 @@ def _broken_files(
     ]
     files = {part.path for part in parts}
     if max_broken is not None and len(broken) > max_broken * len(files):
-        msg = (
+        raise ValueError(
             f"{len(broken)} of {len(files)} files are damaged, and max_broken="
             f"{max_broken:g}: {', '.join(broken[:20])}. Copy or download them again, "
             "and repeat the command, which goes on with them."
         )
-        raise ValueError(msg)
     return broken
 
 

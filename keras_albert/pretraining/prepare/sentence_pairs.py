@@ -126,11 +126,8 @@ class SentencePairs:
 
 
 def sentence_splitter(language: str) -> Callable[[str], list[str]]:
-    """Return a function that splits paragraphs into sentences, by `sentencex`.
-
-    Wikimedia's `sentencex` supports many languages, including those without spaces, and
-    was by far the fastest of five libraries; see `benchmarks/sentence_splitters.py`.
-    """
+    """Return a function that splits paragraphs into sentences, by `sentencex`."""
+    # The fastest of five libraries by far; see `benchmarks/sentence_splitters.py`.
     extra = "keras-albert[pretraining]"
     sentencex = import_package("Preparing texts", extra, "sentencex")
 

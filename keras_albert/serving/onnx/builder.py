@@ -31,14 +31,10 @@ DTYPES = {
 
 
 class OnnxBuilder:
-    """A builder of an ONNX graph.
+    """A builder of an ONNX graph."""
 
-    Attributes:
-        op: ONNX operations as methods, `op.Add(x, 1)`; arguments may be numbers and
-            lists of numbers instead of tensors.
-        texts: The operations of onnxruntime-extensions, likewise.
-        tables: The operations of ONNX for tables, likewise.
-    """
+    # `op`, `texts` (onnxruntime-extensions) and `tables` have operations as methods,
+    # `op.Add(x, 1)`; arguments may be numbers and lists of numbers.
 
     def __init__(
         self, quantize: bool = False, around: "OnnxBuilder | None" = None
@@ -182,10 +178,7 @@ class OnnxBuilder:
         return self.op.Mul(self.cast(product, "float32"), scale)
 
     def layer_norm(self, layer: Any, x: Any, *differences: Any) -> Any:
-        """Run a `keras.layers.LayerNormalization` over the last axis.
-
-        With `differences`, two vectors, they are added to its own.
-        """
+        """Run a `LayerNormalization`; `differences` are added to its two vectors."""
         gamma, beta = self.weight(layer.gamma), self.weight(layer.beta)
         if differences:
             gamma, beta = map(self.op.Add, (gamma, beta), differences)
@@ -215,12 +208,11 @@ class OnnxBuilder:
         }
         if function not in known:
             names = ", ".join(sorted(known_one.__name__ for known_one in known))
-            msg = (
+            raise ValueError(
                 "The ONNX export does not know the activation "
                 f"{getattr(function, '__name__', function)!r}. It knows: {names}. "
                 "Export a model with one of them, or a SavedModel, which takes any."
             )
-            raise ValueError(msg)
         return known[function]()
 
     def join(self, values: Sequence[Any], axis: int) -> Any:
@@ -252,10 +244,8 @@ def begin(builder: OnnxBuilder, backbone: Any, ids: dict[str, Any]) -> tuple[Any
 def run_layer(
     builder: OnnxBuilder, backbone: Any, x: Any, bias: Any, layer: Any
 ) -> Any:
-    """Run a virtual layer: return its output for `begin`'s, or another layer's.
-
-    `layer` is an int, or a scalar in the graph if there is one group.
-    """
+    """Run a virtual layer: return its output for `begin`'s, or another layer's."""
+    # `layer` is an int, or a scalar in the graph if there is one group.
     encoder, activation = backbone.encoder, get_activation(backbone.activation)
     is_known = isinstance(layer, int)
     group = encoder.group_of(layer, backbone.num_layers) if is_known else 0

@@ -7,13 +7,7 @@ from keras_albert.serving.onnx.graph import OnnxTask
 
 
 class ClassifierGraph(OnnxTask):
-    """The graph of an `AlbertClassifier`.
-
-    Outputs: `probabilities` and `logits`, `(batch, classes)`, `score`, the probability
-    of the most likely class, and its `index`; with texts as inputs also its name,
-    `label`. For a regression only `score`. With `early`, the rule by which texts leave,
-    its numbers are further inputs, and `depth` is a further output.
-    """
+    """The graph of an `AlbertClassifier`."""
 
     def __init__(
         self, task: Any, builder: OnnxBuilder, early: str | None = None

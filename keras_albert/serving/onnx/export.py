@@ -98,12 +98,11 @@ def _check_early(task: Any, early: str) -> None:
         msg = f"`early` is None, 'patience' or 'threshold'. Received: early={early!r}"
         raise ValueError(msg)
     if not getattr(task, "exits", 0):
-        msg = (
+        raise ValueError(
             f"`early` needs a head after each layer, and this {type(task).__name__} "
             "has none. Train an AlbertClassifier that is built with `exits=True`, or "
             "leave out `early`."
         )
-        raise ValueError(msg)
     # The settings of any model that has such exits at all.
     tolerance = 1.0 if task.is_regression and early == "patience" else None
     read_exit_rule(task, **{early: _LEAST[early]}, tolerance=tolerance)
@@ -112,29 +111,25 @@ def _check_early(task: Any, early: str) -> None:
 def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) -> None:
     row = row_of(task)
     if inputs not in ("tokens", "text"):
-        msg = f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}"
-        raise ValueError(msg)
+        raise ValueError(f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}")
     if quantize not in (None, "int8"):
         msg = f"`quantize` is None or 'int8'. Received: quantize={quantize!r}"
         raise ValueError(msg)
     if pairs and inputs != "text":
-        msg = (
+        raise ValueError(
             "`pairs` applies to inputs of texts; ids contain pairs already. Leave out "
             '`pairs`, or pass inputs="text".'
         )
-        raise ValueError(msg)
     if pairs and not row.pairs:
-        msg = (
+        raise ValueError(
             f"{type(task).__name__} has fixed inputs of texts, and no choice of pairs. "
             "Leave out `pairs`."
         )
-        raise ValueError(msg)
     if inputs == "text" and task.preprocessor is None:
-        msg = (
+        raise ValueError(
             "A model that takes texts contains its preprocessor, but this task has "
             'none. Build it with one, or export it with inputs="tokens".'
         )
-        raise ValueError(msg)
     if inputs == "text":
         check_tokenizer(task)
 

@@ -11,11 +11,10 @@ from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 
 class OnnxTask:
-    """A task as an ONNX graph, with ids or texts as inputs.
+    """A task as an ONNX graph, with ids or texts as inputs."""
 
-    Subclasses define what the model computes (`run`), the outputs (`answer_tokens`,
-    `answer_texts`), and the inputs of strings (`text_axes`).
-    """
+    # Subclasses define what the model computes (`run`), the outputs (`answer_tokens`,
+    # `answer_texts`), and the inputs of strings (`text_axes`).
 
     # The inputs of strings, each with its axes after the batch.
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": ()}
@@ -87,12 +86,7 @@ class OnnxTask:
 
 
 class OnnxWindows:
-    """`OverlappingWindows` in ONNX operations.
-
-    Attributes:
-        documents: The document of each window, int64 `(windows,)`.
-        pieces: `Pieces` of the windows.
-    """
+    """`OverlappingWindows` in ONNX operations."""
 
     def __init__(self, texts: OnnxText, pieces: Pieces, size: Any, stride: Any) -> None:
         op = self.op = texts.op

@@ -7,21 +7,11 @@ import numpy as np
 from keras_albert.serving.onnx.builder import pool
 from keras_albert.serving.onnx.graph import OnnxTask
 from keras_albert.serving.onnx.text import OnnxText, Pieces
-from keras_albert.serving.tasks import (
-    SPACES,
-    TOP_K,
-    token_names,
-)
+from keras_albert.serving.tasks import SPACES, TOP_K, token_names
 
 
 class MaskedLMGraph(OnnxTask):
-    """The graph of an `AlbertMaskedLM`.
-
-    With ids and `mask_positions`, `(batch, slots)`, the output is `logits`,
-    `(batch, slots, vocabulary)`. With texts that contain `[MASK]`, the outputs are
-    `token`, `token_str` and `score`, each `(batch, masks, 5)`, most likely first,
-    padded with 0 and "", and `count`, `(batch,)`, the number of masks that were read.
-    """
+    """The graph of an `AlbertMaskedLM`."""
 
     def token_axes(self) -> dict[str, tuple[str, ...]]:
         """Add `mask_positions`."""
@@ -135,12 +125,7 @@ def tokenize_masks(texts: OnnxText, *columns: Any) -> list[Pieces]:
 
 
 class PretrainerGraph(MaskedLMGraph):
-    """The graph of an `AlbertPretrainer`.
-
-    With ids and `mask_positions`, the outputs are the logits `masked_lm` and
-    `sentence_order`. With `text` and `text_pair`, the output is `score`, `(batch,)`,
-    the probability that the second text follows the first.
-    """
+    """The graph of an `AlbertPretrainer`."""
 
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": (), "text_pair": ()}
 

@@ -10,14 +10,7 @@ from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 
 class MultipleChoiceGraph(OnnxTask):
-    """The graph of an `AlbertMultipleChoice`.
-
-    Ids are `(batch, choices, length)`. Texts are `context`, `question` and `choices`,
-    `(batch, choices)`; "" marks a missing choice or context. Outputs: `scores`, the
-    probability of each choice, 0 for a missing one, and `index`, the most likely
-    choice, -1 if all are missing; with ids also the `logits`, with texts the `choice`,
-    "" for none.
-    """
+    """The graph of an `AlbertMultipleChoice`."""
 
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {
         "context": (),

@@ -13,15 +13,7 @@ from keras_albert.tasks.question_answering.answers import INVISIBLE
 
 
 class QuestionAnswererGraph(OnnxTask):
-    """The graph of an `AlbertQuestionAnswerer`.
-
-    With ids, the outputs are `start_logits` and `end_logits`, `(batch, length)`. The
-    conditional head's `end_logits` are `(batch, starts, length)`, for the row's most
-    likely starts, and it also returns `answerability`, `(batch, 1)`. With `question`
-    and `context`, of any length, the outputs are `score`, a probability, `start` and
-    `end`, in characters of the context, each `(batch,)`, as in `answer`. "No answer" is
-    from 0 to 0, also for a blank context.
-    """
+    """The graph of an `AlbertQuestionAnswerer`."""
 
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"question": (), "context": ()}
 
@@ -192,11 +184,9 @@ class QuestionAnswererGraph(OnnxTask):
 def _search_spans(
     graph: Any, outputs: dict[str, Any], is_owned: Any
 ) -> tuple[Any, ...]:
-    """Score spans in windows, as `span_candidates` does.
-
-    Returns starts `(windows, starts)`, log-probabilities `(windows, starts, lengths)`
-    and each window's score for "no answer".
-    """
+    """Score spans in windows, as `span_candidates` does."""
+    # Returns starts `(windows, starts)`, log-probabilities `(windows, starts, lengths)`
+    # and each window's score for "no answer".
     op, builder, task = graph.op, graph.builder, graph.task
     logits = outputs["start_logits"]
     start_scores = op.LogSoftmax(logits, axis=-1)

@@ -262,11 +262,9 @@ class OnnxCharacters:
 
 
 def split(texts: OnnxText, column: Any, pattern: str) -> tuple[Any, ...]:
-    """Split texts into the matches of a pattern of RE2 and the parts between them.
-
-    Returns the parts, their first bytes, the bytes after their last, their texts, and
-    the number of each text's first part.
-    """
+    """Split texts into the matches of a pattern of RE2 and the parts between them."""
+    # Returns the parts, their first bytes, the bytes after their last, their texts, and
+    # the number of each text's first part.
     op, builder = texts.op, texts.builder
     group = op.Constant(value_strings=[f"({pattern})"])
     found = builder.texts.StringRegexSplitWithOffsets(column, group, group, _outputs=4)
@@ -287,10 +285,7 @@ def split_words(texts: OnnxText, column: Any) -> tuple[Any, ...]:
 
 @cache
 def _word_pattern() -> str:
-    """Return the pattern of words for RE2.
-
-    RE2 has neither Python's character classes nor lookbehind.
-    """
+    """Return the pattern of words for RE2, which has no lookbehind."""
     codes = (code for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF)
     characters = "".join(map(chr, codes))
     kinds = {
@@ -318,11 +313,10 @@ def escape_codes(codes: Int64Array) -> str:
 
 
 class OnnxWordPiece:
-    """The tokenizer of a WordPiece vocabulary, as operations of a graph.
+    """The tokenizer of a WordPiece vocabulary, as operations of a graph."""
 
-    As in TensorFlow, the text rules are a table of characters (see `character_table`).
-    The operation `WordpieceTokenizer` of onnxruntime-extensions splits the words.
-    """
+    # As in TensorFlow, the text rules are a table of characters (see
+    # `character_table`).
 
     def __init__(self, texts: Any, vocabulary: Any) -> None:
         self.texts = texts

@@ -9,10 +9,7 @@ from keras_albert.serving.onnx.graph import OnnxTask
 
 
 class TextEmbedderGraph(OnnxTask):
-    """The graph of an `AlbertTextEmbedder`: `embedding`, `(batch, width)`.
-
-    With `text` and `text_pair`, the output is `similarity`, `(batch,)`, the cosine.
-    """
+    """The graph of an `AlbertTextEmbedder`: `embedding`, `(batch, width)`."""
 
     def run(self, ids: dict[str, Any]) -> Any:
         """Compute the outputs of `predict`."""

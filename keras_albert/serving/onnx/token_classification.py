@@ -12,13 +12,7 @@ from keras_albert.text.tag_schemes import OUTSIDE
 
 
 class TokenClassifierGraph(OnnxTask):
-    """The graph of an `AlbertTokenClassifier`.
-
-    With ids, the outputs are `logits` and `probabilities`, `(batch, length, tags)`, and
-    `score` and `index` of each token's most likely tag. With texts of any length, they
-    are the entities, as in `tag`: `label`, `score`, `start` and `end` (characters),
-    each `(batch, most)`, padded with "" and 0, and `count`, `(batch,)`, their number.
-    """
+    """The graph of an `AlbertTokenClassifier`."""
 
     def run(self, ids: dict[str, Any]) -> Any:
         """Compute the outputs of `predict`."""

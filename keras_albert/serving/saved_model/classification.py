@@ -13,14 +13,7 @@ from keras_albert.serving.saved_model.graph import (
 
 
 class ClassifierGraph(TaskGraph):
-    """Serves an `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes.
-
-    Outputs: `probabilities`, `logits` and `classes`, each `(batch, classes)`, and
-    `label` and `score` of the most likely class; for a regression only `score`. With
-    `top_k` also `top_k_labels` and `top_k_scores`, `(batch, top_k)`, most likely first.
-    `serve_document` returns what `classify_documents` does with its defaults. A
-    classifier with exits has also the `early_signatures`.
-    """
+    """Serves an `AlbertClassifier`: `text`, or `text` and `text_pair`, to classes."""
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
@@ -67,11 +60,9 @@ class ClassifierGraph(TaskGraph):
 def early_signatures(
     graph: TaskGraph, answer: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the functions that stop when all texts have left, also for pairs.
-
-    `serve_early` takes `patience` and, of a regression, `tolerance`; `serve_confident`
-    takes `threshold`.
-    """
+    """Return the functions that stop when all texts have left, also for pairs."""
+    # `serve_early` takes `patience` and, of a regression, `tolerance`;
+    # `serve_confident` takes `threshold`.
     task = graph.task
     served: dict[str, Any] = {}
     numbers: dict[str, Any] = {"patience": tf.int32}

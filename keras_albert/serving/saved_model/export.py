@@ -71,11 +71,10 @@ def export_saved_model(
     """
     row_of(task)
     if task.preprocessor is None:
-        msg = (
+        raise ValueError(
             "A SavedModel takes strings, but this task has no preprocessor. Build it "
             "with one before the export."
         )
-        raise ValueError(msg)
     check_tokenizer(task)
     options: dict[str, Any] = _check_options(task, max_length, top_k)
     check_packages(
@@ -122,22 +121,20 @@ def _choose_version(path: Path, version: int | None) -> int:
     if version is None:
         return max(versions, default=0) + 1
     if type(version) is not int or not 0 <= version < 2**63:
-        msg = (
+        raise ValueError(
             "`version` must be a whole number from 0 to 2**63 - 1. Received: "
             f"version={version!r}"
         )
-        raise ValueError(msg)
     _check_new_version(versions.get(version, path / str(version)))
     return version
 
 
 def _check_new_version(target: Path) -> None:
     if target.exists():
-        msg = (
+        raise FileExistsError(
             f"{target} exists, and a server may be using it. Leave out `version` to "
             "write the next one."
         )
-        raise FileExistsError(msg)
 
 
 def served_versions(path: Path) -> dict[int, Path]:
@@ -157,21 +154,19 @@ def _check_options(
     shortest = preprocessor.shortest_length
     longest = task.backbone.max_sequence_length
     if not _is_between(max_length, shortest, longest):
-        msg = (
+        raise ValueError(
             f"`max_length` is a whole number from {shortest} to {longest}, the longest "
             f"row that the model reads. Received: max_length={max_length!r}"
         )
-        raise ValueError(msg)
     # The token classifier's stride must fit its windows, which may now be shorter.
     window_stride(getattr(preprocessor, "stride", None), max_length - 2)
     if top_k is not None:
         most = _most_answers(task)
         if not _is_between(top_k, 1, most):
-            msg = (
+            raise ValueError(
                 f"`top_k` is a whole number from 1 to {most}: the model has no more to "
                 f"choose from. Received: top_k={top_k!r}"
             )
-            raise ValueError(msg)
     return {"max_length": max_length, "top_k": top_k}
 
 
@@ -186,8 +181,7 @@ def _most_answers(task: Any) -> int:
     if ranks == "classes" and not is_regression:
         return len(task.class_names)
     what = "A regression" if is_regression else type(task).__name__
-    msg = (
+    raise ValueError(
         f"{what} does not rank its predictions. Leave out `top_k`, which is for "
         "classifiers and masked language models."
     )
-    raise ValueError(msg)

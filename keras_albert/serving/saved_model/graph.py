@@ -15,12 +15,10 @@ _NOTHING = {tf.string: "", tf.int32: 0, tf.float32: 0.0}
 
 
 class TaskGraph:
-    """A task as TensorFlow functions from strings to predictions.
+    """A task as TensorFlow functions from strings to predictions."""
 
-    Subclasses define the functions (`signatures`). Every output is an int32, float32 or
-    string tensor with the batch as its first axis, as required by servers that combine
-    requests into batches.
-    """
+    # Every output is an int32, float32 or string tensor with the batch as its first
+    # axis, as servers that combine requests into batches require.
 
     def __init__(self, task: Any, top_k: int | None = None) -> None:
         self.task = task
@@ -99,10 +97,9 @@ def text_signature(
     numbers: Mapping[str, Any] | None = None,
     **ranks: int,
 ) -> Any:
-    """Make a served function of strings, by rank, and of scalars, by dtype.
-
-    The strings are the parameters, of rank 1 unless `ranks` says more; scalars follow.
-    """
+    """Make a served function of strings, by rank, and of scalars, by dtype."""
+    # The strings are the parameters, of rank 1 unless `ranks` says more; scalars
+    # follow.
     specs = [
         tf.TensorSpec((None,) * ranks.get(name, 1), tf.string, name)
         for name, parameter in inspect.signature(function).parameters.items()
@@ -127,11 +124,10 @@ def text_signature(
 
 
 def check_rows(tensors: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
-    """Check at run time that tensors have the right rank and equal numbers of rows.
-
-    A server checks dtypes only, and some operations of tensorflow-text read beyond the
-    end of a shorter input, which crashes the process. Returns what to use instead.
-    """
+    """Check at run time that tensors have the right rank and equal numbers of rows."""
+    # A server checks dtypes only, and some operations of tensorflow-text read beyond
+    # the end of a shorter input, which crashes the process. Returns what to use
+    # instead.
     tensors = [
         tf.ensure_shape(tensor, spec.shape)
         for tensor, spec in zip(tensors, specs, strict=True)
@@ -170,15 +166,10 @@ def counts_of(rows: Any, count: Any) -> Any:
 
 
 class WindowGraph:
-    """`OverlappingWindows` in TensorFlow operations.
+    """`OverlappingWindows` in TensorFlow operations."""
 
-    Attributes:
-        documents: The document of each window, `(windows,)`.
-        begins: Each window's first token, in the concatenation of all documents.
-        ends: The token after its last one.
-        owned_from: The first token that it predicts; overlaps belong to one window.
-        owned_to: The token after the last of these.
-    """
+    # Each window of `documents` has the tokens from `begins` to `ends`, counted over
+    # all documents, and predicts those from `owned_from` to `owned_to`.
 
     def __init__(self, lengths: Any, size: Any, stride: Any) -> None:
         size, stride = (

@@ -4,27 +4,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_albert.serving.saved_model.graph import (
-    TaskGraph,
-    counts_of,
-    text_signature,
-)
-from keras_albert.serving.tasks import (
-    SPACES,
-    TOP_K,
-    token_names,
-)
+from keras_albert.serving.saved_model.graph import TaskGraph, counts_of, text_signature
+from keras_albert.serving.tasks import SPACES, TOP_K, token_names
 from keras_albert.text.packing import pack_in_graph
 
 
 class MaskedLMGraph(TaskGraph):
-    """Serves an `AlbertMaskedLM`: `text` with `[MASK]` to the most likely tokens.
+    """Serves an `AlbertMaskedLM`: `text` with `[MASK]` to the most likely tokens."""
 
-    Outputs: `token`, `token_str` and `score`, each `(batch, masks, top_k)`, most likely
-    first, for the masks in order, padded with 0 and ""; and `count`, `(batch,)`, the
-    number of masks that the model read, which excludes masks in the truncated part of
-    a long text. `top_k` is 5 by default.
-    """
+    # `count` excludes masks in the truncated part of a long text; `top_k` is 5 by
+    # default.
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
@@ -104,12 +93,7 @@ def tokenize_masks_in_graph(graph_tokenizer: Any, tokenizer: Any, texts: Any) ->
 
 
 class PretrainerGraph(MaskedLMGraph):
-    """Serves an `AlbertPretrainer`: `text` and `text_pair` to `score`, `(batch,)`.
-
-    The score is the probability that the second text follows the first, as
-    `score_order` returns it. `fill_mask`, `fill_mask_pair` and `fill_mask_tokens` are
-    the functions of `MaskedLMGraph`.
-    """
+    """Serves an `AlbertPretrainer`: `text` and `text_pair` to `score`, `(batch,)`."""
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""

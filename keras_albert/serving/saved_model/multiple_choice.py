@@ -9,12 +9,7 @@ from keras_albert.text.packing import join_in_graph
 
 
 class MultipleChoiceGraph(TaskGraph):
-    """Serves an `AlbertMultipleChoice`: `context`, `question`, `choices` to scores.
-
-    `choices` is `(batch, choices)`; "" marks a missing choice. Outputs: `scores`, the
-    probability of each choice, 0 for a missing one; and `index` and `choice`, the most
-    likely one, or -1 and "" if all are missing.
-    """
+    """Serves an `AlbertMultipleChoice`: `context`, `question`, `choices` to scores."""
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""

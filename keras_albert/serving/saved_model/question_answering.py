@@ -17,13 +17,10 @@ from keras_albert.text.tokenizer.graph_tokenizers import graph_tokens_with_offse
 
 
 class QuestionAnswererGraph(TaskGraph):
-    """Serves an `AlbertQuestionAnswerer`: `question` and `context` to the answer.
+    """Serves an `AlbertQuestionAnswerer`: `question` and `context` to the answer."""
 
-    It returns what `answer` does with its defaults, over the same windows, for contexts
-    of any length. Outputs, each `(batch,)`: `answer`, `score`, a probability, `start`
-    and `end`, in characters of the context. "No answer" is "" from 0 to 0, also for a
-    blank context.
-    """
+    # It returns what `answer` does, over the same windows. "No answer" is "" from 0 to
+    # 0.
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""
@@ -102,11 +99,9 @@ class QuestionAnswererGraph(TaskGraph):
         return windows, join_in_graph(segments, self.special), offsets
 
     def _search(self, outputs: dict[str, Any], is_owned: Any) -> tuple[Any, Any, Any]:
-        """Score spans in windows, as `span_candidates` does.
-
-        Returns starts `(windows, starts)`, log-probabilities `(windows, starts,
-        lengths)` and each window's score for "no answer".
-        """
+        """Score spans in windows, as `span_candidates` does."""
+        # Returns starts `(windows, starts)`, log-probabilities `(windows, starts,
+        # lengths)` and each window's score for "no answer".
         start_scores = tf.nn.log_softmax(outputs["start_logits"])
         end_scores = tf.nn.log_softmax(outputs["end_logits"])
         masked = tf.where(is_owned, start_scores, -float("inf"))

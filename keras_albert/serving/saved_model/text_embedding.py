@@ -12,11 +12,7 @@ from keras_albert.serving.saved_model.graph import (
 
 
 class TextEmbedderGraph(TaskGraph):
-    """Serves an `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`.
-
-    For `text` and `text_pair` it returns `similarity`, `(batch,)`, the cosine.
-    `serve_document` returns what `embed_documents` does with its defaults.
-    """
+    """Serves an `AlbertTextEmbedder`: `text` to `embedding`, `(batch, width)`."""
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""

@@ -18,11 +18,7 @@ from keras_albert.serving.saved_model.graph import (
 )
 from keras_albert.serving.tasks import entity_tables
 from keras_albert.text.packing import join_in_graph, window_stride
-from keras_albert.text.tag_schemes import (
-    OUTSIDE,
-    Span,
-    spans_to_tags,
-)
+from keras_albert.text.tag_schemes import OUTSIDE, Span, spans_to_tags
 from keras_albert.text.tasks.token_classification import JOINER, character_kinds
 
 _MARK, _UNSPACED, _LETTER, _FLAG, _SIGN = (1 << bit for bit in range(5))
@@ -36,15 +32,10 @@ _KINDS = {
 
 
 class WordTensors(NamedTuple):
-    """The concatenated words of all texts.
+    """The concatenated words of all texts."""
 
-    Attributes:
-        characters: int32 code points of all texts.
-        starts: int64 tensor `(words,)`. The start of each word in `characters`.
-        ends: int64 tensor `(words,)`. The end of each word.
-        texts: int64 tensor `(words,)`. The text of each word.
-        bases: int64 tensor `(texts,)`. The start of each text in `characters`.
-    """
+    # `characters` are all code points. A word of `texts` has those from `starts` to
+    # `ends`, and a text begins at `bases`.
 
     characters: Any
     starts: Any
@@ -63,12 +54,10 @@ class WordTensors(NamedTuple):
 
 
 def find_words(texts: Any) -> WordTensors:
-    """Split texts into words as `split_words` does.
-
-    A word continues with a mark, a letter after a letter, the second flag of a pair, or
-    a sign after a joiner after a sign; marks in between are ignored. So each character
-    depends only on the last one before it that is not a mark.
-    """
+    """Split texts into words as `split_words` does."""
+    # A word continues with a mark, a letter after a letter, the second flag of a pair,
+    # or a sign after a joiner after a sign; marks in between are ignored. So each
+    # character depends only on the last one before it that is not a mark.
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     bases, rows, codes = codes.row_starts(), codes.value_rowids(), codes.values
     places = tf.range(tf.size(codes, tf.int64))
@@ -139,14 +128,9 @@ class _Entities(NamedTuple):
 
 
 class TokenClassifierGraph(TaskGraph):
-    """Serves an `AlbertTokenClassifier`: `text` of any length to entities or words.
+    """Serves an `AlbertTokenClassifier`: `text` of any length to entities or words."""
 
-    It returns what `tag` and `predict_tags` do, from the same words and windows. The
-    default signature returns the entities of each text: `label`, `score`, `start`,
-    `end` (characters) and `text`, each `(batch, most)`, padded with "" and 0, and
-    `count`, `(batch,)`, their number. `serve_words` returns the same for words and
-    their tags; `score` is then the probability of the word's most likely tag.
-    """
+    # It returns what `tag` and `predict_tags` do, from the same words and windows.
 
     def signatures(self) -> dict[str, Any]:
         """Return the served functions by name."""

@@ -84,10 +84,9 @@ def _shape_of(spec: Any) -> dict[str, Any]:
 def _write_warm_up(
     path: Path, signatures: Mapping[str, Any], max_length: int, special: SpecialIds
 ) -> None:
-    """Run each signature on two short texts and a long one, and write the requests.
-
-    Source: [SavedModel warm-up](https://www.tensorflow.org/tfx/serving/saved_model_warmup).
-    """
+    """Run each signature on two short texts and a long one, and write the requests."""
+    # Source: [SavedModel
+    # warm-up](https://www.tensorflow.org/tfx/serving/saved_model_warmup).
     with tf.io.TFRecordWriter(str(path)) as writer:
         for name, function in signatures.items():
             for rows, length in ((2, 8), (1, max_length)):
