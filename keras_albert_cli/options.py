@@ -71,6 +71,11 @@ _OWN_TASK = option(
 )
 _LIMIT = option("--limit", "maximum number of examples per file", whole_number())
 _SEED = option("--seed", "", SEED, 0)
+_PRECISION = option(
+    "--precision",
+    "the policy of Keras to train with; by default float32",
+    choices=("float32", "mixed_bfloat16", "mixed_float16"),
+)
 _BATCH_SIZE = option("--batch-size", "", BATCH_SIZE, 32)
 _COLUMNS = tuple(
     option(f"--{role}-column", f"the column of the {role}", metavar="NAME")
@@ -161,6 +166,7 @@ _FINETUNE: Options = {
         option("--epochs", "by default 3 or the recipe's", whole_number()),
         option("--batch-size", "by default 32 or the recipe's", BATCH_SIZE),
         option("--learning-rate", "peak rate; by default automatic", positive_number),
+        _PRECISION,
         _SEED,
         option(
             "--lora",
@@ -252,11 +258,7 @@ _COMPRESS: Options = {
         option("--batch-tokens", "tokens of --texts in a batch", whole_number(), 4096),
         option("--batch-size", "examples of --train in a batch", BATCH_SIZE, 32),
         option("--max-length", "tokens of the longest passage of --texts", TOKENS, 128),
-        option(
-            "--precision",
-            "of both models; by default Keras' policy",
-            choices=("float32", "mixed_bfloat16", "mixed_float16"),
-        ),
+        _PRECISION,
         _SEED,
     ),
     "model card": _CARD,

@@ -86,11 +86,12 @@ def _build_task(
     known: CommandTask, train: Dataset, arguments: argparse.Namespace
 ) -> Any:
     head = train.head | ({"exits": True} if arguments.exits else {})
+    dtype = {"dtype": arguments.precision} if arguments.precision else {}
     if arguments.recipe is not None:
         how = recipe(arguments.recipe)
         if arguments.max_length:
             how = replace(how, max_sequence_length=arguments.max_length)
-        return how.build(known.cls, arguments.preset, **head)
+        return how.build(known.cls, arguments.preset, **dtype, **head)
     if arguments.preset is not None:
         load = known.cls.preprocessor_cls.from_preset
         length = arguments.max_length or min(
@@ -99,17 +100,19 @@ def _build_task(
         preprocessor = load(arguments.preset, max_sequence_length=length)
         if known.cls.shared_head_layers:
             # The pretrained head was trained for the same task.
-            return known.cls.from_preset(arguments.preset, preprocessor=preprocessor)
-        backbone = AlbertBackbone.from_preset(arguments.preset)
+            return known.cls.from_preset(
+                arguments.preset, preprocessor=preprocessor, **dtype
+            )
+        backbone = AlbertBackbone.from_preset(arguments.preset, **dtype)
     else:
         length = arguments.max_length or _MAX_LENGTH
-        tokenizer, backbone = _small_model(train.texts(), length)
+        tokenizer, backbone = _small_model(train.texts(), length, **dtype)
         preprocessor = known.cls.preprocessor_cls(tokenizer, max_sequence_length=length)
     return known.cls(backbone, preprocessor=preprocessor, **head)
 
 
 def _small_model(
-    texts: Iterable[str], max_sequence_length: int
+    texts: Iterable[str], max_sequence_length: int, **dtype: str
 ) -> tuple[AlbertTokenizer, AlbertBackbone]:
     """Train a vocabulary and build a small backbone with random weights."""
     proto = train_vocabulary(texts, vocabulary_size=8000, hard_vocab_limit=False)
@@ -118,6 +121,7 @@ def _small_model(
         vocabulary_size=tokenizer.vocabulary_size(),
         max_sequence_length=max_sequence_length,
         **SMALL,
+        **dtype,
     )
     return tokenizer, backbone
 

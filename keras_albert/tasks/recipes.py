@@ -55,19 +55,29 @@ class Recipe:
         """
         return max(1, round(self.steps * self.batch_size / num_examples))
 
-    def build(self, cls: Any, preset: str | os.PathLike[str], **head: Any) -> Any:
+    def build(
+        self,
+        cls: Any,
+        preset: str | os.PathLike[str],
+        dtype: Any = None,
+        **head: Any,
+    ) -> Any:
         """Build a task on pretrained weights, with the recipe's dropout and length.
 
         Args:
             cls: The class of the task, for instance `AlbertClassifier`.
             preset: See `from_preset` of the task.
+            dtype: string or Keras dtype policy. By default the preset's.
             **head: Other arguments of its constructor, for instance `labels`.
 
         Returns:
             The task, with a new head.
         """
         backbone = AlbertBackbone.from_preset(
-            preset, dropout=self.dropout, attention_dropout=self.dropout
+            preset,
+            dropout=self.dropout,
+            attention_dropout=self.dropout,
+            **({} if dtype is None else {"dtype": dtype}),
         )
         preprocessor = cls.preprocessor_cls.from_preset(
             preset, max_sequence_length=self.max_sequence_length

@@ -106,6 +106,18 @@ def test_a_length_that_does_not_fit_is_named(run, file, tmp_path, options, messa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    "start",
+    [{}, {"preset": "albert_tiny_en_uncased", "recipe": "sst-2"}],
+    ids=["random", "recipe"],
+)
+def test_numbers_to_compute_with_are_chosen(run, file, tmp_path, start):
+    output = tmp_path / "run"
+    run(*arguments(file, output, epochs=1, precision="mixed_bfloat16", **start))
+    config = json.loads((output / "preset" / "config.json").read_text())["config"]
+    assert config["dtype"]["config"]["name"] == "mixed_bfloat16"
+
+
 def test_two_runs_do_not_write_to_one_output(run, file, tmp_path):
     pytest.importorskip("fcntl")
     output = tmp_path / "run"

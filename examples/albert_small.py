@@ -1,0 +1,142 @@
+r"""Make `albert_small_en_uncased` and its fine-tuned presets.
+
+    KERAS_BACKEND=torch python examples/albert_small.py path/to/all-MiniLM-L6-v2 \
+        --texts texts/*.txt.gz --sst2 path/to/SST-2 --ner path/to/wnut17 \
+        --squad path/to/squad --output runs/albert_small
+
+A sentence encoder becomes an ALBERT of four layers with narrow embeddings, which learns
+from it on the texts (one `keras-albert compress`). Each of the other presets is one
+`keras-albert finetune` of this model with LoRA, and contains only its difference from
+it: `..._sst2` (sentiment), `..._ner` (entities of WNUT17), `..._squad` (answers). They
+are written to `OUTPUT`; one without the option of its data is left out. After an
+interruption, the same command resumes. With `--small albert_small_en_uncased`, they are
+made from the released model.
+
+On processors with instructions for bfloat16, `--precision mixed_bfloat16` is twice as
+fast. Text files, plain or gzip, contain one paragraph per line.
+"""
+
+import argparse
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from keras_albert_cli.loading import loading
+from keras_albert_cli.number_types import whole_number
+
+with loading("albert_small.py"):
+    from release import command, release
+
+    from keras_albert.utils.atomic_files import atomic_file
+
+NAME = "albert_small_en_uncased"
+LABELS = ("negative", "positive")
+
+
+def stories() -> dict[str, str]:
+    """Read what is known about each model: its data, licences and limits."""
+    text = (Path(__file__).parent / "albert_small.md").read_text(encoding="utf-8")
+    parts = (part.partition("\n") for part in text.split("# albert_")[1:])
+    return {f"albert_{name}": story.strip() + "\n" for name, _, story in parts}
+
+
+def sentiment(source: Path, output: Path) -> list[Path]:
+    """Write SST-2's training and dev sets with names of labels."""
+    written = [output / f"sst2_{part}.jsonl" for part in ("train", "dev")]
+    for path, part in zip(written, ("train", "dev"), strict=True):
+        with (source / f"{part}.tsv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        lines = (
+            json.dumps({"text": row["sentence"], "label": LABELS[int(row["label"])]})
+            for row in rows
+        )
+        with atomic_file(path) as partial:
+            partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return written
+
+
+def entities(source: Path, _: Path) -> list[Path]:
+    """Find WNUT17's training and dev sets."""
+    return [next(iter(sorted(source.glob(f"*{part}*")))) for part in ("train", "dev")]
+
+
+def questions(source: Path, output: Path) -> list[Path]:
+    """Write the questions of SQuAD that have an answer; of the dev set, a thousand."""
+    written = [output / f"squad_{part}.json" for part in ("train", "dev")]
+    for path, part, most in zip(written, ("train", "dev"), (None, 1000), strict=True):
+        file = next(iter(sorted(source.glob(f"{part}*.json"))))
+        articles = json.loads(file.read_text(encoding="utf-8"))["data"]
+        paragraphs = [each for article in articles for each in article["paragraphs"]]
+        for paragraph in paragraphs:
+            paragraph["qas"] = [qa for qa in paragraph["qas"] if qa.get("answers")]
+        if most is not None:
+            # Paragraphs of all articles.
+            count = sum(len(paragraph["qas"]) for paragraph in paragraphs)
+            paragraphs = paragraphs[:: max(1, count // most)]
+        data = {"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}
+        with atomic_file(path) as partial:
+            partial.write_text(json.dumps(data), encoding="utf-8")
+    return written
+
+
+# By the end of its name: the task, what writes its files, epochs and a longest row.
+FINE_TUNED: dict[str, tuple[str, Callable[[Path, Path], list[Path]], int, int]] = {
+    "sst2": ("classification", sentiment, 3, 128),
+    "ner": ("token-classification", entities, 10, 128),
+    "squad": ("question-answering", questions, 5, 384),
+}
+
+
+def main() -> None:
+    """Compress, fine-tune, and write the released presets."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("encoder", nargs="?", help="a sentence encoder: the teacher")
+    parser.add_argument("--texts", nargs="+", default=[], help="files")
+    parser.add_argument("--small", help="a finished model, instead of an encoder")
+    parser.add_argument("--steps", type=whole_number(), default=12000)
+    parser.add_argument("--embedding-dim", type=whole_number(), default=84)
+    parser.add_argument("--epochs", type=whole_number(), help="not those of each task")
+    parser.add_argument("--rank", type=whole_number(), default=16, help="of LoRA")
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--output", type=Path, default=Path("runs/albert_small"))
+    for name in FINE_TUNED:
+        parser.add_argument(f"--{name}", type=Path, help="a directory with its files")
+    arguments = parser.parse_args()
+    if not arguments.small and not (arguments.encoder and arguments.texts):
+        parser.error("pass an encoder and --texts, or --small")
+
+    output: Path = arguments.output
+    output.mkdir(parents=True, exist_ok=True)
+    known = stories()
+    how = ("--precision", arguments.precision, "--language", "en")
+    small = arguments.small or output / NAME
+    if not arguments.small and not small.is_dir():
+        run = output / "run"
+        if not (run / "preset").is_dir():
+            command(
+                *("compress", arguments.encoder, run, "--task", "AlbertMaskedLM"),
+                *("--layers", 4, "--embedding-dim", arguments.embedding_dim),
+                *("--texts", *arguments.texts, "--steps", arguments.steps),
+                *("--batch-tokens", 1536, "--license", "apache-2.0", *how),
+            )
+        release(run / "preset", small, known[NAME])
+    for name, (task, write_files, epochs, length) in FINE_TUNED.items():
+        source, target = getattr(arguments, name), output / f"{NAME}_{name}"
+        if source is None or target.is_dir():
+            continue
+        train, dev = write_files(source, output)
+        if not (output / name / "preset").is_dir():
+            command(
+                *("finetune", task, "--preset", small, "--train", train, "--dev", dev),
+                *("--output", output / name, "--lora", arguments.rank, "--difference"),
+                *("--epochs", arguments.epochs or epochs, "--max-length", length, *how),
+            )
+        release(output / name / "preset", target, known[target.name], NAME)
+    print(f"the models: {', '.join(sorted(x.name for x in output.glob(NAME + '*')))}")
+
+
+if __name__ == "__main__":
+    main()

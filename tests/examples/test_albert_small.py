@@ -1,0 +1,109 @@
+"""The steps that made the small models of the package, with toy data."""
+
+import json
+
+import keras
+import pytest
+
+from keras_albert import (
+    AlbertClassifier,
+    AlbertMaskedLM,
+    AlbertQuestionAnswerer,
+    AlbertTokenClassifier,
+)
+from tests.examples.test_examples import EXAMPLES, run
+
+pytestmark = pytest.mark.skipif(
+    keras.config.backend() != "torch", reason="one backend is enough for an example"
+)
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """A BERT with random weights."""
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    directory = tmp_path / "encoder"
+    directory.mkdir()
+    (directory / "vocab.txt").write_text("\n".join(pieces))
+    BertTokenizerFast(str(directory / "vocab.txt")).save_pretrained(directory)
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=16,
+        num_hidden_layers=6,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    BertModel(config).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Files as their authors distribute them, with a few rows."""
+    for part, who in (("train", "ann"), ("dev", "bob")):
+        words = "".join(
+            f"{word}\t{'B-person' if word == who else 'O'}\n"
+            for word in ("yes", who, "went", "home")
+        )
+        context = f"the old cat of {who} sat near the red door all day"
+        answer = {"text": "the red door", "answer_start": context.index("the red")}
+        qas = [
+            {"id": "1", "question": "where", "answers": [answer]},
+            {"id": "2", "question": "why", "answers": [], "is_impossible": True},
+        ]
+        paragraphs = [{"context": context, "qas": qas}]
+        articles = {"version": "v2", "data": [{"title": "", "paragraphs": paragraphs}]}
+        for name, suffix, text in (
+            ("sst2", "tsv", f"sentence\tlabel\na mess for {who}\t0\nso {who}\t1\n"),
+            ("ner", "conll", f"{words}\n" * 4),
+            ("squad", "json", json.dumps(articles)),
+        ):
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / f"{part}.{suffix}").write_text(text)
+    return tmp_path
+
+
+def test_from_an_encoder_to_four_presets(tmp_path, encoder, data):
+    stories = EXAMPLES / "data" / "stories.txt"
+    output = tmp_path / "out"
+    arguments = [str(encoder), "--texts", str(stories), "--steps", "2", "--epochs", "1"]
+    arguments += ["--embedding-dim", "8", "--rank", "2", "--output", str(output)]
+    arguments += ["--precision", "mixed_bfloat16"]
+    for name in ("sst2", "ner", "squad"):
+        arguments += [f"--{name}", str(data / name)]
+    run("albert_small.py", *arguments)
+    name = "albert_small_en_uncased"
+    small = AlbertMaskedLM.from_preset(output / name)
+    assert small.backbone.dtype_policy.name == "float32"
+    assert (small.backbone.num_layers, small.backbone.embedding_dim) == (4, 8)
+    card = (output / name / "README.md").read_text(encoding="utf-8")
+    assert "- name: albert_small_en_uncased\n" in card
+    assert "# How to use it" in card
+    assert card.count("# Before you use it") == 1
+    assert "What is not known" not in card
+    assert str(tmp_path) not in card
+
+    for suffix in ("sst2", "ner", "squad"):
+        directory = output / f"{name}_{suffix}"
+        base = json.loads((directory / "base.json").read_text())
+        assert base["base_model_name_or_path"] == name
+        assert not (directory / "model.weights.h5").exists()
+        assert "**Data.**" in (directory / "README.md").read_text(encoding="utf-8")
+        # Not of the model in the package, but of the one made here.
+        base["base_model_name_or_path"] = f"../{name}"
+        (directory / "base.json").write_text(json.dumps(base))
+    films = AlbertClassifier.from_preset(output / f"{name}_sst2")
+    assert films.labels == ("negative", "positive")
+    words = AlbertTokenClassifier.from_preset(output / f"{name}_ner")
+    assert words.labels == ("B-person", "O")
+    reader = AlbertQuestionAnswerer.from_preset(output / f"{name}_squad")
+    for task in (films, words, reader):
+        assert task.backbone.dtype_policy.name == "float32"
+    # Without questions that have no answer.
+    written = json.loads((output / "squad_train.json").read_text())
+    paragraphs = written["data"][0]["paragraphs"]
+    assert [len(paragraph["qas"]) for paragraph in paragraphs] == [1]
