@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from keras_albert_cli.command import (
@@ -25,17 +26,13 @@ from keras_albert_cli.number_types import (
     whole_number,
 )
 
-# The tasks of `finetune`, and the files that each reads.
+# The tasks of `finetune`, and the files that each reads. The table imports nothing, so
+# that it can be read without the package.
+_TABLE = Path(__file__).parents[1] / "keras_albert/tasks/table.py"
 FINETUNE_TASKS = {
-    "classification": "TSV, CSV or JSON lines: text, optionally text_pair, label",
-    "masked-lm": "plain text, one paragraph per line; or TSV, CSV, JSON lines: text",
-    "multiple-choice": "JSON lines: optionally context, question, choices, answer "
-    "(number or letter)",
-    "question-answering": "SQuAD's JSON, 1.1 or 2.0",
-    "regression": "TSV, CSV or JSON lines: text, optionally text_pair, score",
-    "similarity": "TSV, CSV or JSON lines: text, text_pair, score",
-    "token-classification": "CoNLL: one word and its tag per line; or JSON lines: "
-    "words, tags",
+    name: how.files
+    for row in run_path(str(_TABLE))["TASKS"].values()
+    for name, how in row.finetuning.items()
 }
 # Constants of the package, which is not imported for help; a test compares them.
 RECIPES = (

@@ -260,13 +260,13 @@ def _card(
     plot: Path | None,
 ) -> str:
     """Return the model card."""
-    kind = known_task(student)
+    row = known_task(student).row
     declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
     last = next(reversed(measured.values()))
     names = list(last)
     held_out = arguments.dev.name if arguments.dev else "held-out texts"
     metadata = front_matter(
-        *(f"albert-{kind.pipeline_tag}", kind.pipeline_tag, ["compressed"]),
+        *(f"albert-{row.pipeline_tag}", row.pipeline_tag, ["compressed"]),
         {name: last[name] for name in names if name not in _NUMBERS},
         evaluated_on=held_out,
         declared=declared,
@@ -292,7 +292,7 @@ def _card(
 {backbone.embedding_dim}, {backbone.vocabulary_size:,} tokens. Its weights started from
 those of {code(arguments.preset)}, whose licence applies, too.
 
-{usage(type(student).__name__, kind.use)}
+{usage(type(student).__name__, row.use)}
 
 ## How good it is
 

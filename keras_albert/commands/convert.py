@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.table import Table
 
 from keras_albert.commands.report import ON_CARD, plain_console
-from keras_albert.commands.tasks import TASKS
 from keras_albert.conversion.convert import convert_checkpoint
 from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.base_preset import base_of, has_base, is_public
@@ -16,6 +15,7 @@ from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.push import CARD_FILE, push_files
 from keras_albert.tasks.base.export_formats import check_export_options, format_of_path
+from keras_albert.tasks.table import TASKS
 from keras_albert.training.model_card import (
     CardMetadata,
     front_matter,
@@ -139,8 +139,8 @@ def _read_card(
             "for a short one."
         )
     cls = class_of(directory)
-    kind = next((each for each in TASKS.values() if each.cls is cls), None)
-    tag = kind.pipeline_tag if kind else "feature-extraction"
+    row = TASKS.get(cls.__name__)
+    tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]
     base = None if arguments.to else base
     metadata = front_matter(name, tag, [], {}, "", declared, base)
@@ -149,7 +149,7 @@ def _read_card(
 
 # {name}
 
-{about}{usage(cls.__name__, kind.use if kind else "")}
+{about}{usage(cls.__name__, row.use if row else "")}
 
 ## What is not known
 

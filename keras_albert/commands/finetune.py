@@ -184,7 +184,7 @@ def train_task(
             batches_per_row=len(batches),
             batches_per_checkpoint=len(batches),
             seconds_per_checkpoint=_SECONDS_PER_CHECKPOINT,
-            monitor=known.monitor,
+            monitor=known.finetuning.monitor,
             remedy=f"Begin anew with a lower --learning-rate than {rate:g}, in another "
             "--output.",
         )
@@ -294,7 +294,7 @@ def _finish(
     write_table(folder.path / "curve.csv", rows)
     plots = draw(folder.path, report, rows)
     card = model_card(
-        *(arguments.task, known.pipeline_tag, known.use, report),
+        *(arguments.task, known.row.pipeline_tag, known.row.use, report),
         *(vars(arguments) | {"output": None}, task, plots),
     )
     with preset_directory(folder.preset) as finished:

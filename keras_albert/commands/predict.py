@@ -22,11 +22,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keras_albert import tasks
 from keras_albert.commands.answer_file import FORMATS, Answer, AnswerFile, AnswerLines
 from keras_albert.commands.files import FileRows, InputColumns, Row
-from keras_albert.commands.tasks import TASKS, Columns, known_task
+from keras_albert.commands.tasks import Columns, known_task
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.serving.saved_model.export import served_versions
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
+from keras_albert.tasks.table import TASKS
 from keras_albert.text.packing import pack_all
 from keras_albert.utils.environment import check_packages
 from keras_albert_cli.loading import hidden_messages
@@ -121,7 +122,7 @@ def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
         options = {name: x for name, x in exits.items() if name != "return_depths"}
         read_exit_rule(task, **options)
         call = partial(call, **exits)
-    return Predictor(known.inputs, lambda columns: call(task, columns, batch_size))
+    return Predictor(known.row.inputs, lambda columns: call(task, columns, batch_size))
 
 
 _NAMES = ("context", "question", "text", "text_pair", "choices")
@@ -246,7 +247,7 @@ def _token_predictor(
     close: Callable[[], None] = lambda: None,
 ) -> Predictor:
     """Return the predictor of a model that takes ids, which a preset prepares."""
-    inputs = {each.cls.__name__: each.id_inputs for each in TASKS.values()}.get(task)
+    inputs = TASKS[task].id_inputs if task in TASKS else ()
     if not inputs:
         raise ValueError(
             f"The ids that a {task or 'model of another program'} takes are not made "

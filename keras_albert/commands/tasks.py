@@ -1,4 +1,4 @@
-"""The tasks of the commands: files, quality and predictions of each, in one table."""
+"""The functions of the commands that the table of tasks names, for each task."""
 
 import argparse
 import difflib
@@ -29,7 +29,10 @@ from keras_albert.commands.files import (
     read_table,
 )
 from keras_albert.commands.report import Report
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.question_answering.squad_scores import squad_scores
+from keras_albert.tasks.table import TASKS as ROWS
+from keras_albert.tasks.table import Finetuning, TaskRow
 from keras_albert.tasks.text_embedding import cosine_scores
 from keras_albert.text.dataset_files import read_conll, read_squad
 from keras_albert.text.tasks.multiple_choice import check_answers, encode_answers
@@ -62,28 +65,31 @@ class Dataset:
 Columns = dict[str, list[Any]]
 
 
-def _not_finetuned(*_: Any) -> Any:
-    raise ValueError("This task is trained by `keras-albert pretrain`, not here.")
-
-
-@dataclass(frozen=True)
 class CommandTask:
-    """How commands train a task, judge it and predict with it."""
+    """A row of the table of tasks with its class and the functions that it names."""
 
-    cls: Any
-    # A line of Python that uses `model`, for the model card.
-    use: str
-    # The name of the task on hubs.
-    pipeline_tag: str
-    # Predicts for columns of texts, and the sets of columns that it reads, best first.
-    predict: Callable[..., list[Answer]]
-    inputs: tuple[tuple[str, ...], ...]
-    # Those of an export that takes ids; none where a text may have several rows.
-    id_inputs: tuple[tuple[str, ...], ...] = ()
-    read: Callable[[Path, argparse.Namespace], Dataset] = _not_finetuned
-    report: Callable[[Any, Dataset], Report] = _not_finetuned
-    # The metric that determines the best epoch, and "max" or "min".
-    monitor: tuple[str, str] = ("val_loss", "min")
+    def __init__(self, row: TaskRow, finetuning: Finetuning | None = None) -> None:
+        self.row = row
+        self.cls: Any = getattr(tasks, row.name)
+        self.predict: Callable[..., list[Answer]] = globals()[row.predict]
+        self._finetuning = finetuning
+
+    @property
+    def finetuning(self) -> Finetuning:
+        """How it is trained."""
+        if self._finetuning is None:
+            raise ValueError("This task is trained by `keras-albert pretrain`.")
+        return self._finetuning
+
+    def read(self, path: Path, arguments: argparse.Namespace) -> Dataset:
+        """Read a file of examples."""
+        data: Dataset = globals()[self.finetuning.read](path, arguments)
+        return data
+
+    def report(self, task: AlbertTask, data: Dataset) -> Report:
+        """Judge a model on a file."""
+        report: Report = globals()[self.finetuning.report](task, data)
+        return report
 
 
 def _read_labelled(
@@ -114,6 +120,10 @@ def _read_labelled(
     )
 
 
+read_labels = partial(_read_labelled, target="label")
+read_scores = partial(_read_labelled, target="score")
+
+
 def check_files(train: Dataset, dev: Dataset) -> None:
     """Check that the files fit each other."""
     if (train.x, train.y) == (dev.x, dev.y):
@@ -141,7 +151,8 @@ def check_files(train: Dataset, dev: Dataset) -> None:
         )
 
 
-def _report_classes(task: Any, data: Dataset) -> Report:
+def report_classes(task: AlbertTask, data: Dataset) -> Report:
+    """Judge a classifier."""
     from sklearn.metrics import (  # noqa: PLC0415  (an extra)
         confusion_matrix,
         precision_recall_fscore_support,
@@ -172,7 +183,8 @@ def _report_classes(task: Any, data: Dataset) -> Report:
     )
 
 
-def _report_regression(task: Any, data: Dataset) -> Report:
+def report_regression(task: AlbertTask, data: Dataset) -> Report:
+    """Judge a regression."""
     answers = task.predict(data.x, verbose=0)[:, 0]
     rmse = float(np.sqrt(np.mean((np.asarray(data.y) - answers) ** 2)))
     return Report({"RMSE": rmse} | _correlations(data.y, answers))
@@ -190,7 +202,8 @@ def _correlations(truth: Any, answers: Any) -> dict[str, float]:
     }
 
 
-def _read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
+    """Read lines, or a column of texts."""
     if kind_of(path) in TABLES:
         table = read_table(path, arguments.limit)
         column = table.require("text", arguments.text_column)
@@ -206,17 +219,24 @@ def _read_texts(path: Path, arguments: argparse.Namespace) -> Dataset:
     return Dataset(x=texts, y=None, texts=lambda: texts, description=description)
 
 
-def _report_masks(task: Any, data: Dataset) -> Report:
+def report_masks(task: AlbertTask, data: Dataset) -> Report:
+    """Judge a masked language model."""
     scores = _evaluate(task, data)
     return Report(scores | {"perplexity": math.exp(min(scores["loss"], 100.0))})
 
 
-def _evaluate(task: Any, data: Dataset) -> dict[str, float]:
+def _evaluate(task: AlbertTask, data: Dataset) -> dict[str, float]:
     scores = task.evaluate(data.x, data.y, verbose=0, return_dict=True)
     return {name: float(value) for name, value in scores.items()}
 
 
-def _read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
+def report_scores(task: AlbertTask, data: Dataset) -> Report:
+    """Judge a model by its metrics."""
+    return Report(_evaluate(task, data))
+
+
+def read_multiple_choice(path: Path, arguments: argparse.Namespace) -> Dataset:
+    """Read questions with choices."""
     table = read_table(path, arguments.limit)
     context = table.find("context", arguments.text_column)
     question = table.require("question", arguments.text_pair_column)
@@ -265,7 +285,8 @@ def _read_answers(table: Table, name: str, options: list[list[str]]) -> list[int
     return answers
 
 
-def _read_squad(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_questions(path: Path, arguments: argparse.Namespace) -> Dataset:
+    """Read a file in SQuAD's format."""
     file = read_squad(path).take(slice(arguments.limit))
 
     def texts() -> Iterator[str]:
@@ -283,7 +304,8 @@ def _read_squad(path: Path, arguments: argparse.Namespace) -> Dataset:
     )
 
 
-def _report_answers(task: Any, data: Dataset) -> Report:
+def report_answers(task: AlbertTask, data: Dataset) -> Report:
+    """Judge a question answerer."""
     (questions, contexts), answers = data.x, data.y
     has_answer = [bool(answer["text"]) for answer in answers]
     half = len(answers) // 2
@@ -298,7 +320,8 @@ def _report_answers(task: Any, data: Dataset) -> Report:
     return Report({name: float(value) for name, value in scores.items()})
 
 
-def _read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_similarity(path: Path, arguments: argparse.Namespace) -> Dataset:
+    """Read pairs of texts with scores."""
     data = _read_labelled(path, arguments, "score", needs_pair=True)
     return replace(data, head={}, highest=max(1.0, float(np.abs(data.y).max())))
 
@@ -320,13 +343,15 @@ def on_one_scale(files: Sequence[Dataset]) -> list[Dataset]:
     ]
 
 
-def _report_similarity(task: Any, data: Dataset) -> Report:
+def report_similarity(task: AlbertTask, data: Dataset) -> Report:
+    """Judge an embedder."""
     vectors = np.stack([task.embed(texts) for texts in data.x], axis=1)
     cosines = keras.ops.convert_to_numpy(cosine_scores(vectors))[:, 0]
     return Report(_correlations(data.y, cosines))
 
 
-def _read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
+def read_tags(path: Path, arguments: argparse.Namespace) -> Dataset:
+    """Read words with tags."""
     if kind_of(path) in OBJECTS:
         table = read_table(path, arguments.limit)
         words = table.require("words", arguments.text_column)
@@ -375,7 +400,8 @@ def _place_in_conll(path: Path, tag: str) -> str:
     return f"{path}, line {number}"
 
 
-def _report_entities(task: Any, data: Dataset) -> Report:
+def report_entities(task: AlbertTask, data: Dataset) -> Report:
+    """Judge a token classifier."""
     scores: dict[str, Any] = task.evaluate_entities(data.x, data.y)
     classes = scores.pop("labels")
     del scores["support"]
@@ -387,15 +413,17 @@ def _texts(columns: Columns) -> Any:
     return (columns["text"], columns["text_pair"]) if pairs else columns["text"]
 
 
-def _classify(
-    task: Any, columns: Columns, batch_size: int, **exits: Any
+def classify(
+    task: AlbertTask, columns: Columns, batch_size: int, **exits: Any
 ) -> list[Answer]:
+    """Predict classes."""
     answers = task.classify(_texts(columns), batch_size=batch_size, **exits)
     # Multi-label classification returns a list for each text.
     return [row if isinstance(row, dict) else {"labels": row} for row in answers]
 
 
-def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+def fill_masks(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
+    """Predict the tokens of masks."""
     mask = task.preprocessor.tokenizer.mask_token
     if not any(mask in text for texts in columns.values() for text in texts):
         raise ValueError(
@@ -406,24 +434,28 @@ def _fill(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
     return [{"masks": row} for row in answers]
 
 
-def _tag(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+def tag(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
+    """Find entities."""
     answers = task.tag(columns["text"], batch_size=batch_size)
     return [{"entities": row} for row in answers]
 
 
-def _answer(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+def answer(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
+    """Find answers."""
     texts = columns["question"], columns["context"]
     answers: list[Answer] = task.answer(*texts, batch_size=batch_size)
     return answers
 
 
-def _choose(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+def choose(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
+    """Choose among choices."""
     texts = columns.get("context"), columns["question"], columns["choices"]
     answers: list[Answer] = task.choose(*texts, batch_size=batch_size)
     return answers
 
 
-def _embed(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+def embed(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
+    """Return vectors, or the similarities of pairs."""
     vectors = task.embed(_texts(columns), batch_size=batch_size)
     if "text_pair" not in columns:
         return [{"embedding": vector} for vector in vectors]
@@ -431,103 +463,23 @@ def _embed(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
     return [{"similarity": cosine} for cosine in cosines[:, 0]]
 
 
-def _score_order(task: Any, columns: Columns, batch_size: int) -> list[Answer]:
+def score_order(task: AlbertTask, columns: Columns, batch_size: int) -> list[Answer]:
+    """Return the probability that the second text follows the first."""
     scores = task.score_order(*_texts(columns), batch_size=batch_size)
     return [{"score": score} for score in scores]
 
 
-_TEXTS = (("text", "text_pair"), ("text",))
-_CHOICES = (("context", "question", "choices"), ("question", "choices"))
-
-# `keras_albert_cli.options` describes the files of each.
 TASKS = {
-    "classification": CommandTask(
-        tasks.AlbertClassifier,
-        'model.classify("a text")',
-        "text-classification",
-        _classify,
-        _TEXTS,
-        _TEXTS,
-        partial(_read_labelled, target="label"),
-        _report_classes,
-        ("val_accuracy", "max"),
-    ),
-    "masked-lm": CommandTask(
-        tasks.AlbertMaskedLM,
-        'model.fill_mask("a [MASK] text")',
-        "fill-mask",
-        _fill,
-        _TEXTS,
-        read=_read_texts,
-        report=_report_masks,
-    ),
-    "multiple-choice": CommandTask(
-        tasks.AlbertMultipleChoice,
-        'model.choose("a context", "a question", ["yes", "no"])',
-        "multiple-choice",
-        _choose,
-        _CHOICES,
-        _CHOICES,
-        _read_multiple_choice,
-        lambda task, data: Report(_evaluate(task, data)),
-        ("val_accuracy", "max"),
-    ),
-    "question-answering": CommandTask(
-        tasks.AlbertQuestionAnswerer,
-        'model.answer("a question", "a context")',
-        "question-answering",
-        _answer,
-        (("question", "context"),),
-        read=_read_squad,
-        report=_report_answers,
-    ),
-    "regression": CommandTask(
-        tasks.AlbertClassifier,
-        'model.classify("a text")',
-        "text-classification",
-        _classify,
-        _TEXTS,
-        _TEXTS,
-        partial(_read_labelled, target="score"),
-        _report_regression,
-        ("val_rmse", "min"),
-    ),
-    "sentence-order": CommandTask(
-        tasks.AlbertPretrainer,
-        'model.score_order(["a text"], ["the next"])',
-        "fill-mask",
-        _score_order,
-        _TEXTS[:1],
-    ),
-    "similarity": CommandTask(
-        tasks.AlbertTextEmbedder,
-        'model.embed(["a text"])',
-        "sentence-similarity",
-        _embed,
-        _TEXTS,
-        _TEXTS[1:],
-        _read_similarity,
-        _report_similarity,
-    ),
-    "token-classification": CommandTask(
-        tasks.AlbertTokenClassifier,
-        'model.tag("a text")',
-        "token-classification",
-        _tag,
-        _TEXTS[1:],
-        read=_read_tags,
-        report=_report_entities,
-    ),
+    name: CommandTask(row, how)
+    for row in ROWS.values()
+    for name, how in row.finetuning.items()
 }
-FINETUNED = [name for name in TASKS if TASKS[name].read is not _not_finetuned]
 
 
-def known_task(task: Any) -> CommandTask:
-    """Return what is known of a task, or of a class of tasks."""
-    cls = task if isinstance(task, type) else type(task)
-    if getattr(task, "is_regression", None) is True:
-        return TASKS["regression"]
-    for known in TASKS.values():
-        if issubclass(cls, known.cls):
-            return known
-    raise ValueError(f"What to ask of an {cls.__name__} is not known.")
+def known_task(task: AlbertTask) -> CommandTask:
+    """Return what is known of a task, also of a subclass."""
+    for cls in type(task).__mro__:
+        if row := ROWS.get(cls.__name__):
+            ways = list(row.finetuning.values()) or [None]
+            return CommandTask(row, ways[getattr(task, "is_regression", None) is True])
+    raise ValueError(f"What to ask of an {type(task).__name__} is not known.")

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert import tasks
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.text.tag_schemes import tags_to_spans
 from keras_albert.types import FloatArray
@@ -20,13 +21,14 @@ from keras_albert.utils.keras_internals import all_layers
 
 def row_of(task: Any) -> TaskRow:
     """Return the row of a task; of a subclass, whose changes would be lost, raise."""
-    if type(task) not in TASKS:
-        known = ", ".join(sorted(each.__name__ for each in TASKS))
+    row = TASKS.get(type(task).__name__)
+    if row is None or type(task) is not getattr(tasks, row.name):
+        known = ", ".join(sorted(TASKS))
         raise ValueError(
             f"{type(task).__name__} cannot be exported. These tasks can, without their "
             f"subclasses: {known}. Build one of them with the same weights."
         )
-    return TASKS[type(task)]
+    return row
 
 
 def with_one_head(task: Any) -> Any:

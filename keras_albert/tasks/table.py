@@ -1,48 +1,167 @@
-"""The table of tasks: what the exports need to know of each class."""
+"""The table of tasks: a row for each class, which exports and commands read.
 
-from typing import Any, Literal, NamedTuple
+It imports nothing of the package: the help of the command line reads it without Keras.
+"""
 
-from keras_albert.tasks.classification.model import AlbertClassifier
-from keras_albert.tasks.masked_lm import AlbertMaskedLM, AlbertPretrainer
-from keras_albert.tasks.multiple_choice import AlbertMultipleChoice
-from keras_albert.tasks.question_answering.model import AlbertQuestionAnswerer
-from keras_albert.tasks.text_embedding import AlbertTextEmbedder
-from keras_albert.tasks.token_classification.model import AlbertTokenClassifier
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Columns = tuple[str, ...]
+
+
+class Finetuning(NamedTuple):
+    """How `keras-albert finetune` trains a task and judges it."""
+
+    # The files that it reads, as the help says.
+    files: str
+    # Functions of `keras_albert.commands.tasks`.
+    read: str
+    report: str
+    # The metric that determines the best epoch, and "max" or "min".
+    monitor: tuple[str, str] = ("val_loss", "min")
 
 
 class TaskRow(NamedTuple):
-    """A class of tasks.
+    """A class of tasks."""
 
-    Attributes:
-        graph: string. The module and the class of its graph, both in
-            `serving.saved_model` and in `serving.onnx`.
-        outputs: string or `None`. What the model's output is: numbers, by the name that
-            they are exported with, or scores, of which one is the best, of
-            `"classes"`, `"tags"` or `"choices"`. Defaults to `None`: several outputs,
-            which have names.
-        pairs: bool. Whether `text_pair` is an option of an export. Defaults to `False`.
-        ranks: string or `None`. What `top_k` of an export chooses from: `"classes"` or
-            `"tokens"`. Defaults to `None`, nothing.
-    """
-
+    name: str
+    # Its graph, `module:class`, both in `serving.saved_model` and in `serving.onnx`.
     graph: str
+    # The name of the task on hubs, and a line of Python that uses `model`, for cards.
+    pipeline_tag: str
+    use: str
+    # A function of `keras_albert.commands.tasks` that predicts for columns of texts,
+    # and the sets of columns that it reads, best first.
+    predict: str
+    inputs: tuple[Columns, ...]
+    # Those of an export that takes ids; none where a text may have several rows.
+    id_inputs: tuple[Columns, ...] = ()
+    # What the output is: numbers, by the name of their export, or scores, of which one
+    # is the best. `None` for several outputs, which have names.
     outputs: Literal["logits", "embedding", "classes", "tags", "choices"] | None = None
+    # Whether `text_pair` is an option of an export, and what its `top_k` chooses from.
     pairs: bool = False
     ranks: Literal["classes", "tokens"] | None = None
+    # By the names on the command line; if there are two, the second is a regression's.
+    finetuning: Mapping[str, Finetuning] = {}
 
 
-TASKS: dict[type[Any], TaskRow] = {
-    AlbertClassifier: TaskRow(
-        "classification:ClassifierGraph", "classes", pairs=True, ranks="classes"
-    ),
-    AlbertMaskedLM: TaskRow(
-        "masked_lm:MaskedLMGraph", "logits", pairs=True, ranks="tokens"
-    ),
-    AlbertMultipleChoice: TaskRow("multiple_choice:MultipleChoiceGraph", "choices"),
-    AlbertPretrainer: TaskRow("masked_lm:PretrainerGraph", ranks="tokens"),
-    AlbertQuestionAnswerer: TaskRow("question_answering:QuestionAnswererGraph"),
-    AlbertTextEmbedder: TaskRow(
-        "text_embedding:TextEmbedderGraph", "embedding", pairs=True
-    ),
-    AlbertTokenClassifier: TaskRow("token_classification:TokenClassifierGraph", "tags"),
+_TEXTS = (("text", "text_pair"), ("text",))
+_CHOICES = (("context", "question", "choices"), ("question", "choices"))
+_TABLE = "TSV, CSV or JSON lines:"
+
+TASKS = {
+    row.name: row
+    for row in (
+        TaskRow(
+            "AlbertClassifier",
+            "classification:ClassifierGraph",
+            "text-classification",
+            'model.classify("a text")',
+            "classify",
+            _TEXTS,
+            _TEXTS,
+            outputs="classes",
+            pairs=True,
+            ranks="classes",
+            finetuning={
+                "classification": Finetuning(
+                    f"{_TABLE} text, optionally text_pair, label",
+                    *("read_labels", "report_classes", ("val_accuracy", "max")),
+                ),
+                "regression": Finetuning(
+                    f"{_TABLE} text, optionally text_pair, score",
+                    *("read_scores", "report_regression", ("val_rmse", "min")),
+                ),
+            },
+        ),
+        TaskRow(
+            "AlbertMaskedLM",
+            "masked_lm:MaskedLMGraph",
+            "fill-mask",
+            'model.fill_mask("a [MASK] text")',
+            "fill_masks",
+            _TEXTS,
+            outputs="logits",
+            pairs=True,
+            ranks="tokens",
+            finetuning={
+                "masked-lm": Finetuning(
+                    "plain text, one paragraph per line; or TSV, CSV, JSON lines: text",
+                    *("read_texts", "report_masks"),
+                )
+            },
+        ),
+        TaskRow(
+            "AlbertMultipleChoice",
+            "multiple_choice:MultipleChoiceGraph",
+            "multiple-choice",
+            'model.choose("a context", "a question", ["yes", "no"])',
+            "choose",
+            _CHOICES,
+            _CHOICES,
+            outputs="choices",
+            finetuning={
+                "multiple-choice": Finetuning(
+                    "JSON lines: optionally context, question, choices, answer (number "
+                    "or letter)",
+                    *("read_multiple_choice", "report_scores", ("val_accuracy", "max")),
+                )
+            },
+        ),
+        TaskRow(
+            "AlbertPretrainer",
+            "masked_lm:PretrainerGraph",
+            "fill-mask",
+            'model.score_order(["a text"], ["the next"])',
+            "score_order",
+            _TEXTS[:1],
+            ranks="tokens",
+        ),
+        TaskRow(
+            "AlbertQuestionAnswerer",
+            "question_answering:QuestionAnswererGraph",
+            "question-answering",
+            'model.answer("a question", "a context")',
+            "answer",
+            (("question", "context"),),
+            finetuning={
+                "question-answering": Finetuning(
+                    "SQuAD's JSON, 1.1 or 2.0", "read_questions", "report_answers"
+                )
+            },
+        ),
+        TaskRow(
+            "AlbertTextEmbedder",
+            "text_embedding:TextEmbedderGraph",
+            "sentence-similarity",
+            'model.embed(["a text"])',
+            "embed",
+            _TEXTS,
+            _TEXTS[1:],
+            outputs="embedding",
+            pairs=True,
+            finetuning={
+                "similarity": Finetuning(
+                    f"{_TABLE} text, text_pair, score",
+                    *("read_similarity", "report_similarity"),
+                )
+            },
+        ),
+        TaskRow(
+            "AlbertTokenClassifier",
+            "token_classification:TokenClassifierGraph",
+            "token-classification",
+            'model.tag("a text")',
+            "tag",
+            _TEXTS[1:],
+            outputs="tags",
+            finetuning={
+                "token-classification": Finetuning(
+                    "CoNLL: one word and its tag per line; or JSON lines: words, tags",
+                    *("read_tags", "report_entities"),
+                )
+            },
+        ),
+    )
 }

@@ -17,7 +17,7 @@ import pytest
 
 from keras_albert.commands import predict
 from keras_albert.commands.files import FileRows
-from keras_albert.commands.tasks import TASKS
+from keras_albert.tasks.table import TASKS
 from keras_albert_cli.run_command import run_command
 from tests.serving.served_models import TAGS, make_task
 
@@ -310,7 +310,7 @@ def test_a_model_of_ids_answers_every_form_of_a_row(
 
 def test_a_model_of_ids_of_another_task_says_what_to_ask(tiny_proto, tmp_path, capsys):
     pytest.importorskip("onnxscript")
-    has_rows = {each.cls.__name__ for each in TASKS.values() if each.id_inputs}
+    has_rows = {name for name, row in TASKS.items() if row.id_inputs}
     assert has_rows == {f"Albert{name}" for name in IDS}
     name = "QuestionAnswerer"
     row, arguments, _ = ROWS[name]

@@ -5,7 +5,7 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
-from keras_albert.commands.tasks import FINETUNED, TASKS
+from keras_albert.commands.tasks import TASKS
 from tests.commands.finetune_runs import training_file
 
 WORDS = [["Ada", "lives", "in", "Oslo"], ["Oslo", "knows", "Ada"]] * 4
@@ -67,7 +67,7 @@ PIPELINE_TAGS = {
 
 def test_every_kind_is_tested():
     # The other two have a separate file.
-    assert set(FILES) | {"classification", "regression"} == set(FINETUNED)
+    assert set(FILES) | {"classification", "regression"} == set(TASKS)
 
 
 @pytest.mark.parametrize("kind", sorted(FILES))
@@ -91,7 +91,7 @@ def test_from_a_file_to_a_preset(run, tmp_path, kind):
     assert metadata.library_name == "keras-albert"
     assert metadata.eval_results
     # The code in the model card works.
-    assert eval(TASKS[kind].use, {"model": loaded}) is not None  # noqa: S307
+    assert eval(TASKS[kind].row.use, {"model": loaded}) is not None  # noqa: S307
 
 
 def test_choices_in_columns_of_a_table(run, tmp_path):

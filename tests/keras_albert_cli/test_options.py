@@ -7,7 +7,6 @@ from dataclasses import fields
 
 import pytest
 
-from keras_albert.commands.tasks import FINETUNED
 from keras_albert.pretraining import PretrainingConfig
 from keras_albert.pretraining.prepare.pipeline import PART_SIZE
 from keras_albert.pretraining.prepare.vocabulary import NUM_LINES
@@ -78,7 +77,6 @@ def test_the_backend_of_the_version_is_that_of_keras(monkeypatch, tmp_path):
 
 
 def test_constants_are_those_of_the_package():
-    assert list(options.FINETUNE_TASKS) == FINETUNED
     assert set(options.RECIPES) == set(RECIPE_NAMES)
     assert options.PART_SIZE == PART_SIZE
     assert options.VOCABULARY_LINES == NUM_LINES
