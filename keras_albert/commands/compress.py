@@ -1,8 +1,7 @@
 """`keras-albert compress`: makes a small model of a large one."""
 
 import argparse
-import json
-import shutil
+import importlib.util
 import statistics
 import time
 from collections.abc import Sequence
@@ -11,30 +10,32 @@ from typing import Any
 
 import keras
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from keras_albert import tasks
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands.files import FileRows
-from keras_albert.commands.report import ON_CARD, plain_console
+from keras_albert.commands.report import plain_console, print_results, resumable_run
 from keras_albert.commands.tasks import known_task, on_one_scale
 from keras_albert.compression import compress, distill
 from keras_albert.compression.text_spans import split_texts
 from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.handles import local_directory
-from keras_albert.presets.preset_files import preset_directory
 from keras_albert.tasks.base.other_backbone import with_backbone
-from keras_albert.tasks.distribution.strategy import check_processes
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.text import AlbertTextEmbedderPreprocessor
 from keras_albert.training.model_card import (
+    ON_CARD,
     CardMetadata,
     code,
-    front_matter,
-    unknowns,
+    describe_size,
+    list_of,
+    table_of,
     usage,
+    write_card,
 )
-from keras_albert.training.run_folder import Row, RunFolder, write_table
-from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.training.run_folder import Row, RunFolder
 from keras_albert.utils.environment import new_figure, versions
 
 # The sizes that options choose.
@@ -49,14 +50,8 @@ Scores = dict[str, float]
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    check_processes("training")
-    folder = RunFolder(arguments.output)
-    try:
-        with folder.locked():
-            _run(arguments, folder)
-    except KeyboardInterrupt as stop:
-        stop.add_note("the same command goes on")
-        raise
+    with resumable_run(arguments.output) as folder:
+        _run(arguments, folder)
 
 
 def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
@@ -111,7 +106,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder) -> None:
     _finish(arguments, folder, student, measured, rows, console)
 
 
-def _load_student(preset: str, teacher: Any, dtype: Any) -> Any:
+def _load_student(preset: str, teacher: AlbertTask, dtype: Any) -> Any:
     """Load a small model, with the head of the teacher if it has none of its kind."""
     directory = local_directory(preset)
     if directory is not None and class_of(directory) is type(teacher):
@@ -133,7 +128,7 @@ def read_texts(paths: Sequence[Path]) -> list[str]:
     return texts
 
 
-def agreement(model: Any, teacher: Any, texts: Sequence[str]) -> Scores:
+def agreement(model: AlbertTask, teacher: AlbertTask, texts: Sequence[str]) -> Scores:
     """Compare the vectors of two models."""
     from scipy.stats import spearmanr  # noqa: PLC0415  (slow to import)
 
@@ -146,7 +141,7 @@ def agreement(model: Any, teacher: Any, texts: Sequence[str]) -> Scores:
     }
 
 
-def _embedder(task: Any) -> Any:
+def _embedder(task: AlbertTask) -> Any:
     if isinstance(task, tasks.AlbertTextEmbedder):
         return task
     preprocessor = AlbertTextEmbedderPreprocessor(
@@ -155,7 +150,7 @@ def _embedder(task: Any) -> Any:
     return tasks.AlbertTextEmbedder(task.backbone, preprocessor)
 
 
-def measure(task: Any, judge: Any) -> Scores:
+def measure(task: AlbertTask, judge: Any) -> Scores:
     """Return a model's scores, its size, and the time of a short row."""
     backbone = task.backbone
     shape = (1, min(_TIMED_TOKENS, backbone.max_sequence_length))
@@ -177,55 +172,33 @@ def measure(task: Any, judge: Any) -> Scores:
 def _finish(
     arguments: argparse.Namespace,
     folder: RunFolder,
-    student: Any,
+    student: AlbertTask,
     measured: dict[str, Scores],
     rows: list[Row],
-    console: Any,
+    console: Console,
 ) -> None:
     """Write the reports and the model; the preset last."""
-    settings = {
-        name: [str(each) for each in value] if isinstance(value, list) else value
-        for name, value in vars(arguments).items()
-        if name != "output" and value is not None
-    }
-    contents = {
-        "models": measured,
-        "curve": rows,
-        "settings": settings,
-        "versions": versions(),
-    }
+    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
+    contents = {"models": measured, "curve": rows, "settings": settings}
     folder.path.mkdir(parents=True, exist_ok=True)
-    with atomic_file(folder.path / "report.json") as partial:
-        text = json.dumps(contents, indent=2, default=str)
-        partial.write_text(text, encoding="utf-8")
-    write_table(folder.path / "curve.csv", rows)
-    plot = _draw(folder.path / "compression.png", measured, rows)
-    with preset_directory(folder.preset) as finished:
-        student.save_to_preset(finished)
-        if plot is not None:
-            shutil.copy(plot, finished)
-        card = _card(arguments, student, measured, settings, plot)
-        (finished / "README.md").write_text(card, encoding="utf-8")
+    plots = _draw(folder.path / "compression.png", measured, rows)
+    card = _card(arguments, student, measured, settings, plots)
+    folder.finish(contents, rows, student.save_to_preset, card, plots)
     folder.tidy_up()
     names = list(next(reversed(measured.values())))
     table = Table("model", *names)
     for name, scores in measured.items():
         table.add_row(name, *(_shown(scores[each]) for each in names))
     console.print(table)
-    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
-    if plot is not None:
-        console.print(f"plot: {plot}")
+    print_results(folder, plots)
 
 
-def _draw(path: Path, measured: dict[str, Scores], rows: list[Row]) -> Path | None:
+def _draw(path: Path, measured: dict[str, Scores], rows: list[Row]) -> list[Path]:
     """Draw the quality against the size, the time, and the steps of the training."""
     quality = [name for name in measured["original"] if name not in _NUMBERS]
-    try:
-        figure = new_figure(12.6, 3.4)
-    except ImportError:
-        return None
-    if not quality:
-        return None
+    if not quality or importlib.util.find_spec("matplotlib") is None:
+        return []
+    figure = new_figure(12.6, 3.4)
     score = quality[-1]
     size, speed, curve = figure.subplots(1, 3)
     for axis, name in ((size, "MB"), (speed, "ms")):
@@ -242,7 +215,7 @@ def _draw(path: Path, measured: dict[str, Scores], rows: list[Row]) -> Path | No
     curve.grid(alpha=0.3)
     curve.legend()
     figure.savefig(path, dpi=120)
-    return path
+    return [path]
 
 
 _NUMBERS = {
@@ -254,70 +227,39 @@ _NUMBERS = {
 
 def _card(
     arguments: argparse.Namespace,
-    student: Any,
+    student: AlbertTask,
     measured: dict[str, Scores],
     settings: dict[str, Any],
-    plot: Path | None,
+    plots: list[Path],
 ) -> str:
     """Return the model card."""
     row = known_task(student).row
-    declared = CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD})
     last = next(reversed(measured.values()))
-    names = list(last)
     held_out = arguments.dev.name if arguments.dev else "held-out texts"
-    metadata = front_matter(
-        *(f"albert-{row.pipeline_tag}", row.pipeline_tag, ["compressed"]),
-        {name: last[name] for name in names if name not in _NUMBERS},
+    rows = [(name, *map(_shown, scores.values())) for name, scores in measured.items()]
+    pictures = [f"![quality, size and time]({plot.name})" for plot in plots]
+    quality = [
+        f"On {code(held_out)}; the time is that of a row of {_TIMED_TOKENS} tokens:",
+        table_of(("model", *last), rows),
+    ]
+    return write_card(
+        "A compressed ALBERT",
+        f"{describe_size(student)} Its weights started from those of "
+        f"{code(arguments.preset)}, whose licence applies, too.",
+        usage(type(student).__name__, row.use),
+        CardMetadata(**{name: getattr(arguments, name) for name in ON_CARD}),
+        {
+            "How good it is": "\n\n".join(quality + pictures),
+            "How it was made": "By `keras-albert compress` with:\n\n"
+            + "\n\n".join(map(list_of, (settings, versions()))),
+        },
+        name=f"albert-{row.pipeline_tag}",
+        pipeline_tag=row.pipeline_tag,
+        tags=["compressed"],
+        scores={name: last[name] for name in last if name not in _NUMBERS},
         evaluated_on=held_out,
-        declared=declared,
         preset=arguments.preset,
     )
-    rows = "\n".join(
-        f"| {name} | " + " | ".join(_shown(scores[each]) for each in names) + " |"
-        for name, scores in measured.items()
-    )
-    made = "\n".join(
-        f"- {key.replace('_', ' ')}: {_codes(value)}"
-        for key, value in settings.items()
-        if key not in ON_CARD
-    )
-    backbone = student.backbone
-    picture = "" if plot is None else f"\n![quality, size and time]({plot.name})\n"
-    return f"""{metadata}
-
-# A compressed ALBERT
-
-{student.count_params():,} parameters: {backbone.num_layers} layers of width \
-{backbone.hidden_dim} in {backbone.num_groups} groups, embeddings of width \
-{backbone.embedding_dim}, {backbone.vocabulary_size:,} tokens. Its weights started from
-those of {code(arguments.preset)}, whose licence applies, too.
-
-{usage(type(student).__name__, row.use)}
-
-## How good it is
-
-On {code(held_out)}; the time is that of a row of {_TIMED_TOKENS} tokens:
-
-| model | {" | ".join(names)} |
-|{"---|" * (len(names) + 1)}
-{rows}
-{picture}
-## How it was made
-
-By `keras-albert compress` with:
-
-{made}
-- {", ".join(f"{key} {value}" for key, value in versions().items())}
-
-## What is not known
-
-{unknowns(declared)}
-"""
-
-
-def _codes(value: Any) -> str:
-    values = value if isinstance(value, list) else [value]
-    return ", ".join(code(Path(each) if value is values else each) for each in values)
 
 
 def _shown(number: float) -> str:

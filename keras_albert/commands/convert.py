@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from keras_albert.commands.report import ON_CARD, plain_console
+from keras_albert.commands.report import plain_console
 from keras_albert.conversion.convert import convert_checkpoint
 from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.base_preset import base_of, has_base, is_public
@@ -17,12 +17,12 @@ from keras_albert.presets.push import CARD_FILE, push_files
 from keras_albert.tasks.base.export_formats import check_export_options, format_of_path
 from keras_albert.tasks.table import TASKS
 from keras_albert.training.model_card import (
+    ON_CARD,
     CardMetadata,
-    front_matter,
     needs_base,
     published_card,
-    unknowns,
     usage,
+    write_card,
 )
 
 
@@ -143,18 +143,15 @@ def _read_card(
     tag = row.pipeline_tag if row else "feature-extraction"
     name = model.rpartition("/")[2]
     base = None if arguments.to else base
-    metadata = front_matter(name, tag, [], {}, "", declared, base)
-    about = f"{needs_base(base)}\n\n" if base else ""
-    return f"""{metadata}
-
-# {name}
-
-{about}{usage(cls.__name__, row.use if row else "")}
-
-## What is not known
-
-{unknowns(declared)}
-"""
+    return write_card(
+        name,
+        needs_base(base) if base else "",
+        usage(cls.__name__, row.use if row else ""),
+        declared,
+        **{"name": name, "pipeline_tag": tag, "tags": [], "scores": {}},
+        evaluated_on="",
+        preset=base,
+    )
 
 
 def _files_of(directory: Path) -> dict[str, Path]:

@@ -1,14 +1,14 @@
 """`keras-albert exits`: compares rules by which texts leave a classifier early."""
 
 import argparse
-import json
 from typing import Any
 
 from keras_albert.commands.tasks import known_task
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.tasks import describe_exits, measure_exits, plot_exits
+from keras_albert.training.run_folder import write_report
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
-from keras_albert.utils.environment import check_figures, versions
+from keras_albert.utils.environment import check_figures
 from keras_albert.utils.reading import local_path
 
 _FILES = ("exits.json", "exits.png")
@@ -27,9 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     with atomic_file(paths[0]) as table, atomic_file(paths[1]) as picture:
         rows = _show_exits(arguments)
         settings = {k: v for k, v in vars(arguments).items() if k != "output"}
-        contents = {"rows": rows, "settings": settings, "versions": versions()}
-        text = json.dumps(contents, indent=2, default=str)
-        table.write_text(text, encoding="utf-8")
+        write_report(table, {"rows": rows, "settings": settings})
         plot_exits(rows).savefig(picture, format="png", dpi=120)
     print(*paths, sep="\n")
 

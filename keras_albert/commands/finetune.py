@@ -2,10 +2,9 @@
 
 import argparse
 import hashlib
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ from rich.table import Table
 
 from keras_albert.backbone import AlbertBackbone
 from keras_albert.commands.report import (
-    ON_CARD,
     Report,
     draw,
     model_card,
     plain_console,
-    write_report,
+    print_results,
+    resumable_run,
 )
 from keras_albert.commands.tasks import (
     TASKS,
@@ -30,13 +29,13 @@ from keras_albert.commands.tasks import (
     on_one_scale,
 )
 from keras_albert.layers.transformer_block import DENSE_LAYERS
-from keras_albert.presets.preset_files import preset_directory
-from keras_albert.tasks.distribution.strategy import check_processes
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import make_batches
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
+from keras_albert.training.model_card import ON_CARD
 from keras_albert.training.recorder import (
     OneDevice,
     StopSignals,
@@ -49,7 +48,6 @@ from keras_albert.training.run_folder import (
     TrainingCheckpoint,
     config_without_name,
     digest,
-    write_table,
 )
 from keras_albert.types import Batch
 
@@ -139,7 +137,7 @@ _SECONDS_PER_CHECKPOINT = 300.0
 
 def train_task(
     known: CommandTask,
-    task: Any,
+    task: AlbertTask,
     train: Dataset,
     dev: Dataset,
     arguments: argparse.Namespace,
@@ -217,15 +215,8 @@ _NOT_COMPARED = ("output", "train", "dev", *ON_CARD)
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    check_processes("training")
-    console = plain_console()
-    folder = RunFolder(arguments.output)
-    try:
-        with folder.locked():
-            _run(arguments, folder, console)
-    except KeyboardInterrupt as stop:
-        stop.add_note("the same command goes on")
-        raise
+    with resumable_run(arguments.output) as folder:
+        _run(arguments, folder, plain_console())
 
 
 def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> None:
@@ -253,7 +244,7 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
     _finish(known, task, dev, arguments, folder, recorder.rows, console)
 
 
-def _identity(arguments: argparse.Namespace, task: Any) -> dict[str, Any]:
+def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]:
     """Describe a run, to recognize it: backends differ in the last bits of results."""
     options = {
         name: value
@@ -276,7 +267,7 @@ def _file_digest(path: Path) -> str:
 
 def _finish(
     known: CommandTask,
-    task: Any,
+    task: AlbertTask,
     dev: Dataset,
     arguments: argparse.Namespace,
     folder: RunFolder,
@@ -284,30 +275,17 @@ def _finish(
     console: Console,
 ) -> None:
     """Write the reports and the model; the preset last."""
-    settings = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in vars(arguments).items()
-        if name != "output"
-    }
+    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
     report = known.report(task, dev)
-    write_report(folder.path, report, rows, settings)
-    write_table(folder.path / "curve.csv", rows)
+    contents = report.to_dict() | {"epochs": rows, "settings": settings}
     plots = draw(folder.path, report, rows)
-    card = model_card(
-        *(arguments.task, known.row.pipeline_tag, known.row.use, report),
-        *(vars(arguments) | {"output": None}, task, plots),
-    )
-    with preset_directory(folder.preset) as finished:
-        base = arguments.preset if arguments.difference else None
-        task.save_to_preset(finished, base=base)
-        for picture in plots:
-            shutil.copy(picture, finished)
-        (finished / "README.md").write_text(card, encoding="utf-8")
+    base = arguments.preset if arguments.difference else None
+    save = partial(task.save_to_preset, base=base)
+    card = model_card(arguments.task, known.row, report, settings, task, plots)
+    folder.finish(contents, rows, save, card, plots)
     folder.tidy_up()
     _show(console, report)
-    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
-    for plot in plots or ("none: pip install matplotlib",):
-        console.print(f"plot: {plot}")
+    print_results(folder, plots)
 
 
 def _show(console: Console, report: Report) -> None:

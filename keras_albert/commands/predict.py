@@ -22,6 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keras_albert import tasks
 from keras_albert.commands.answer_file import FORMATS, Answer, AnswerFile, AnswerLines
 from keras_albert.commands.files import FileRows, InputColumns, Row
+from keras_albert.commands.report import RESUME
 from keras_albert.commands.tasks import Columns, known_task
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.serving.saved_model.export import served_versions
@@ -415,7 +416,7 @@ def run(arguments: argparse.Namespace) -> None:
             for answers in _watched(_answers(arguments, rows, file.done), rows):
                 file.write(answers)
         except KeyboardInterrupt as stop:
-            stop.add_note("the same command goes on from here")
+            stop.add_note(RESUME)
             raise
         file.finish()
     print(arguments.output, file=sys.stderr)

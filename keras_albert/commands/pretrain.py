@@ -20,7 +20,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from keras_albert.commands.report import plain_console
+from keras_albert.commands.report import RESUME, plain_console
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.prepare.pipeline import prepare_examples
 from keras_albert.pretraining.prepare.vocabulary import (
@@ -149,7 +149,7 @@ def run_pretrain(arguments: argparse.Namespace) -> None:
     try:
         scores = pretrain(config, verbose=2 if is_quiet else 1)
     except KeyboardInterrupt as stop:
-        stop.add_note("the same command goes on")
+        stop.add_note(RESUME)
         raise
     _show(console, scores, Path(config.output))
 

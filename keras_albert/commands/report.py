@@ -1,9 +1,9 @@
 """The console, the report, the plots and the model card of a run."""
 
 import importlib.util
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,25 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from keras_albert.tasks.base.task import AlbertTask
+from keras_albert.tasks.distribution.strategy import check_processes
+from keras_albert.tasks.table import TaskRow
 from keras_albert.training.model_card import (
+    ON_CARD,
     CardMetadata,
     code,
-    front_matter,
+    describe_size,
+    list_of,
     needs_base,
     plain_text,
-    unknowns,
+    table_of,
     usage,
+    write_card,
 )
-from keras_albert.training.run_folder import draw_curves
-from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.training.run_folder import RunFolder, draw_curves
 from keras_albert.utils.environment import new_figure, versions
+
+RESUME = "run the same command to resume"
 
 
 def plain_console() -> Console:
@@ -31,8 +38,25 @@ def plain_console() -> Console:
     return Console(markup=False, emoji=False)
 
 
-# Settings that are part of a card's metadata, and of nothing else.
-ON_CARD = tuple(each.name for each in fields(CardMetadata))
+@contextmanager
+def resumable_run(output: Path) -> Iterator[RunFolder]:
+    """Lock the directory of a run; if it is stopped, say how to resume it."""
+    check_processes("training")
+    folder = RunFolder(output)
+    try:
+        with folder.locked():
+            yield folder
+    except KeyboardInterrupt as stop:
+        stop.add_note(RESUME)
+        raise
+
+
+def print_results(folder: RunFolder, plots: Sequence[Path]) -> None:
+    """Print where the results of a run are."""
+    console = plain_console()
+    console.print(f"model: {folder.preset}\nreport: {folder.path / 'report.json'}")
+    for plot in plots or ("none: pip install matplotlib",):
+        console.print(f"plot: {plot}")
 
 
 @dataclass(frozen=True)
@@ -46,26 +70,13 @@ class Report:
     confusion: npt.NDArray[Any] | None = None
     names: tuple[str, ...] = ()
 
-
-def write_report(
-    output: Path,
-    report: Report,
-    history: list[dict[str, float]],
-    settings: dict[str, Any],
-) -> None:
-    """Write `report.json` atomically."""
-    contents = {
-        "scores": report.scores,
-        "classes": report.classes,
-        "epochs": history,
-        "settings": settings,
-        "versions": versions(),
-    }
-    if report.confusion is not None:
-        rows = {"names": report.names, "counts": report.confusion.tolist()}
-        contents["confusion"] = rows
-    with atomic_file(output / "report.json") as partial:
-        partial.write_text(json.dumps(contents, indent=2), encoding="utf-8")
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        contents = {"scores": self.scores, "classes": self.classes}
+        if self.confusion is None:
+            return contents
+        rows = {"names": self.names, "counts": self.confusion.tolist()}
+        return contents | {"confusion": rows}
 
 
 def draw(output: Path, report: Report, history: list[dict[str, float]]) -> list[Path]:
@@ -102,82 +113,49 @@ def _draw_confusion(
 
 
 def model_card(
-    kind: str,
-    pipeline_tag: str,
-    use: str,
+    name: str,
+    row: TaskRow,
     report: Report,
     settings: dict[str, Any],
-    task: Any,
+    task: AlbertTask,
     plots: Sequence[Path] = (),
 ) -> str:
-    """Return the model card of a fine-tuned model; see `CommandTask`."""
-    scores = "\n".join(
-        f"| {key} | {value:.4f} |" for key, value in report.scores.items()
-    )
-    backbone = task.backbone
-    weights = [w for w in task.weights if not w.name.startswith("lora_")]
-    count = sum(int(np.prod(w.shape)) for w in weights)
-    rows = "\n".join(
-        f"- {key.replace('_', ' ')}: {code(value)}"
-        for key, value in settings.items()
-        if value is not None and key not in ON_CARD
-    )
-    made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
-    declared = CardMetadata(**{key: settings.get(key) for key in ON_CARD})
-    metadata = front_matter(
-        *(f"albert-{kind}", pipeline_tag, [kind], report.scores),
+    """Return the model card of a fine-tuned model."""
+    about = describe_size(task)
+    if settings["exits"]:
+        about += (
+            " Each layer has a head, so that texts can leave early; `keras-albert "
+            "exits` compares the rules."
+        )
+    if settings["difference"]:
+        about += f"\n\n{needs_base(str(settings['preset']))}"
+    scores = [(key, f"{value:.4f}") for key, value in report.scores.items()]
+    pictures = [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in plots]
+    quality = [
+        f"On the dev file {code(settings['dev'])}, of which the best epoch was chosen, "
+        "so that new texts may fare worse:",
+        table_of(("metric", "value"), scores),
+    ]
+    if report.classes:
+        columns = next(iter(report.classes.values()))
+        rows = [
+            (plain_text(label), *(f"{value:.4g}" for value in numbers.values()))
+            for label, numbers in report.classes.items()
+        ]
+        quality.append(table_of(("class", *columns), rows))
+    return write_card(
+        f"ALBERT for {name}",
+        about,
+        usage(type(task).__name__, row.use),
+        CardMetadata(**{key: settings.get(key) for key in ON_CARD}),
+        {
+            "How good it is": "\n\n".join(quality + pictures),
+            "How it was made": list_of(settings) + "\n\n" + list_of(versions()),
+        },
+        name=f"albert-{name}",
+        pipeline_tag=row.pipeline_tag,
+        tags=[name],
+        scores=report.scores,
         evaluated_on=settings["dev"].name,
-        declared=declared,
         preset=settings.get("preset"),
     )
-    pictures = "".join(
-        f"\n![{path.stem.replace('_', ' ')}]({path.name})\n" for path in plots
-    )
-    exits = (
-        "\nEach layer has a head, so that texts can leave early; `keras-albert exits` "
-        "compares the rules."
-        if settings["exits"]
-        else ""
-    )
-    base = ""
-    if settings["difference"]:
-        base = f"\n{needs_base(str(settings['preset']))}\n"
-    return f"""{metadata}
-
-# ALBERT for {kind}
-
-{count:,} parameters: {backbone.num_layers} layers of width {backbone.hidden_dim} that
-share their weights, {backbone.vocabulary_size:,} tokens, up to \
-{task.preprocessor.max_length} in a row.{exits}
-{base}
-{usage(type(task).__name__, use)}
-
-## How good it is
-
-On the dev file {code(settings["dev"])}, of which the best epoch was
-chosen, so that new texts may fare worse:
-
-| metric | value |
-|---|---|
-{scores}
-{_class_table(report)}{pictures}
-## How it was made
-
-{rows}
-- {made_with}
-
-## What is not known
-
-{unknowns(declared)}
-"""
-
-
-def _class_table(report: Report) -> str:
-    if not report.classes:
-        return ""
-    columns = next(iter(report.classes.values()))
-    lines = [f"| class | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for label, row in report.classes.items():
-        cells = " | ".join(f"{value:.4g}" for value in row.values())
-        lines.append(f"| {plain_text(label)} | {cells} |")
-    return "\n" + "\n".join(lines) + "\n"

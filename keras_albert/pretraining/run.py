@@ -1,8 +1,6 @@
 """What a run records and writes: its curve, the report and the model card."""
 
 import importlib.util
-import json
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,20 +10,20 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_albert.presets.preset_files import preset_directory
 from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.dataset import HeldOut, PretrainingData, Stage
 from keras_albert.pretraining.model import build_pretrainer
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.training.model_card import (
     CardMetadata,
-    code,
-    front_matter,
-    unknowns,
+    describe_size,
+    list_of,
+    table_of,
     usage,
+    write_card,
 )
 from keras_albert.training.recorder import StopSignals, TrainingRecorder
-from keras_albert.training.run_folder import Row, RunFolder, draw_curves, write_table
-from keras_albert.utils.atomic_files import atomic_file
+from keras_albert.training.run_folder import Row, RunFolder, draw_curves
 from keras_albert.utils.environment import describe_hardware, versions
 
 
@@ -171,7 +169,7 @@ def judge_best(
 
 
 def finish_run(
-    task: Any,
+    task: AlbertTask,
     weights: list[npt.NDArray[Any]],
     scores: dict[str, float],
     config: PretrainingConfig,
@@ -195,106 +193,81 @@ def finish_run(
         "versions": versions(),
     }
     folder, rows = recorder.folder, recorder.rows
-    with atomic_file(folder.path / "report.json") as partial:
-        partial.write_text(json.dumps(report, indent=2), encoding="utf-8")
-    write_table(folder.path / "curve.csv", rows)
     plot = folder.path / "curve.png"
     draw_curves(plot, rows, baselines=held_out.baselines)
-    last = config.stage_settings[-1]
     language = data.metadata.settings.get("language")
     card = model_card(report, rows, task, language, plot.is_file())
-    _save(task, weights, last, folder, card, data)
-
-
-def _save(
-    task: Any,
-    weights: list[npt.NDArray[Any]],
-    config: PretrainingConfig,
-    folder: RunFolder,
-    card: str,
-    data: PretrainingData,
-) -> None:
-    """Save the preset with its card, atomically."""
     # With the usual arguments: how it was trained, in what precision and with what
     # seed, is not part of the model.
-    length = task.backbone.max_sequence_length
-    usual = {"dtype": "float32", "remat": False, "unroll": None, "seed": None}
-    finished = build_pretrainer(config, data.tokenizer, length, **usual)
+    finished = build_pretrainer(
+        config.stage_settings[-1],
+        data.tokenizer,
+        task.backbone.max_sequence_length,
+        **{"dtype": "float32", "remat": False, "unroll": None, "seed": None},
+    )
     finished.set_weights(weights)
-    plot = folder.path / "curve.png"
-    with preset_directory(folder.preset) as preset:
-        finished.save_to_preset(preset)
-        (preset / "README.md").write_text(card, encoding="utf-8")
-        if plot.is_file():
-            shutil.copy(plot, preset)
+    plots = [plot] if plot.is_file() else []
+    folder.finish(report, rows, finished.save_to_preset, card, plots)
 
 
-# Locations of files are private, and the metadata are at the beginning.
-_PRIVATE = ("data", "output", "preset", "license", "dataset")
+# Locations of files are private.
+_PRIVATE = ("data", "output", "preset")
 _TASKS = {"sentence_order": "sentence order", "next_sentence": "next sentence"}
 
 
 def model_card(
     report: dict[str, Any],
     rows: list[Row],
-    task: Any,
+    task: AlbertTask,
     language: str | None = None,
     has_plot: bool = True,
 ) -> str:
     """Return the model card of a pretrained model."""
-    settings, backbone = report["settings"], task.backbone
+    settings = report["settings"]
     # A model that started from a preset has the size of the preset.
     private = (*_PRIVATE, "size") if settings["preset"] else _PRIVATE
+    shown = {name: settings[name] for name in settings if name not in private}
     second = _TASKS.get(settings["second_task"])
-    objective = "masked tokens" + (f" and {second}" if second else "")
-    count = sum(int(np.prod(weight.shape)) for weight in task.weights)
-    declared = CardMetadata(language, settings["license"], settings["dataset"])
-    metadata = front_matter(
-        *("albert-pretrained", "fill-mask", ["pretraining"], report["scores"]),
+    chosen = ""
+    if "best step" in report:
+        step = report["best step"]
+        chosen = f", by which the best checkpoint (step {step:,}) was chosen"
+    scores = [
+        # Without reading: of the most frequent token, or the more frequent label.
+        [name.replace("_", " "), f"{value:.4f}", _number(report["baselines"].get(name))]
+        for name, value in report["scores"].items()
+    ]
+    tables = [report["cost"], report["data"], shown, report["versions"]]
+    plot = "![losses and accuracies](curve.png)" if has_plot else ""
+    return write_card(
+        "ALBERT, pretrained on masked tokens" + (f" and {second}" if second else ""),
+        describe_size(task),
+        usage(
+            "AlbertClassifier",
+            arguments=", num_classes=2",
+            purpose=", for instance to fine-tune a classifier",
+        ),
+        CardMetadata(language, settings["license"], settings["dataset"]),
+        {
+            "How good it is": f"On {report['data']['masked held-out tokens']:,} masked "
+            f"tokens of documents that were not trained on{chosen}: 15% of the tokens, "
+            "each replaced by `[MASK]`, whatever was masked in training.\n\n"
+            + table_of(("metric", "held out", "without reading"), scores),
+            "How it was trained": "\n\n".join(
+                filter(None, [*map(list_of, tables), _curve_table(rows), plot])
+            ),
+        },
+        name="albert-pretrained",
+        pipeline_tag="fill-mask",
+        tags=["pretraining"],
+        scores=report["scores"],
         evaluated_on="documents that were not trained on",
-        declared=declared,
         preset=settings["preset"],
     )
-    how = usage(
-        "AlbertClassifier",
-        arguments=", num_classes=2",
-        purpose=", for instance to fine-tune a classifier",
-    )
-    plot = "\n![losses and accuracies](curve.png)\n" if has_plot else ""
-    return f"""{metadata}
 
-# ALBERT, pretrained on {objective}
 
-{count:,} parameters: {backbone.num_layers} layers of width {backbone.hidden_dim} that
-share their weights, {backbone.vocabulary_size:,} tokens, up to \
-{backbone.max_sequence_length} in a row.
-
-{how}
-
-## How good it is
-
-On {report["data"]["masked held-out tokens"]:,} masked tokens of documents that were not
-trained on{_choice(report)}: 15%
-of the tokens, each replaced by `[MASK]`, whatever was masked in training.
-
-{_score_table(report)}
-
-## How it was trained
-
-{_lines(report["cost"])}
-
-{_lines(report["data"])}
-
-{_lines({name: settings[name] for name in settings if name not in private})}
-
-{_lines(report["versions"])}
-
-{_curve_table(rows)}
-{plot}
-## What is not known
-
-{unknowns(declared)}
-"""
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
 
 
 def training_cost(rows: list[Row]) -> dict[str, Any]:
@@ -306,40 +279,10 @@ def training_cost(rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _choice(report: dict[str, Any]) -> str:
-    if "best step" not in report:
-        return ""
-    return f", by which the best checkpoint (step {report['best step']:,}) was chosen"
-
-
-def _score_table(report: dict[str, Any]) -> str:
-    lines = ["| metric | held out | without reading |", "|---|---|---|"]
-    for name, value in report["scores"].items():
-        baseline = report["baselines"].get(name)
-        # Of the most frequent token, or the more frequent label.
-        beside = "" if baseline is None else f"{baseline:.4f}"
-        lines.append(f"| {name.replace('_', ' ')} | {value:.4f} | {beside} |")
-    return "\n".join(lines)
-
-
 def _curve_table(rows: list[Row], most: int = 12) -> str:
     """Return a table of some evaluated rows, including the first and the last."""
     held_out = [row for row in rows if "val_loss" in row]
     chosen = np.unique(np.linspace(0, len(held_out) - 1, most).round().astype(int))
     names = ["step", *(name for name in held_out[0] if name.startswith("val_"))]
-    lines = [
-        f"| {' | '.join(name.replace('_', ' ') for name in names)} |",
-        "|" + "---|" * len(names),
-    ]
-    for index in chosen:
-        cells = (f"{held_out[index][name]:.5g}" for name in names)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _lines(values: dict[str, Any]) -> str:
-    return "\n".join(
-        f"- {name.replace('_', ' ')}: {code(value)}"
-        for name, value in values.items()
-        if value not in (None, {}, [])
-    )
+    cells = [[f"{held_out[index][name]:.5g}" for name in names] for index in chosen]
+    return table_of([name.replace("_", " ") for name in names], cells)

@@ -1,14 +1,17 @@
-"""The metadata of a model card, as model hubs read it."""
+"""The writer of model cards, with metadata as model hubs read them."""
 
 import html
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_albert.presets.handles import BUILTIN_PRESETS
+
+if TYPE_CHECKING:
+    from keras_albert.tasks.base.task import AlbertTask
 
 # The ids of https://hf.co/metrics; the root of a mean has none there.
 _METRICS = {
@@ -40,6 +43,10 @@ class CardMetadata:
     language: str | None = None
     license: str | None = None
     dataset: str | None = None
+
+
+# Settings that are part of a card's metadata, and of nothing else.
+ON_CARD = tuple(each.name for each in fields(CardMetadata))
 
 
 def front_matter(
@@ -116,16 +123,14 @@ def code(value: Any) -> str:
 
 
 def usage(name: str, use: str = "", arguments: str = "", purpose: str = "") -> str:
-    """Return the section of how to use a model, in Markdown."""
-    code = f'model = {name}.from_preset("{_HERE}"{arguments})\n{use}'.rstrip()
-    return f"""## How to use it
-
-`pip install keras-albert`, and in Python{purpose}:
+    """Return the code that loads a model and uses it, in Markdown."""
+    lines = f'model = {name}.from_preset("{_HERE}"{arguments})\n{use}'.rstrip()
+    return f"""`pip install keras-albert`, and in Python{purpose}:
 
 ```python
 from keras_albert import {name}
 
-{code}
+{lines}
 ```
 
 {_ON_A_HUB}"""
@@ -137,6 +142,53 @@ def needs_base(base: str) -> str:
         f"The files contain only the difference from {code(base)}, which "
         "`from_preset` loads as well; its licence applies, too."
     )
+
+
+def describe_size(task: "AlbertTask") -> str:
+    """Return the sentence on the size of a model."""
+    backbone = task.backbone
+    weights = [w for w in task.weights if not w.name.startswith("lora_")]
+    groups = backbone.num_groups
+    return (
+        f"{sum(math.prod(w.shape) for w in weights):,} parameters: "
+        f"{backbone.num_layers} layers of width {backbone.hidden_dim} that share their "
+        f"weights{f' in {groups} groups' if groups > 1 else ''}, embeddings of width "
+        f"{backbone.embedding_dim}, {backbone.vocabulary_size:,} tokens, up to "
+        f"{task.preprocessor.max_length} in a row."
+    )
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def list_of(values: Mapping[str, Any]) -> str:
+    """Return a list in Markdown, without metadata and what is not set."""
+    lines = []
+    for name, value in values.items():
+        if value not in (None, {}, []) and name not in ON_CARD:
+            parts = value if isinstance(value, list) else [value]
+            shown = ", ".join(map(code, parts))
+            lines.append(f"- {name.replace('_', ' ')}: {shown}")
+    return "\n".join(lines)
+
+
+def write_card(
+    title: str,
+    about: str,
+    use: str,
+    declared: CardMetadata,
+    sections: Mapping[str, str] | None = None,
+    **metadata: Any,
+) -> str:
+    """Return a model card; `metadata` are the other arguments of `front_matter`."""
+    parts = [front_matter(declared=declared, **metadata), f"# {title}", about]
+    named = {"How to use it": use, **(sections or {})}
+    named["What is not known"] = unknowns(declared)
+    parts += [f"## {name}\n\n{text}" for name, text in named.items()]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def published_card(text: str, handle: str, library: str | None = None) -> str:

@@ -6,7 +6,14 @@ import importlib.util
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +22,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.presets.preset_files import preset_directory
 from keras_albert.utils.atomic_files import atomic_file, folders_above, locked
-from keras_albert.utils.environment import new_figure
+from keras_albert.utils.environment import new_figure, versions
 from keras_albert.utils.reading import local_path, reading
 
 Arrays = list[npt.NDArray[Any]]
@@ -106,6 +114,13 @@ class TrainingCurve:
         with atomic_file(self.path) as partial:
             lines = "".join(json.dumps(row) + "\n" for row in rows)
             partial.write_text(lines, encoding="utf-8")
+
+
+def write_report(path: Path, report: Mapping[str, Any]) -> None:
+    """Write a report with the versions as JSON, atomically."""
+    text = json.dumps({**report, "versions": versions()}, indent=2, default=str)
+    with atomic_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def write_table(path: Path, rows: Sequence[Row]) -> None:
@@ -231,6 +246,23 @@ class RunFolder:
         """Make the directory, and a curve that ends where the run resumes."""
         self.training.mkdir(parents=True, exist_ok=True)
         self.curve.write(rows)
+
+    def finish(
+        self,
+        report: Mapping[str, Any],
+        rows: Sequence[Row],
+        save: Callable[[Path], Any],
+        card: str,
+        plots: Iterable[Path] = (),
+    ) -> None:
+        """Write the report, the curve and the model with its card; the model last."""
+        write_report(self.path / "report.json", report)
+        write_table(self.path / "curve.csv", rows)
+        with preset_directory(self.preset) as preset:
+            save(preset)
+            for plot in plots:
+                shutil.copy(plot, preset)
+            (preset / "README.md").write_text(card, encoding="utf-8")
 
     def tidy_up(self) -> None:
         """Remove what exists only during the run; the checkpoint before the rest."""

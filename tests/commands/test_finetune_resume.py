@@ -99,7 +99,7 @@ def test_a_signal_ends_it_with_a_checkpoint(
     with pytest.raises(KeyboardInterrupt) as stopped:
         start(tmp_path / "run")
     assert stopped.value.args == (number,)
-    assert stopped.value.__notes__ == ["the same command goes on"]
+    assert stopped.value.__notes__ == ["run the same command to resume"]
     assert signal.getsignal(number) == before
     folder = RunFolder(tmp_path / "run")
     assert TrainingCheckpoint.read(folder.last).step == step

@@ -153,9 +153,9 @@ def test_a_later_sigterm_interrupts_what_the_first_did_not(monkeypatch):
 
 def test_what_goes_on_later_says_so(capsys):
     stop = KeyboardInterrupt(signal.SIGTERM)
-    stop.add_note("the same command goes on")
+    stop.add_note("run it again")
     assert run_program("program", raising(stop)) == 143
-    assert capsys.readouterr().err == "program: stopped; the same command goes on\n"
+    assert capsys.readouterr().err == "program: stopped; run it again\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
