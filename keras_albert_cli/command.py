@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_albert_cli.number_types import whole_number
+from keras_albert_cli.number_types import (
+    BATCH_SIZE,
+    LAYERS,
+    SEED,
+    TOKENS,
+    fraction,
+    positive_number,
+    probability,
+    whole_number,
+)
 
 Parser = argparse.ArgumentParser
 
@@ -22,33 +31,75 @@ class Option:
     arguments: Mapping[str, Any]
 
 
-def option(
-    names: str, words: str, kind: Any = None, default: Any = None, **arguments: Any
-) -> Option:
-    """Describe an option, or an argument if its name has no dashes."""
-    # `kind` reads its value, and the default is added to the help.
-    if default is not None:
-        is_long = isinstance(default, int) and default > 9999
-        shown = f"by default {default:,}" if is_long else f"by default {default}"
-        words = f"{words}; {shown}" if words else shown
-        arguments["default"] = default
-    if kind is not None:
-        arguments["type"] = kind
-    return Option(tuple(names.split()), words, arguments)
-
-
-def flag(name: str, words: str) -> Option:
-    """Describe an option without a value."""
-    return option(name, words, action="store_true")
-
-
 Options = dict[str, Sequence[Option]]
-_MESSAGES: Options = {
-    "messages": (
-        flag("--debug", "show the traceback of errors"),
-        flag("--verbose", "show the messages of libraries"),
-    )
+
+# What an option takes, by the names in the texts of options.
+KINDS: dict[str, dict[str, Any]] = {
+    "": {},
+    "flag": {"action": "store_true"},
+    # `None` if it is not given.
+    "switch": {"action": "store_const", "const": True},
+    "path": {"type": Path},
+    "count": {"type": whole_number()},
+    "fraction": {"type": fraction},
+    "probability": {"type": probability},
+    "positive": {"type": positive_number},
+    "seed": {"type": SEED},
+    "layers": {"type": LAYERS},
+    "tokens": {"type": TOKENS},
+    "batch_size": {"type": BATCH_SIZE},
 }
+_ENTRY = re.compile(
+    r"(?P<names>[\w-]+(?: --[\w-]+)?)(?: (?P<metavar>[A-Z=]+))?"
+    r"(?: \((?P<rule>.*?)\))?: ?(?P<help>.*)"
+)
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+
+
+def read_options(text: str) -> Options:
+    """Read options: a line each, `--name METAVAR (kind = default): help`, in groups."""
+    # A kind is of `KINDS`, a range or choices; "..." takes several. A line that goes on
+    # is indented, and `[title]` begins a group.
+    found: dict[str, list[Option]] = {}
+    title = ""
+    for line in re.split(r"\n(?! )", text.strip()):
+        if line.startswith("["):
+            title = line.strip("[]")
+            continue
+        match = _ENTRY.fullmatch(" ".join(line.split()))
+        if match is None:
+            raise ValueError(f"This is no option: {line!r}")
+        words, default = match["help"], None
+        kind, is_set, default = (match["rule"] or "").partition("=")
+        arguments, kind = {}, kind.strip()
+        if kind.endswith("required"):
+            arguments["required"], kind = True, kind.removesuffix("required").strip()
+        if kind.endswith("..."):
+            arguments["nargs"], kind = "+", kind.removesuffix("...")
+        if match["metavar"]:
+            arguments["metavar"] = match["metavar"]
+        if bounds := _RANGE.fullmatch(kind):
+            arguments["type"] = whole_number(int(bounds[1]), int(bounds[2]))
+        elif "|" in kind:
+            arguments["choices"] = tuple(kind.split("|"))
+        else:
+            arguments |= KINDS[kind]
+        if is_set:
+            value = arguments.get("type", str)(default.strip())
+            is_long = isinstance(value, int) and value > 9999
+            shown = f"by default {value:,}" if is_long else f"by default {value}"
+            words = f"{words}; {shown}" if words else shown
+            arguments["default"] = value
+        names = tuple(match["names"].split())
+        found.setdefault(title, []).append(Option(names, words, arguments))
+    return {title: tuple(options) for title, options in found.items()}
+
+
+_MESSAGES = read_options("""
+[messages]
+--debug (flag): show the traceback of errors
+--verbose (flag): show the messages of libraries
+""")
 
 
 @dataclass(frozen=True)

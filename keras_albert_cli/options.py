@@ -8,22 +8,11 @@ from runpy import run_path
 from typing import Any
 
 from keras_albert_cli.command import (
+    KINDS,
     Command,
-    Options,
     Parser,
-    flag,
-    option,
+    read_options,
     settings_options,
-)
-from keras_albert_cli.number_types import (
-    BATCH_SIZE,
-    LAYERS,
-    SEED,
-    TOKENS,
-    fraction,
-    positive_number,
-    probability,
-    whole_number,
 )
 
 # The tasks of `finetune`, and the files that each reads. The table imports nothing, so
@@ -39,9 +28,6 @@ RECIPES = (
     *("cola", "mnli", "mrpc", "qnli", "qqp", "race", "rte", "squad-1.1", "squad-2.0"),
     *("sst-2", "sts-b", "wnli"),
 )
-# Constants of the package, too: of `prepare`.
-PART_SIZE = 64 * 2**20
-VOCABULARY_LINES = 500_000
 _FORMATS = (
     *("keras-albert", "transformers", "sentence-transformers", "keras-hub", "google"),
 )
@@ -62,358 +48,6 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-_PRESET = option("preset", "a fine-tuned model: a directory or a handle")
-_OWN_TASK = option(
-    "--task", "the class to load it as; by default its own", metavar="NAME"
-)
-_LIMIT = option("--limit", "maximum number of examples per file", whole_number())
-_SEED = option("--seed", "", SEED, 0)
-_PRECISION = option(
-    "--precision",
-    "the policy of Keras to train with; by default float32",
-    choices=("float32", "mixed_bfloat16", "mixed_float16"),
-)
-_BATCH_SIZE = option("--batch-size", "", BATCH_SIZE, 32)
-_COLUMNS = tuple(
-    option(f"--{role}-column", f"the column of the {role}", metavar="NAME")
-    for role in ("text", "text-pair", "label")
-)
-_CARD = (
-    option("--language", "of the texts: en, say", metavar="CODE"),
-    option("--license", "of the model, a hub's id: apache-2.0, say", metavar="ID"),
-    option("--dataset", "a hub's id of the data: stanfordnlp/sst2, say", metavar="ID"),
-)
-
-_PREPARE: Options = {
-    "": (
-        option("inputs", "a file or a glob", nargs="+", metavar="INPUT"),
-        option("--output", "a directory", required=True),
-    ),
-    "vocabulary (one of the first two)": (
-        option(
-            "--vocabulary",
-            "a SentencePiece model, a vocab.txt or tokenizer.json of BERT, or the "
-            "preset to continue from",
-        ),
-        option(
-            "--vocabulary-size",
-            "train a vocabulary of this many pieces on the texts",
-            whole_number(most=10**7),
-        ),
-        option(
-            "--vocabulary-lines",
-            "the maximum number of lines to train it on",
-            whole_number(),
-            VOCABULARY_LINES,
-        ),
-    ),
-    "examples": (
-        option("--sequence-length", "", whole_number(8, 2**16), 512),
-        option(
-            "--held-out", "the fraction of the documents to evaluate on", fraction, 0.01
-        ),
-        option("--short-seq-prob", "the fraction of shortened rows", fraction, 0.1),
-        _SEED,
-        option("--language", "the language code", None, "en"),
-        option("--text-field", "the field of JSON lines", None, "text"),
-    ),
-    "work": (
-        option(
-            "--part-size",
-            "size of a plain file's parts in bytes",
-            whole_number(most=2**62),
-            PART_SIZE,
-        ),
-        option("--workers", "processes on this machine", whole_number(most=1000), 1),
-        option(
-            "--max-broken",
-            "stop if more than this fraction of the files are damaged .gz files; by "
-            "default they are read up to the damage, and named",
-            fraction,
-            metavar="FRACTION",
-        ),
-        flag("--quiet", "show no progress bar in a terminal"),
-        option(
-            "--beam",
-            "Beam's options in one string, to run elsewhere: "
-            "--beam='--runner=DataflowRunner --project=...'",
-            metavar="OPTIONS",
-        ),
-    ),
-}
-
-_FINETUNE: Options = {
-    "": (
-        option("task", "listed below", choices=FINETUNE_TASKS, metavar="TASK"),
-        option(
-            "--preset",
-            "weights to start from: a built-in name, a directory or a handle; without "
-            "it, a small model is trained from random weights",
-        ),
-        option("--train", "the training file", Path, required=True),
-        option("--dev", "the validation file", Path, required=True),
-        option("--output", "a new directory", Path, required=True),
-    ),
-    "training": (
-        option(
-            "--recipe",
-            "with a preset: use the hyperparameters of the paper for this task",
-            choices=RECIPES,
-        ),
-        option("--epochs", "by default 3 or the recipe's", whole_number()),
-        option("--batch-size", "by default 32 or the recipe's", BATCH_SIZE),
-        option("--learning-rate", "peak rate; by default automatic", positive_number),
-        _PRECISION,
-        _SEED,
-        option(
-            "--lora",
-            "with a preset: train low-rank updates of the encoder's matrices instead "
-            "of these, besides biases, LayerNorms and the head",
-            whole_number(),
-            metavar="RANK",
-        ),
-        option(
-            "--difference",
-            "with --lora: save only the difference from --preset, which is then "
-            "needed to load the result; by default all weights",
-            action="store_const",
-            const=True,
-        ),
-        option(
-            "--exits",
-            "classification, regression: train a head after each layer, so that texts "
-            "can leave early",
-            action="store_const",
-            const=True,
-        ),
-    ),
-    "data": (
-        option("--max-length", "tokens per row; by default 128", TOKENS),
-        _LIMIT,
-        *_COLUMNS,
-    ),
-    "model card": _CARD,
-}
-
-_COMPRESS: Options = {
-    "": (
-        option("preset", "the trained model: a directory or a handle"),
-        option("output", "a new directory", Path),
-        _OWN_TASK,
-    ),
-    "size": (
-        option("--num-layers --layers", "layers", LAYERS, metavar="N"),
-        option(
-            "--num-groups --groups",
-            "groups of layers that share weights",
-            LAYERS,
-            metavar="N",
-        ),
-        option(
-            "--embedding-dim",
-            "the width of the embeddings",
-            whole_number(2, 2**16),
-            metavar="N",
-        ),
-        option(
-            "--adapter-rank",
-            "the rank of what each layer adds to the weights of its group",
-            whole_number(0, 2**16),
-            metavar="N",
-        ),
-        option(
-            "--vocabulary", "another vocabulary, or a preset with it", metavar="PATH"
-        ),
-        option(
-            "--student",
-            "instead of sizes: a small model to go on with",
-            metavar="PRESET",
-        ),
-    ),
-    "data": (
-        option(
-            "--texts",
-            "for an embedder or a masked language model: a text per line (.txt, .gz), "
-            "or a column `text`",
-            Path,
-            nargs="+",
-            metavar="FILE",
-        ),
-        option("--train", "for other tasks: as in finetune", Path),
-        option("--dev", "the validation file", Path),
-        _LIMIT,
-        *_COLUMNS,
-    ),
-    "training": (
-        option("--hours", "how long to train", positive_number),
-        option(
-            "--steps",
-            "or how many steps; by default three epochs of --train",
-            whole_number(),
-        ),
-        option("--learning-rate", "peak rate", positive_number, 4e-4),
-        option("--batch-tokens", "tokens of --texts in a batch", whole_number(), 4096),
-        option("--batch-size", "examples of --train in a batch", BATCH_SIZE, 32),
-        option("--max-length", "tokens of the longest passage of --texts", TOKENS, 128),
-        _PRECISION,
-        _SEED,
-    ),
-    "model card": _CARD,
-}
-
-_PREDICT: Options = {
-    "": (
-        option("model", "a preset or an export"),
-        option("file", "the rows to predict for", Path),
-        option("--output", "a new file; by default predictions are printed", Path),
-        option(
-            "--to",
-            "JSON lines or TSV; by default the suffix of --output, or jsonl",
-            choices=("jsonl", "tsv"),
-        ),
-        _BATCH_SIZE,
-    ),
-    "model": (
-        option(
-            "--task",
-            "the class to load a preset as; by default its own",
-            metavar="NAME",
-        ),
-        option(
-            "--preset", "for a model of token ids: the preset with its preprocessor"
-        ),
-        option(
-            "--signature",
-            "a signature of a SavedModel; by default the one reading most columns",
-        ),
-    ),
-    "depth of a preset, or an export with exits": (
-        option("--num-layers", "layers to run; by default all", LAYERS),
-        option(
-            "--patience",
-            "with exits: a text leaves after this many exits in a row that agree",
-            LAYERS,
-        ),
-        option(
-            "--threshold",
-            "with exits: a text leaves once its answer is this probable",
-            probability,
-        ),
-        option(
-            "--tolerance",
-            "with --patience: the difference of scores that agree",
-            positive_number,
-        ),
-        flag("--return-depths", "write the depth of each text"),
-    ),
-    "data": _COLUMNS[:2],
-}
-
-_EXITS: Options = {
-    "": (
-        option("preset", "a classifier with exits"),
-        option("dev", "the validation file", Path, metavar="FILE"),
-        option("--output", "a directory", Path),
-    ),
-    "rules, each with one or more values": (
-        option(
-            "--patience",
-            "exits in a row that agree; by default each number that is possible",
-            LAYERS,
-            nargs="+",
-        ),
-        option(
-            "--threshold",
-            "probabilities; by default 0.7 0.8 0.9 0.95 0.99",
-            probability,
-            nargs="+",
-        ),
-        option(
-            "--tolerance",
-            "regression: differences of scores that agree; by default 0.05 0.1 0.2",
-            positive_number,
-            nargs="+",
-        ),
-    ),
-    "time": (
-        _BATCH_SIZE,
-        option(
-            "--rounds",
-            "how often each setting is timed, after a first run",
-            whole_number(),
-            3,
-        ),
-    ),
-    "data": (
-        option("--limit", "maximum number of examples", whole_number()),
-        *_COLUMNS,
-    ),
-}
-
-_EXPORT: Options = {
-    "": (
-        _PRESET,
-        option("path", "the file or directory to write", Path),
-        option(
-            "--format",
-            "by default onnx for a path that ends in .onnx, litert for .tflite, and "
-            "tf_saved_model for any other",
-            choices=("tf_saved_model", "onnx", "litert"),
-        ),
-        _OWN_TASK,
-    ),
-    "options of tf_saved_model": (
-        option("--version", "by default the next one", whole_number(0, 2**63 - 1)),
-        option("--max-length", "the maximum length of rows in tokens", TOKENS),
-        option("--top-k", "number of predictions", whole_number()),
-    ),
-    "options of onnx and litert": (
-        option(
-            "--quantize", "onnx: int8; litert: dynamic_int8 or fp16; by default float"
-        ),
-        option("--inputs", "onnx: tokens (by default) or text"),
-        flag("--pairs", "onnx: take pairs of texts"),
-        option(
-            "--early",
-            "onnx: the rule by which texts leave a model with exits",
-            choices=("patience", "threshold"),
-        ),
-        option(
-            "--sequence-length",
-            "litert: fixed length of rows in tokens; by default any",
-            TOKENS,
-        ),
-        flag("--overwrite", "replace the file"),
-    ),
-}
-
-_VERIFY: Options = {
-    "": (
-        option("directory", "an exported version, or the directory of versions", Path),
-        option(
-            "--python",
-            "the interpreter whose TensorFlow loads it; by default this one",
-            metavar="PATH",
-        ),
-    )
-}
-
-_CONVERT: Options = {
-    "": (
-        option("source", "a built-in name, a directory or a handle"),
-        option("target", "a new directory", Path),
-        option("--to", "the format to write", required=True, choices=_FORMATS),
-        option(
-            "--task",
-            "the class to load it as, for instance AlbertClassifier or AlbertBackbone; "
-            "by default the task that the checkpoint has a head for",
-            metavar="NAME",
-        ),
-        flag("--without-vocabulary", "convert only the weights"),
-    )
-}
-
-
 def _hub_handle(text: str) -> str:
     name = r"[A-Za-z0-9_][\w.-]*"
     if not re.fullmatch(rf"hf://{name}/{name}", text, re.ASCII):
@@ -423,29 +57,197 @@ def _hub_handle(text: str) -> str:
     return text
 
 
-_PUSH: Options = {
-    "": (
-        option("directory", "a directory with a model", Path, metavar="PRESET"),
-        option("handle", "hf://user/model", _hub_handle),
-        flag("--private", "make a new model private"),
-        option("--revision", "by default the main branch", metavar="BRANCH"),
-        option(
-            "--to",
-            "convert the files to this format first; by default, they are pushed as "
-            "they are",
-            choices=_FORMATS,
-        ),
-    ),
-    "new model card, if PRESET has no README.md": _CARD,
+KINDS |= {
+    "handle": {"type": _hub_handle},
+    "task": {"choices": FINETUNE_TASKS},
+    "recipe": {"choices": RECIPES},
+    "format": {"choices": _FORMATS},
 }
+_COLUMNS = """
+--text-column NAME: the column of the text
+--text-pair-column NAME: the column of the text-pair
+--label-column NAME: the column of the label
+""".strip()
+_CARD = """
+--language CODE: of the texts: en, say
+--license ID: of the model, a hub's id: apache-2.0, say
+--dataset ID: a hub's id of the data: stanfordnlp/sst2, say
+""".strip()
 
-_PRETRAIN: Options = {
-    "": (
-        option("--config", "a TOML or JSON file of settings", Path),
-        flag("--quiet", "print one line for each row of the curve"),
-    ),
-    "settings": tuple(settings_options()),
-}
+_PREPARE = read_options("""
+inputs INPUT (...): a file or a glob
+--output (required): a directory
+[vocabulary (one of the first two)]
+--vocabulary: a SentencePiece model, a vocab.txt or tokenizer.json of BERT, or the
+  preset to continue from
+--vocabulary-size (1..10000000): train a vocabulary of this many pieces on the texts
+--vocabulary-lines (count = 500_000): the maximum number of lines to train it on
+[examples]
+--sequence-length (8..65536 = 512):
+--held-out (fraction = 0.01): the fraction of the documents to evaluate on
+--short-seq-prob (fraction = 0.1): the fraction of shortened rows
+--seed (seed = 0):
+--language (= en): the language code
+--text-field (= text): the field of JSON lines
+[work]
+--part-size (1..4611686018427387904 = 67_108_864): size of a plain file's parts in bytes
+--workers (1..1000 = 1): processes on this machine
+--max-broken FRACTION (fraction): stop if more than this fraction of the files are
+  damaged .gz files; by default they are read up to the damage, and named
+--quiet (flag): show no progress bar in a terminal
+--beam OPTIONS: Beam's options in one string, to run elsewhere:
+  --beam='--runner=DataflowRunner --project=...'
+""")
+
+_FINETUNE = read_options(f"""
+task TASK (task): listed below
+--preset: weights to start from: a built-in name, a directory or a handle; without it, a
+  small model is trained from random weights
+--train (path required): the training file
+--dev (path required): the validation file
+--output (path required): a new directory
+[training]
+--recipe (recipe): with a preset: use the hyperparameters of the paper for this task
+--epochs (count): by default 3 or the recipe's
+--batch-size (batch_size): by default 32 or the recipe's
+--learning-rate (positive): peak rate; by default automatic
+--precision (float32|mixed_bfloat16|mixed_float16): the policy of Keras to train with; by
+  default float32
+--seed (seed = 0):
+--lora RANK (count): with a preset: train low-rank updates of the encoder's matrices
+  instead of these, besides biases, LayerNorms and the head
+--difference (switch): with --lora: save only the difference from --preset, which is
+  then needed to load the result; by default all weights
+--exits (switch): classification, regression: train a head after each layer, so that
+  texts can leave early
+[data]
+--max-length (tokens): tokens per row; by default 128
+--limit (count): maximum number of examples per file
+{_COLUMNS}
+[model card]
+{_CARD}
+""")
+
+_COMPRESS = read_options(f"""
+preset: the trained model: a directory or a handle
+output (path): a new directory
+--task NAME: the class to load it as; by default its own
+[size]
+--num-layers --layers N (layers): layers
+--num-groups --groups N (layers): groups of layers that share weights
+--embedding-dim N (2..65536): the width of the embeddings
+--adapter-rank N (0..65536): the rank of what each layer adds to the weights of its
+  group
+--vocabulary PATH: another vocabulary, or a preset with it
+--student PRESET: instead of sizes: a small model to go on with
+[data]
+--texts FILE (path...): for an embedder or a masked language model: a text per line
+  (.txt, .gz), or a column `text`
+--train (path): for other tasks: as in finetune
+--dev (path): the validation file
+--limit (count): maximum number of examples per file
+{_COLUMNS}
+[training]
+--hours (positive): how long to train
+--steps (count): or how many steps; by default three epochs of --train
+--learning-rate (positive = 0.0004): peak rate
+--batch-tokens (count = 4096): tokens of --texts in a batch
+--batch-size (batch_size = 32): examples of --train in a batch
+--max-length (tokens = 128): tokens of the longest passage of --texts
+--precision (float32|mixed_bfloat16|mixed_float16): the policy of Keras to train with; by
+  default float32
+--seed (seed = 0):
+[model card]
+{_CARD}
+""")
+
+_PREDICT = read_options("""
+model: a preset or an export
+file (path): the rows to predict for
+--output (path): a new file; by default predictions are printed
+--to (jsonl|tsv): JSON lines or TSV; by default the suffix of --output, or jsonl
+--batch-size (batch_size = 32):
+[model]
+--task NAME: the class to load a preset as; by default its own
+--preset: for a model of token ids: the preset with its preprocessor
+--signature: a signature of a SavedModel; by default the one reading most columns
+[depth of a preset, or an export with exits]
+--num-layers (layers): layers to run; by default all
+--patience (layers): with exits: a text leaves after this many exits in a row that agree
+--threshold (probability): with exits: a text leaves once its answer is this probable
+--tolerance (positive): with --patience: the difference of scores that agree
+--return-depths (flag): write the depth of each text
+[data]
+--text-column NAME: the column of the text
+--text-pair-column NAME: the column of the text-pair
+""")
+
+_EXITS = read_options(f"""
+preset: a classifier with exits
+dev FILE (path): the validation file
+--output (path): a directory
+[rules, each with one or more values]
+--patience (layers...): exits in a row that agree; by default each number that is
+  possible
+--threshold (probability...): probabilities; by default 0.7 0.8 0.9 0.95 0.99
+--tolerance (positive...): regression: differences of scores that agree; by default 0.05
+  0.1 0.2
+[time]
+--batch-size (batch_size = 32):
+--rounds (count = 3): how often each setting is timed, after a first run
+[data]
+--limit (count): maximum number of examples
+{_COLUMNS}
+""")
+
+_EXPORT = read_options("""
+preset: a fine-tuned model: a directory or a handle
+path (path): the file or directory to write
+--format (tf_saved_model|onnx|litert): by default onnx for a path that ends in .onnx,
+  litert for .tflite, and tf_saved_model for any other
+--task NAME: the class to load it as; by default its own
+[options of tf_saved_model]
+--version (0..9223372036854775807): by default the next one
+--max-length (tokens): the maximum length of rows in tokens
+--top-k (count): number of predictions
+[options of onnx and litert]
+--quantize: onnx: int8; litert: dynamic_int8 or fp16; by default float
+--inputs: onnx: tokens (by default) or text
+--pairs (flag): onnx: take pairs of texts
+--early (patience|threshold): onnx: the rule by which texts leave a model with exits
+--sequence-length (tokens): litert: fixed length of rows in tokens; by default any
+--overwrite (flag): replace the file
+""")
+
+_VERIFY = read_options("""
+directory (path): an exported version, or the directory of versions
+--python PATH: the interpreter whose TensorFlow loads it; by default this one
+""")
+
+_CONVERT = read_options("""
+source: a built-in name, a directory or a handle
+target (path): a new directory
+--to (format required): the format to write
+--task NAME: the class to load it as, for instance AlbertClassifier or AlbertBackbone;
+  by default the task that the checkpoint has a head for
+--without-vocabulary (flag): convert only the weights
+""")
+
+_PUSH = read_options(f"""
+directory PRESET (path): a directory with a model
+handle (handle): hf://user/model
+--private (flag): make a new model private
+--revision BRANCH: by default the main branch
+--to (format): convert the files to this format first; by default, they are pushed as
+  they are
+[new model card, if PRESET has no README.md]
+{_CARD}
+""")
+
+_PRETRAIN = read_options("""
+--config (path): a TOML or JSON file of settings
+--quiet (flag): print one line for each row of the curve
+""") | {"settings": tuple(settings_options())}
 
 
 def _check_compress(chosen: Mapping[str, Any]) -> None:

@@ -26,6 +26,7 @@ from keras_albert.commands.report import RESUME
 from keras_albert.commands.tasks import Columns, known_task
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.serving.saved_model.export import served_versions
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.tasks.table import TASKS
@@ -105,7 +106,7 @@ def pad_choices(choices: list[list[str]]) -> list[list[str]]:
     return [row + [""] * (most - len(row)) for row in choices]
 
 
-def task_predictor(task: Any, batch_size: int, **exits: Any) -> Predictor:
+def task_predictor(task: AlbertTask, batch_size: int, **exits: Any) -> Predictor:
     """Return the predictor of a task, which calls its method with readable answers."""
     if task.preprocessor is None:
         raise ValueError(

@@ -11,6 +11,7 @@ from keras_albert.pretraining.config import PretrainingConfig
 from keras_albert.pretraining.devices import mean_over_processes
 from keras_albert.pretraining.lamb import Lamb
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.masked_lm import (
     AlbertMaskedLM,
     AlbertPretrainer,
@@ -54,7 +55,7 @@ def build_pretrainer(
     return AlbertPretrainer(model, AlbertPretrainerPreprocessor(tokenizer, **masks))
 
 
-def compile_pretrainer(task: Any, config: PretrainingConfig) -> None:
+def compile_pretrainer(task: AlbertTask, config: PretrainingConfig) -> None:
     """Compile a task, and create the optimizer's variables."""
     # Not the weighted mean, as weights are normalized over all batches of an update.
     names = list(task.output) if isinstance(task.output, dict) else None
@@ -143,7 +144,7 @@ def build_optimizer(config: PretrainingConfig) -> keras.optimizers.Optimizer:
     return _LossScale(optimizer) if scales else optimizer
 
 
-def load_starting_weights(task: Any, preset: str) -> None:
+def load_starting_weights(task: AlbertTask, preset: str) -> None:
     """Set the weights of a task to those of a preset."""
     # If the task has more positions, the preset's are repeated: what they encode about
     # neighbours applies there, too. Source: [Beltagy et al.,
@@ -190,7 +191,7 @@ def draw_depth(config: PretrainingConfig, step: int) -> int:
 
 
 def train_at_depths(
-    task: Any, depths: range, depth_of_batch: Callable[[], int]
+    task: AlbertTask, depths: range, depth_of_batch: Callable[[], int]
 ) -> None:
     """Let each call of a task's training step run another number of layers."""
     functions = {}

@@ -23,6 +23,7 @@ from keras_albert.pretraining.model import (
     train_at_depths,
 )
 from keras_albert.pretraining.run import PretrainingRecorder, finish_run, judge_best
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.training.recorder import StopSignals, resumable_fit
 from keras_albert.training.run_folder import RunFolder
 from keras_albert.types import Batch
@@ -116,7 +117,7 @@ def _pretrain(
 
 
 def _fit(
-    task: Any,
+    task: AlbertTask,
     config: PretrainingConfig,
     stage: Stage,
     batches: PretrainingBatches,

@@ -147,7 +147,10 @@ def _append(path: Path, step: float, scalars: dict[str, float]) -> None:
 
 
 def judge_best(
-    task: Any, config: PretrainingConfig, recorder: TrainingRecorder, held_out: HeldOut
+    task: AlbertTask,
+    config: PretrainingConfig,
+    recorder: TrainingRecorder,
+    held_out: HeldOut,
 ) -> dict[str, float]:
     """Evaluate the best weights, on all devices."""
     recorder.load_best(task)

@@ -3,7 +3,7 @@
 import json
 import zipfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from keras_albert.serving.tasks import (
     describe_model,
@@ -13,6 +13,7 @@ from keras_albert.serving.tasks import (
     with_one_head,
 )
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.utils.arguments import check_positive
 from keras_albert.utils.atomic_files import (
     atomic_file,
@@ -25,7 +26,7 @@ _QUANTIZATIONS = (None, "dynamic_int8", "fp16")
 
 
 def export_litert(
-    task: Any,
+    task: AlbertTask,
     path: Path,
     sequence_length: int | None = None,
     quantize: Literal["dynamic_int8", "fp16"] | None = None,
@@ -102,7 +103,7 @@ def export_litert(
 
 
 def _check_arguments(
-    task: Any, sequence_length: int | None, quantize: str | None
+    task: AlbertTask, sequence_length: int | None, quantize: str | None
 ) -> None:
     if quantize not in _QUANTIZATIONS:
         raise ValueError(

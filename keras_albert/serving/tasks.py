@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert import tasks
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.table import TASKS, TaskRow
 from keras_albert.text.tag_schemes import tags_to_spans
 from keras_albert.types import FloatArray
@@ -19,7 +20,7 @@ from keras_albert.utils.environment import versions
 from keras_albert.utils.keras_internals import all_layers
 
 
-def row_of(task: Any) -> TaskRow:
+def row_of(task: AlbertTask) -> TaskRow:
     """Return the row of a task; of a subclass, whose changes would be lost, raise."""
     row = TASKS.get(type(task).__name__)
     if row is None or type(task) is not getattr(tasks, row.name):
@@ -31,12 +32,12 @@ def row_of(task: Any) -> TaskRow:
     return row
 
 
-def with_one_head(task: Any) -> Any:
+def with_one_head(task: AlbertTask) -> Any:
     """Return a task without the heads that a model of its depth does not run."""
     return task.without_exits() if getattr(task, "exits", 0) else task
 
 
-def check_tokenizer(task: Any) -> None:
+def check_tokenizer(task: AlbertTask) -> None:
     """Raise if a tokenizer truncates texts, which graphs do not support."""
     length = task.preprocessor.tokenizer.sequence_length
     if length is not None:
@@ -47,13 +48,13 @@ def check_tokenizer(task: Any) -> None:
         )
 
 
-def graph_class(task: Any, package: str) -> Any:
+def graph_class(task: AlbertTask, package: str) -> Any:
     """Return the graph class of a task in `"saved_model"` or `"onnx"`."""
     # Imported when needed, because graphs require TensorFlow or onnx.
     return resolve_name(f"{__package__}.{package}.{row_of(task).graph}")
 
 
-def describe_model(task: Any, inputs: str) -> dict[str, Any]:
+def describe_model(task: AlbertTask, inputs: str) -> dict[str, Any]:
     """Describe a task, with `"tokens"` or `"text"` as inputs, for an exported file."""
     described: dict[str, Any] = {
         "task": type(task).__name__,
@@ -120,7 +121,7 @@ _LARGEST = 64
 _MATRICES = ("kernel", "embeddings")
 
 
-def float_task(task: Any) -> Any:
+def float_task(task: AlbertTask) -> Any:
     """Return a task in float32: itself if it is, else one without a preprocessor."""
     layers = {layer.path: layer for layer in all_layers(task)}
     if {layer.dtype_policy.name for layer in layers.values()} == {"float32"}:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_albert.serving.tasks import row_of
 from keras_albert.tasks.base.presets import load_saved_task
+from keras_albert.tasks.base.task import AlbertTask
 
 Tensors = dict[str, Any]
 
@@ -38,7 +39,7 @@ def write_litert(
     Path(target).write_bytes(converter.convert())
 
 
-def _make_function(task: Any, sequence_length: int | None) -> Any:
+def _make_function(task: AlbertTask, sequence_length: int | None) -> Any:
     """Make the task's function of int32 ids."""
     ranks = {name: len(spec.shape) for name, spec in task.input.items()}
     # The model fills in its most likely starts.
@@ -69,7 +70,7 @@ def _make_function(task: Any, sequence_length: int | None) -> Any:
 _PLACES = frozenset({"mask_positions"})
 
 
-def _name_outputs(task: Any, ids: Tensors, outputs: Any) -> Tensors:
+def _name_outputs(task: AlbertTask, ids: Tensors, outputs: Any) -> Tensors:
     """Name a model's outputs as in the ONNX export, and add those of the best."""
     match row_of(task).outputs:
         case None:

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.inputs.datasets import map_dataset
 from keras_albert.training.run_folder import Arrays, Row, RunFolder, TrainingCheckpoint
@@ -105,7 +106,7 @@ class TrainingRecorder(keras.callbacks.Callback):
         self._learned: Arrays | None = None
         self._saved_at = time.monotonic()
 
-    def begin(self, checkpoint: TrainingCheckpoint | None, task: Any) -> None:
+    def begin(self, checkpoint: TrainingCheckpoint | None, task: AlbertTask) -> None:
         """Begin the run, or resume it from a checkpoint."""
         if checkpoint is not None:
             self._restore(checkpoint, task)
@@ -113,7 +114,7 @@ class TrainingRecorder(keras.callbacks.Callback):
             self.folder.begin(self.rows)
         self._saved_at = time.monotonic()
 
-    def _restore(self, checkpoint: TrainingCheckpoint, task: Any) -> None:
+    def _restore(self, checkpoint: TrainingCheckpoint, task: AlbertTask) -> None:
         groups, notes = checkpoint.groups, checkpoint.notes
         self._check_shapes("model", task.variables, groups["model"])
         self._check_shapes("optimizer", task.optimizer.variables, groups["optimizer"])
@@ -135,12 +136,12 @@ class TrainingRecorder(keras.callbacks.Callback):
                 "another output."
             )
 
-    def load_best(self, task: Any) -> None:
+    def load_best(self, task: AlbertTask) -> None:
         """Set the weights of a model to the best ones, if there are any."""
         if self.best_values is not None:
             self.devices.assign(task.variables, self.best_values)
 
-    def hand_over(self, task: Any, to: Any) -> None:
+    def hand_over(self, task: AlbertTask, to: Any) -> None:
         """Copy the weights and the optimizer's state to another compiled model."""
         for old, new in ((task, to), (task.optimizer, to.optimizer)):
             self.devices.assign(new.variables, self.devices.values(old.variables))
@@ -278,7 +279,7 @@ class TrainingRecorder(keras.callbacks.Callback):
 
 
 def resumable_fit(
-    task: Any,
+    task: AlbertTask,
     recorder: TrainingRecorder,
     read: Callable[[int], Batch],
     until: int | None = None,

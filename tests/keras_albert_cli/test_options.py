@@ -78,8 +78,9 @@ def test_the_backend_of_the_version_is_that_of_keras(monkeypatch, tmp_path):
 
 def test_constants_are_those_of_the_package():
     assert set(options.RECIPES) == set(RECIPE_NAMES)
-    assert options.PART_SIZE == PART_SIZE
-    assert options.VOCABULARY_LINES == NUM_LINES
+    prepare = options.build_parser()[1]["prepare"]
+    assert prepare.get_default("part_size") == PART_SIZE
+    assert prepare.get_default("vocabulary_lines") == NUM_LINES
 
 
 def test_each_setting_has_an_option_that_is_explained():

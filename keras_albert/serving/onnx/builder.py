@@ -13,6 +13,7 @@ from onnxscript import GraphBuilder
 
 from keras_albert.layers.run_layers import gelu_approximate, get_activation
 from keras_albert.serving.tasks import float_weight, graph_class, split_int8
+from keras_albert.tasks.base.task import AlbertTask
 
 # Opset 20 is the first with GELU, in both of ALBERT's forms, and string operations.
 OPSET = 20
@@ -361,7 +362,7 @@ def _attend(builder: OnnxBuilder, block: Any, x: Any, bias: Any, own: _Own) -> A
 
 
 def build_onnx_model(
-    task: Any,
+    task: AlbertTask,
     inputs: str,
     pairs: bool,
     quantize: bool,

@@ -4,13 +4,14 @@ from typing import Any
 
 from keras_albert.serving.onnx.builder import OnnxBuilder, begin, pool, run_layer
 from keras_albert.serving.onnx.graph import OnnxTask
+from keras_albert.tasks import AlbertClassifier
 
 
 class ClassifierGraph(OnnxTask):
     """The graph of an `AlbertClassifier`."""
 
     def __init__(
-        self, task: Any, builder: OnnxBuilder, early: str | None = None
+        self, task: AlbertClassifier, builder: OnnxBuilder, early: str | None = None
     ) -> None:
         super().__init__(task, builder)
         self.early = early
@@ -56,7 +57,7 @@ _LARGE = 2**31 - 1
 
 
 def run_early(
-    builder: OnnxBuilder, classifier: Any, ids: dict[str, Any], early: str
+    builder: OnnxBuilder, classifier: AlbertClassifier, ids: dict[str, Any], early: str
 ) -> tuple[Any, Any]:
     """Run a classifier layer by layer: outputs of the exits, and depths, int32."""
     op, num_layers = builder.op, classifier.backbone.num_layers
@@ -77,7 +78,9 @@ def run_early(
     return outputs, builder.cast(depths, "int32")
 
 
-def _add_inputs(builder: OnnxBuilder, classifier: Any, early: str) -> dict[str, Any]:
+def _add_inputs(
+    builder: OnnxBuilder, classifier: AlbertClassifier, early: str
+) -> dict[str, Any]:
     """Add the inputs of the rule, which are checked: ONNX has no assertion."""
     op = builder.op
     if early == "threshold":
@@ -107,7 +110,7 @@ def _checked(builder: OnnxBuilder, value: Any, is_valid: Any, name: str) -> Any:
 
 def _layer(
     around: OnnxBuilder,
-    classifier: Any,
+    classifier: AlbertClassifier,
     bias: Any,
     padding_mask: Any,
     rule: dict[str, Any],
@@ -157,7 +160,11 @@ def _layer(
 
 
 def _agree(
-    builder: OnnxBuilder, classifier: Any, outputs: Any, previous: Any, tolerance: Any
+    builder: OnnxBuilder,
+    classifier: AlbertClassifier,
+    outputs: Any,
+    previous: Any,
+    tolerance: Any,
 ) -> Any:
     """Return for each row whether two exits have the same answer; see `ExitRule`."""
     op = builder.op
@@ -175,7 +182,7 @@ def _agree(
 
 
 def _is_confident(
-    builder: OnnxBuilder, classifier: Any, outputs: Any, threshold: Any
+    builder: OnnxBuilder, classifier: AlbertClassifier, outputs: Any, threshold: Any
 ) -> Any:
     """Return for each row whether an exit is confident; see `ExitRule`."""
     op = builder.op

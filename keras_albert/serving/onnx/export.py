@@ -12,6 +12,7 @@ from keras_albert.serving.tasks import (
     row_of,
     with_one_head,
 )
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import read_exit_rule
 from keras_albert.utils.atomic_files import atomic_file, check_new_file
 from keras_albert.utils.environment import check_packages
@@ -21,7 +22,7 @@ _LEAST: dict[str, Any] = {"patience": 1, "threshold": 0.5}
 
 
 def export_onnx(
-    task: Any,
+    task: AlbertTask,
     path: Path,
     inputs: Literal["tokens", "text"] = "tokens",
     pairs: bool = False,
@@ -93,7 +94,7 @@ def export_onnx(
     return path
 
 
-def _check_early(task: Any, early: str) -> None:
+def _check_early(task: AlbertTask, early: str) -> None:
     if early not in ("patience", "threshold"):
         msg = f"`early` is None, 'patience' or 'threshold'. Received: early={early!r}"
         raise ValueError(msg)
@@ -108,7 +109,9 @@ def _check_early(task: Any, early: str) -> None:
     read_exit_rule(task, **{early: _LEAST[early]}, tolerance=tolerance)
 
 
-def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) -> None:
+def _check_arguments(
+    task: AlbertTask, inputs: str, pairs: bool, quantize: str | None
+) -> None:
     row = row_of(task)
     if inputs not in ("tokens", "text"):
         raise ValueError(f"`inputs` is 'tokens' or 'text'. Received: inputs={inputs!r}")
@@ -134,7 +137,7 @@ def _check_arguments(task: Any, inputs: str, pairs: bool, quantize: str | None) 
         check_tokenizer(task)
 
 
-def _describe(task: Any, inputs: str) -> dict[str, str]:
+def _describe(task: AlbertTask, inputs: str) -> dict[str, str]:
     """Return the description as strings, the only type of metadata in ONNX."""
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -7,6 +7,7 @@ import keras
 from keras_albert.serving.onnx.builder import OnnxBuilder, encode, pool
 from keras_albert.serving.onnx.text import OnnxText, Pieces
 from keras_albert.serving.tasks import WINDOWS_AT_ONCE
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 
 
@@ -19,7 +20,7 @@ class OnnxTask:
     # The inputs of strings, each with its axes after the batch.
     text_axes: ClassVar[dict[str, tuple[str, ...]]] = {"text": ()}
 
-    def __init__(self, task: Any, builder: OnnxBuilder) -> None:
+    def __init__(self, task: AlbertTask, builder: OnnxBuilder) -> None:
         self.task = task
         self.builder = builder
         self.op = builder.op

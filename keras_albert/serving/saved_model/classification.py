@@ -10,6 +10,7 @@ from keras_albert.serving.saved_model.graph import (
     run_documents,
     text_signature,
 )
+from keras_albert.tasks import AlbertClassifier
 
 
 class ClassifierGraph(TaskGraph):
@@ -98,7 +99,7 @@ def _signatures(
 
 
 def run_early(
-    classifier: Any,
+    classifier: AlbertClassifier,
     inputs: dict[str, Any],
     patience: Any = None,
     threshold: Any = None,
@@ -160,7 +161,9 @@ def run_early(
     return outputs, depths
 
 
-def agree(classifier: Any, outputs: Any, previous: Any, tolerance: Any = None) -> Any:
+def agree(
+    classifier: AlbertClassifier, outputs: Any, previous: Any, tolerance: Any = None
+) -> Any:
     """Return for each row whether two exits have the same answer; see `ExitRule`."""
     if tolerance is not None:
         return tf.abs(outputs - previous)[:, 0] <= tolerance
@@ -169,7 +172,7 @@ def agree(classifier: Any, outputs: Any, previous: Any, tolerance: Any = None) -
     return tf.argmax(outputs, axis=-1) == tf.argmax(previous, axis=-1)
 
 
-def is_confident(classifier: Any, outputs: Any, threshold: Any) -> Any:
+def is_confident(classifier: AlbertClassifier, outputs: Any, threshold: Any) -> Any:
     """Return for each row whether an exit is confident; see `ExitRule`."""
     probabilities = tf.nn.softmax(outputs) if classifier.returns_logits else outputs
     if classifier.is_multi_label:

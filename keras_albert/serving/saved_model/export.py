@@ -13,13 +13,14 @@ from keras_albert.serving.tasks import (
     row_of,
 )
 from keras_albert.serving.tensorflow_process import run_in_tensorflow
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.text.packing import window_stride
 from keras_albert.utils.atomic_files import atomic_directory, temporary_directory
 from keras_albert.utils.environment import check_packages
 
 
 def export_saved_model(
-    task: Any,
+    task: AlbertTask,
     path: Path,
     version: int | None = None,
     max_length: int | None = None,
@@ -98,7 +99,7 @@ def export_saved_model(
     return target
 
 
-def _describe_training(task: Any) -> dict[str, Any]:
+def _describe_training(task: AlbertTask) -> dict[str, Any]:
     """Describe a task's training; a loaded task has a different optimizer."""
     described = {
         "backend": keras.config.backend(),
@@ -145,7 +146,7 @@ def served_versions(path: Path) -> dict[int, Path]:
 
 
 def _check_options(
-    task: Any, max_length: int | None, top_k: int | None
+    task: AlbertTask, max_length: int | None, top_k: int | None
 ) -> dict[str, int | None]:
     """Check options and fill in defaults that depend on the task."""
     preprocessor = task.preprocessor
@@ -174,7 +175,7 @@ def _is_between(value: Any, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most
 
 
-def _most_answers(task: Any) -> int:
+def _most_answers(task: AlbertTask) -> int:
     ranks, is_regression = row_of(task).ranks, getattr(task, "is_regression", False)
     if ranks == "tokens":
         return int(task.backbone.vocabulary_size)

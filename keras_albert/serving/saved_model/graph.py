@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_albert.serving.tasks import WINDOWS_AT_ONCE
+from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import ID_NAMES
 from keras_albert.text.packing import join_in_graph, pack_in_graph, window_stride
 
@@ -20,7 +21,7 @@ class TaskGraph:
     # Every output is an int32, float32 or string tensor with the batch as its first
     # axis, as servers that combine requests into batches require.
 
-    def __init__(self, task: Any, top_k: int | None = None) -> None:
+    def __init__(self, task: AlbertTask, top_k: int | None = None) -> None:
         self.task = task
         self.top_k = top_k
         self.preprocessor = task.preprocessor
@@ -212,7 +213,7 @@ class WindowGraph:
         return tf.where(is_owned, place, 0), is_owned
 
 
-def run_windows(task: Any, inputs: dict[str, Any]) -> Any:
+def run_windows(task: AlbertTask, inputs: dict[str, Any]) -> Any:
     """Run a model on many rows, in batches."""
     rows = tf.shape(inputs["token_ids"])[0]
     turns = tf.maximum(1, -tf.math.floordiv(-rows, WINDOWS_AT_ONCE))
