@@ -130,18 +130,16 @@ def float_task(task: AlbertTask) -> Any:
     config["backbone"]["config"]["dtype"] = "float32"
     config["backbone"]["config"].pop("quantized_dtype", None)
     copy = type(task).from_config(config)
+    # The path of a layer is not always that of its variables.
+    variables = {variable.path: variable for variable in task.variables}
+    dense = keras.layers.Dense, keras.layers.Embedding
     for variable in copy.weights:
         path, _, name = variable.path.rpartition("/")
-        variable.assign(_read_layer(layers[path], name))
+        if name in _MATRICES and isinstance(layers.get(path), dense):
+            variable.assign(float_weight(layers[path], name))
+        else:
+            variable.assign(_read(variables[variable.path]))
     return copy
-
-
-def _read_layer(layer: Any, name: str) -> FloatArray:
-    dense = keras.layers.Dense, keras.layers.Embedding
-    if isinstance(layer, dense) and name in _MATRICES:
-        return float_weight(layer, name)
-    (variable,) = (v for v in layer.variables if v.path == f"{layer.path}/{name}")
-    return _read(variable)
 
 
 def float_weight(layer: Any, name: str) -> FloatArray:

@@ -187,7 +187,8 @@ def test_what_keras_quantized_is_exported(tasks, paths):
 
 
 def test_other_precisions_become_float32(tiny_proto):
-    task = make_task("Classifier", tiny_proto, num_classes=3)
+    adapters = {"adapter_rank": 2}
+    task = make_task("Classifier", tiny_proto, num_classes=3, sizes=adapters)
     assert float_task(task) is task
     config = task.get_config()
     config["backbone"]["config"]["dtype"] = "mixed_bfloat16"
