@@ -98,7 +98,11 @@ class AnswerFile:
             opened.callback(self._drop_empty)
             # Another process may have finished in the meantime.
             self._check_new()
-            self._begin(settings)
+            if not self._holds_something():
+                self._settings.unlink(missing_ok=True)
+            if not open_settings(self._settings, settings):
+                # Without settings, the run that wrote the partial file is unknown.
+                self._partial.write_bytes(b"")
             self._file: BinaryIO = opened.enter_context(self._partial.open("a+b"))
             self.done = self._keep_whole_lines()
             self._opened = opened.pop_all()
@@ -107,13 +111,6 @@ class AnswerFile:
         if self.path.exists():
             msg = f"{self.path} is there already. Name another output, or remove it."
             raise FileExistsError(msg)
-
-    def _begin(self, settings: Settings) -> None:
-        if not self._holds_something():
-            self._settings.unlink(missing_ok=True)
-        if not open_settings(self._settings, settings):
-            # Without settings, the run that wrote the partial file is unknown.
-            self._partial.write_bytes(b"")
 
     def _holds_something(self) -> bool:
         return self._partial.is_file() and self._partial.stat().st_size > 0

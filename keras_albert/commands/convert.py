@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from keras_albert.commands.report import plain_console
+from keras_albert.commands.report import given_options, plain_console
 from keras_albert.conversion.convert import convert_checkpoint
 from keras_albert.conversion.task_classes import class_of, load_task
 from keras_albert.presets.base_preset import base_of, has_base, is_public
@@ -53,12 +53,7 @@ _OPTIONS = (
 
 def run_export(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    # Compared by identity, as a version may be 0.
-    given = {
-        name: value
-        for name in _OPTIONS
-        if (value := getattr(arguments, name)) is not None and value is not False
-    }
+    given = given_options(arguments, _OPTIONS)
     name = arguments.format or format_of_path(arguments.path)
     check_export_options(
         name, arguments.path, given, lambda name: f"--{name.replace('_', '-')}"
@@ -101,7 +96,10 @@ def run_push(arguments: argparse.Namespace) -> None:
         if arguments.to is not None:
             pushed = Path(temporary, "files")
             convert_checkpoint(directory, pushed, arguments.to)
-        files = _files_of(pushed) | (_pictures(directory) if has_card else {})
+        files = _files_of(pushed)
+        if has_card:
+            # Its pictures are next to it.
+            files |= {path.name: path for path in sorted(directory.glob("*.png"))}
         push_files(
             *(files, model, card),
             keep_card=not has_card,
@@ -164,8 +162,3 @@ def _files_of(directory: Path) -> dict[str, Path]:
         and not any(part.startswith(".") for part in name.parts)
         and name != Path(CARD_FILE)
     }
-
-
-def _pictures(directory: Path) -> dict[str, Path]:
-    """Return the pictures of a card, which are next to it."""
-    return {path.name: path for path in sorted(directory.glob("*.png"))}

@@ -47,8 +47,12 @@ class FileRows:
             )
         self.path = path
         self.line = self.position = 0
-        readers = {".tsv": self._tab, ".csv": self._comma}
-        readers |= dict.fromkeys(OBJECTS, self._objects)
+        tab: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+        readers = {
+            ".tsv": lambda file: self._table(csv.reader(file, **tab)),
+            ".csv": lambda file: self._table(csv.reader(file, strict=True)),
+            **dict.fromkeys(OBJECTS, self._objects),
+        }
         self._read = readers.get(suffix, self._lines)
         # The first row sets the columns; in a table without rows, the header does.
         self.columns: tuple[str, ...] = ()
@@ -82,12 +86,6 @@ class FileRows:
                     "correct the line."
                 )
             yield line
-
-    def _tab(self, file: Iterator[str]) -> Iterator[Row]:
-        return self._table(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-    def _comma(self, file: Iterator[str]) -> Iterator[Row]:
-        return self._table(csv.reader(file, strict=True))
 
     def _table(self, reader: Any) -> Iterator[Row]:
         # A field may be a whole document.

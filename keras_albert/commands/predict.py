@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from keras_albert import tasks
 from keras_albert.commands.answer_file import FORMATS, Answer, AnswerFile, AnswerLines
 from keras_albert.commands.files import FileRows, InputColumns, Row
-from keras_albert.commands.report import RESUME
+from keras_albert.commands.report import RESUME, given_options
 from keras_albert.commands.tasks import Columns, known_task
 from keras_albert.conversion.task_classes import load_task
 from keras_albert.serving.saved_model.export import served_versions
@@ -56,7 +56,11 @@ def text_predictor(
 
     def run_batch(columns: Columns) -> list[Answer]:
         if "choices" in columns:
-            columns = columns | {"choices": pad_choices(columns["choices"])}
+            choices = columns["choices"]
+            most = max(map(len, choices), default=0)
+            # Padded to equal numbers.
+            padded = [row + [""] * (most - len(row)) for row in choices]
+            columns = columns | {"choices": padded}
         return rows_of_outputs(run(columns))
 
     return Predictor(
@@ -98,12 +102,6 @@ def rows_of_outputs(outputs: dict[str, Any]) -> list[Answer]:
                     answer[name] = value[: int(counts[row])]
         rows.append(answer)
     return rows
-
-
-def pad_choices(choices: list[list[str]]) -> list[list[str]]:
-    """Pad the choices of each row with "" to equal numbers."""
-    most = max(map(len, choices), default=0)
-    return [row + [""] * (most - len(row)) for row in choices]
 
 
 def task_predictor(task: AlbertTask, batch_size: int, **exits: Any) -> Predictor:
@@ -396,6 +394,7 @@ class OnnxProcess:
         self._process.communicate()
 
 
+_DEPTH = ("num_layers", "patience", "threshold", "tolerance", "return_depths")
 # The number of batches that are read at once, to group rows of similar length.
 _BATCHES_AT_ONCE = 16
 
@@ -463,7 +462,7 @@ def _answers(
         arguments.task,
         arguments.preset,
         arguments.signature,
-        **_depth(arguments),
+        **given_options(arguments, _DEPTH),
     )
     asked = {"text": arguments.text_column, "text_pair": arguments.text_pair_column}
     with closing(predictor):
@@ -473,18 +472,6 @@ def _answers(
         left = ((rows.line, row) for row in islice(rows, done, None))
         while part := list(islice(left, arguments.batch_size * _BATCHES_AT_ONCE)):
             yield _ask(predictor, columns, part, rows.path)
-
-
-def _depth(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of depth that were given."""
-    names = ("num_layers", "patience", "threshold", "tolerance", "return_depths")
-    given = {name: getattr(arguments, name) for name in names}
-    # By identity: 0 equals False.
-    return {
-        name: value
-        for name, value in given.items()
-        if value is not None and value is not False
-    }
 
 
 def _ask(

@@ -1,7 +1,8 @@
 """The console, the report, the plots and the model card of a run."""
 
+import argparse
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,15 @@ def plain_console() -> Console:
     """Return a console that prints names of files and classes as they are."""
     # Rich would read "[red]" as a style, and ":cat:" as an emoji.
     return Console(markup=False, emoji=False)
+
+
+def given_options(
+    arguments: argparse.Namespace, names: Iterable[str]
+) -> dict[str, Any]:
+    """Return the options that were given."""
+    found = {name: getattr(arguments, name) for name in names}
+    # By identity: 0 equals False, and a version may be 0.
+    return {k: x for k, x in found.items() if x is not None and x is not False}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import argparse
 from rich.table import Table
 
 from keras_albert.commands.report import plain_console
-from keras_albert.serving.verification import TensorSpec, verify
+from keras_albert.serving.verification import verify
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -16,7 +16,8 @@ def run(arguments: argparse.Namespace) -> None:
     for name, signature in model.signatures.items():
         for kind, specs in (("in", signature.inputs), ("out", signature.outputs)):
             for key, spec in specs.items():
-                table.add_row(name, kind, key, spec.dtype, _shape(spec))
+                shape = ", ".join("?" if n is None else str(n) for n in spec.shape)
+                table.add_row(name, kind, key, spec.dtype, f"({shape})")
     console.print(table)
     served = model.directory.parent.name
     print(f"\nREST: POST http://localhost:8501/v1/models/{served}:predict")
@@ -28,7 +29,3 @@ def run(arguments: argparse.Namespace) -> None:
         f"server's; {model.requests} warm-up requests answered, the largest difference "
         f"{model.largest_difference:.1e}"
     )
-
-
-def _shape(spec: TensorSpec) -> str:
-    return "(" + ", ".join("?" if n is None else str(n) for n in spec.shape) + ")"

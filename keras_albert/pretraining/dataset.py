@@ -69,7 +69,13 @@ class PretrainingBatches:
         accumulation_steps: int = 1,
         shuffle: bool = True,
     ) -> None:
-        _check_batches(data, batch_size, sequence_length, accumulation_steps)
+        check_positive(batch_size=batch_size, accumulation_steps=accumulation_steps)
+        if not 5 <= sequence_length <= data.sequence_length:
+            raise ValueError(
+                "`sequence_length` must be from 5 (three special tokens and two "
+                f"others) to {data.sequence_length}, for which the examples were "
+                f"prepared. Received: sequence_length={sequence_length}"
+            )
         self.data = data
         self.batch_size = batch_size
         self.sequence_length = sequence_length
@@ -210,7 +216,7 @@ class PretrainingBatches:
             return second, first
         if self.data.second_task is None:
             return pairs
-        others = self.data.segments(self.data.other_documents(rows, generator))
+        others = self.data.segments(draw_others(self.data.documents, rows, generator))
         return first, _of_lengths(others, second.lengths)
 
     def _check_place(self, step: int, shard: int, num_shards: int) -> None:
@@ -262,21 +268,6 @@ def _of_lengths(pairs: tuple[TokenRows, TokenRows], lengths: Int64Array) -> Toke
         begin = max(0, min(len(first), len(first) + len(second) - length))
         texts.append([*first, *second][begin : begin + length])
     return TokenRows.from_lists(texts)
-
-
-def _check_batches(
-    data: "PretrainingData",
-    batch_size: int,
-    sequence_length: int,
-    accumulation_steps: int,
-) -> None:
-    check_positive(batch_size=batch_size, accumulation_steps=accumulation_steps)
-    if not 5 <= sequence_length <= data.sequence_length:
-        raise ValueError(
-            "`sequence_length` must be from 5 (three special tokens and two others) "
-            f"to {data.sequence_length}, for which the examples were prepared. "
-            f"Received: sequence_length={sequence_length}"
-        )
 
 
 SecondTask: TypeAlias = Literal["sentence_order", "next_sentence"]
@@ -336,8 +327,8 @@ class PretrainingData:
                 f"{directory} has no {split} examples. Prepare more text, or with "
                 "another `held_out`."
             )
-        self._documents = np.concatenate([file.documents for file in self._files])
-        one_document = self._documents.min() == self._documents.max()
+        self.documents = np.concatenate([file.documents for file in self._files])
+        one_document = self.documents.min() == self.documents.max()
         if second_task == "next_sentence" and one_document:
             raise ValueError(
                 f"The {split} examples of {directory} are all from one document, but "
@@ -395,24 +386,15 @@ class PretrainingData:
         """
         return gather(self._files, rows)
 
-    def other_documents(
-        self, rows: Int64Array, generator: np.random.Generator
-    ) -> Int64Array:
-        """Draw for each example one from another document.
 
-        Args:
-            rows: int64 array `(batch,)`.
-            generator: `np.random.Generator`.
-
-        Returns:
-            int64 array `(batch,)`.
-        """
-        others = generator.integers(self._count, size=len(rows))
-        while len(
-            same := np.flatnonzero(self._documents[others] == self._documents[rows])
-        ):
-            others[same] = generator.integers(self._count, size=len(same))
-        return others
+def draw_others(
+    documents: Any, rows: Int64Array, generator: np.random.Generator
+) -> Int64Array:
+    """Draw for each row an example of another document."""
+    others = generator.integers(len(documents), size=len(rows))
+    while len(same := np.flatnonzero(documents[others] == documents[rows])):
+        others[same] = generator.integers(len(documents), size=len(same))
+    return others
 
 
 def _check(split: str, second_task: str | None, seed: int) -> None:

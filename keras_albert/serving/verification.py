@@ -203,17 +203,16 @@ def _rest_example(
     signature: str, specs: Mapping[str, TensorSpec], inputs: Mapping[str, Any]
 ) -> str:
     """Return the JSON for `POST /v1/models/NAME:predict`, with one row."""
-    inputs = {name: _short_numbers(values) for name, values in inputs.items()}
+    # float32 numbers with no more digits than they have.
+    inputs = {
+        name: float(f"{values:.6g}") if isinstance(values, float) else values
+        for name, values in inputs.items()
+    }
     if not all(specs[name].shape for name in inputs):
         # A number applies to all rows, so it stands next to the columns.
         return json.dumps({"signature_name": signature, "inputs": inputs})
     row = {name: values[0] for name, values in inputs.items()}
     return json.dumps({"signature_name": signature, "instances": [row]})
-
-
-def _short_numbers(values: Any) -> Any:
-    """Return a float32 number with no more digits than it has; others as they are."""
-    return float(f"{values:.6g}") if isinstance(values, float) else values
 
 
 def _grpc_example(

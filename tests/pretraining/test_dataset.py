@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_albert.pretraining import PretrainingData
+from keras_albert.pretraining.dataset import draw_others
 from keras_albert.text.masking import MaskingRates
 
 BATCH = 8
@@ -184,8 +185,8 @@ def test_next_sentence_draws_from_another_document(prepared):
             assert len(second) in lengths
             assert first in seconds
     rows = np.arange(96)
-    others = data.other_documents(rows, np.random.default_rng(0))
-    assert (data._documents[others] != data._documents[rows]).all()
+    others = draw_others(data.documents, rows, np.random.default_rng(0))
+    assert (data.documents[others] != data.documents[rows]).all()
 
 
 def test_shorter_rows_than_prepared(data):
