@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from keras_albert.utils.reading import local_path
+from keras_albert.utils.reading import local_path, unique_names
 
 OBJECTS = (".jsonl", ".ndjson", ".json")
 TABLES = (".tsv", ".csv", *OBJECTS)
@@ -114,7 +114,7 @@ class FileRows:
                 continue
             try:
                 row = json.loads(
-                    line, object_pairs_hook=_object, parse_constant=_no_constant
+                    line, object_pairs_hook=unique_names, parse_constant=_no_constant
                 )
             except (ValueError, RecursionError) as error:
                 raise ValueError(
@@ -147,15 +147,6 @@ class FileRows:
             yield {"text": line.rstrip("\r\n")}
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Row:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has {repeated!r} more than once")
-    return row
-
-
 def _no_constant(name: str) -> Any:
     raise ValueError(f"it holds {name}, which is not a value of JSON")
 
@@ -166,24 +157,21 @@ _CHOICE = re.compile(r"(?i:choice|option)[_ ]*(\d+|[A-Ha-h])|([A-H])")
 
 # Common names of columns; the first one in the file is used.
 _ALIASES = {
-    "text": (
-        *("text", "sentence", "sentence1", "premise", "question1", "#1 string"),
-        *("first", "review", "message", "content", "title"),
-    ),
-    "text_pair": (
-        *("text_pair", "sentence2", "hypothesis", "question2", "#2 string", "second"),
-    ),
-    "label": (
-        *("label", "labels", "class", "category", "gold_label", "target", "quality"),
-        *("is_duplicate", "sentiment", "intent", "tag"),
-    ),
-    "score": ("score", "similarity", "rating", "label", "target"),
-    "context": ("context", "article", "passage"),
-    "question": ("question", "query"),
-    "choices": ("choices", "options"),
-    "answer": ("answer", "answers", "label", "correct"),
-    "words": ("words", "tokens"),
-    "tags": ("tags", "ner_tags", "labels"),
+    role: tuple(names.split(", "))
+    for role, names in {
+        "text": "text, sentence, sentence1, premise, question1, #1 string, first, "
+        "review, message, content, title",
+        "text_pair": "text_pair, sentence2, hypothesis, question2, #2 string, second",
+        "label": "label, labels, class, category, gold_label, target, quality, "
+        "is_duplicate, sentiment, intent, tag",
+        "score": "score, similarity, rating, label, target",
+        "context": "context, article, passage",
+        "question": "question, query",
+        "choices": "choices, options",
+        "answer": "answer, answers, label, correct",
+        "words": "words, tokens",
+        "tags": "tags, ner_tags, labels",
+    }.items()
 }
 
 

@@ -69,7 +69,7 @@ def read_optional_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def parse_json(content: bytes, kind: type = dict) -> Any:
     """Parse JSON that is part of a larger file; see `read_json`."""
-    found = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
+    found = json.loads(content.decode("utf-8"), object_pairs_hook=unique_names)
     if not isinstance(found, kind):
         msg = f"it contains {type(found).__name__}, but must contain {_KINDS[kind]}"
         raise TypeError(msg)
@@ -93,7 +93,8 @@ def read_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     return content
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of a JSON file, whose names must differ."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:

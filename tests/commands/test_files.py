@@ -55,7 +55,7 @@ def write(tmp_path, name, contents):
             "classification",
             "a.jsonl",
             '{"text": "a", "label": 1, "label": 2}',
-            "line 1.*'label' more than once",
+            "line 1.*'label' twice",
         ),
         (
             "classification",
