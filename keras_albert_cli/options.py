@@ -415,7 +415,7 @@ size. OUTPUT receives exits.json and exits.png, for which matplotlib is required
     ),
     "verify": Command(
         "Use",
-        "verify",
+        "convert:run_verify",
         "check that a server can serve an export",
         """Load a SavedModel as TensorFlow Serving does, and run it.
 

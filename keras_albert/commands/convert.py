@@ -1,4 +1,4 @@
-"""`keras-albert convert`, `export` and `push`: models for other programs."""
+"""`keras-albert convert`, `export`, `verify` and `push`: models for other programs."""
 
 import argparse
 import tempfile
@@ -14,6 +14,7 @@ from keras_albert.presets.checkpoint_formats import find_format
 from keras_albert.presets.handles import local_directory
 from keras_albert.presets.preset_checks import check_preset
 from keras_albert.presets.push import CARD_FILE, push_files
+from keras_albert.serving.verification import verify
 from keras_albert.tasks.base.export_formats import check_export_options, format_of_path
 from keras_albert.tasks.table import TASKS
 from keras_albert.training.model_card import (
@@ -63,6 +64,29 @@ def run_export(arguments: argparse.Namespace) -> None:
     files = [p for p in (written, *written.rglob("*")) if p.is_file()]
     size = sum(file.stat().st_size for file in files)
     print(f"{written}: {type(task).__name__}, {size / 1e6:,.1f} MB")
+
+
+def run_verify(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    model = verify(arguments.directory, arguments.python)
+    console = plain_console()
+    table = Table("signature", "", "name", "dtype", "shape", title=str(model.directory))
+    for name, signature in model.signatures.items():
+        for kind, specs in (("in", signature.inputs), ("out", signature.outputs)):
+            for key, spec in specs.items():
+                shape = ", ".join("?" if n is None else str(n) for n in spec.shape)
+                table.add_row(name, kind, key, spec.dtype, f"({shape})")
+    console.print(table)
+    served = model.directory.parent.name
+    print(f"\nREST: POST http://localhost:8501/v1/models/{served}:predict")
+    print(*model.rest.values(), sep="\n")
+    print("\ngRPC: tensorflow.serving.PredictionService/Predict at localhost:8500")
+    print(*model.grpc.values(), sep="\n")
+    print(
+        f"\n{model.directory}: {len(model.operations)} operations, all of them a stock "
+        f"server's; {model.requests} warm-up requests answered, the largest difference "
+        f"{model.largest_difference:.1e}"
+    )
 
 
 # The hub's names of libraries, as the formats of checkpoints begin.
