@@ -1,11 +1,9 @@
 """`keras-albert finetune`: fine-tunes a model on a user's files."""
 
 import argparse
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -43,7 +41,6 @@ from keras_albert.training.recorder import (
     resumable_fit,
 )
 from keras_albert.training.run_folder import (
-    Row,
     RunFolder,
     TrainingCheckpoint,
     config_without_name,
@@ -104,24 +101,18 @@ def _build_task(
         backbone = AlbertBackbone.from_preset(arguments.preset, **dtype)
     else:
         length = arguments.max_length or _MAX_LENGTH
-        tokenizer, backbone = _small_model(train.texts(), length, **dtype)
+        proto = train_vocabulary(
+            train.texts(), vocabulary_size=8000, hard_vocab_limit=False
+        )
+        tokenizer = AlbertTokenizer(proto)
+        backbone = AlbertBackbone(
+            vocabulary_size=tokenizer.vocabulary_size(),
+            max_sequence_length=length,
+            **SMALL,
+            **dtype,
+        )
         preprocessor = known.cls.preprocessor_cls(tokenizer, max_sequence_length=length)
     return known.cls(backbone, preprocessor=preprocessor, **head)
-
-
-def _small_model(
-    texts: Iterable[str], max_sequence_length: int, **dtype: str
-) -> tuple[AlbertTokenizer, AlbertBackbone]:
-    """Train a vocabulary and build a small backbone with random weights."""
-    proto = train_vocabulary(texts, vocabulary_size=8000, hard_vocab_limit=False)
-    tokenizer = AlbertTokenizer(proto)
-    backbone = AlbertBackbone(
-        vocabulary_size=tokenizer.vocabulary_size(),
-        max_sequence_length=max_sequence_length,
-        **SMALL,
-        **dtype,
-    )
-    return tokenizer, backbone
 
 
 _BATCH_SIZE = 32
@@ -241,7 +232,17 @@ def _run(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> 
         *(known, task, train, dev, arguments), *(folder, identity, checkpoint, console)
     )
     recorder.load_best(task)
-    _finish(known, task, dev, arguments, folder, recorder.rows, console)
+    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
+    report, rows = known.report(task, dev), recorder.rows
+    contents = report.to_dict() | {"epochs": rows, "settings": settings}
+    plots = draw(folder.path, report, rows)
+    base = arguments.preset if arguments.difference else None
+    save = partial(task.save_to_preset, base=base)
+    card = model_card(arguments.task, known.row, report, settings, task, plots)
+    folder.finish(contents, rows, save, card, plots)
+    folder.tidy_up()
+    _show(console, report)
+    print_results(folder, plots)
 
 
 def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]:
@@ -252,40 +253,12 @@ def _identity(arguments: argparse.Namespace, task: AlbertTask) -> dict[str, Any]
         if name not in _NOT_COMPARED
     }
     return options | {
-        "training file": _file_digest(arguments.train),
-        "dev file": _file_digest(arguments.dev),
+        "training file": digest(arguments.train),
+        "dev file": digest(arguments.dev),
         "vocabulary": digest(task.preprocessor.tokenizer.proto),
         "backbone": digest(config_without_name(task.backbone)),
         "backend": keras.config.backend(),
     }
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
-def _finish(
-    known: CommandTask,
-    task: AlbertTask,
-    dev: Dataset,
-    arguments: argparse.Namespace,
-    folder: RunFolder,
-    rows: list[Row],
-    console: Console,
-) -> None:
-    """Write the reports and the model; the preset last."""
-    settings = {name: x for name, x in vars(arguments).items() if name != "output"}
-    report = known.report(task, dev)
-    contents = report.to_dict() | {"epochs": rows, "settings": settings}
-    plots = draw(folder.path, report, rows)
-    base = arguments.preset if arguments.difference else None
-    save = partial(task.save_to_preset, base=base)
-    card = model_card(arguments.task, known.row, report, settings, task, plots)
-    folder.finish(contents, rows, save, card, plots)
-    folder.tidy_up()
-    _show(console, report)
-    print_results(folder, plots)
 
 
 def _show(console: Console, report: Report) -> None:

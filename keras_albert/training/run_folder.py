@@ -165,7 +165,10 @@ def draw_curves(
 
 
 def digest(content: Any) -> str:
-    """Return a digest of bytes or of JSON values, by which a run is recognized."""
+    """Return a digest of a file, bytes or JSON values, by which a run is recognized."""
+    if isinstance(content, Path):
+        with content.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
     if not isinstance(content, bytes):
         content = json.dumps(content, sort_keys=True, default=str).encode()
     return hashlib.sha256(content).hexdigest()[:16]
