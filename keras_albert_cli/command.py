@@ -69,9 +69,10 @@ def read_options(text: str) -> Options:
         match = _ENTRY.fullmatch(" ".join(line.split()))
         if match is None:
             raise ValueError(f"This is no option: {line!r}")
-        words, default = match["help"], None
+        words = match["help"]
         kind, is_set, default = (match["rule"] or "").partition("=")
-        arguments, kind = {}, kind.strip()
+        arguments: dict[str, Any] = {}
+        kind = kind.strip()
         if kind.endswith("required"):
             arguments["required"], kind = True, kind.removesuffix("required").strip()
         if kind.endswith("..."):

@@ -10,6 +10,7 @@ from typing import Any
 from keras_albert_cli.command import (
     KINDS,
     Command,
+    Options,
     Parser,
     read_options,
     settings_options,
@@ -57,12 +58,14 @@ def _hub_handle(text: str) -> str:
     return text
 
 
-KINDS |= {
-    "handle": {"type": _hub_handle},
-    "task": {"choices": FINETUNE_TASKS},
-    "recipe": {"choices": RECIPES},
-    "format": {"choices": _FORMATS},
-}
+KINDS.update(
+    {
+        "handle": {"type": _hub_handle},
+        "task": {"choices": FINETUNE_TASKS},
+        "recipe": {"choices": RECIPES},
+        "format": {"choices": _FORMATS},
+    }
+)
 _COLUMNS = """
 --text-column NAME: the column of the text
 --text-pair-column NAME: the column of the text-pair
@@ -244,10 +247,13 @@ handle (handle): hf://user/model
 {_CARD}
 """)
 
-_PRETRAIN = read_options("""
+_PRETRAIN: Options = {
+    **read_options("""
 --config (path): a TOML or JSON file of settings
 --quiet (flag): print one line for each row of the curve
-""") | {"settings": tuple(settings_options())}
+"""),
+    "settings": tuple(settings_options()),
+}
 
 
 def _check_compress(chosen: Mapping[str, Any]) -> None:

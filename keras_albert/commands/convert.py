@@ -170,7 +170,10 @@ def _read_card(
         needs_base(base) if base else "",
         usage(cls.__name__, row.use if row else ""),
         declared,
-        **{"name": name, "pipeline_tag": tag, "tags": [], "scores": {}},
+        name=name,
+        pipeline_tag=tag,
+        tags=[],
+        scores={},
         evaluated_on="",
         preset=base,
     )

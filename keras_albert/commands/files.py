@@ -48,7 +48,7 @@ class FileRows:
         self.path = path
         self.line = self.position = 0
         tab: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-        readers = {
+        readers: dict[str, Callable[[Iterator[str]], Iterator[Row]]] = {
             ".tsv": lambda file: self._table(csv.reader(file, **tab)),
             ".csv": lambda file: self._table(csv.reader(file, strict=True)),
             **dict.fromkeys(OBJECTS, self._objects),
