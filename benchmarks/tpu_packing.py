@@ -73,7 +73,6 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
         texts: `Texts`.
         width: int. The tokens of a row. Defaults to `None`, as `fit` chooses.
     """
-    from keras_albert.layers.attention import without_packing
     from keras_albert.tasks.inputs.batches import pack_sequences
     from keras_albert.text.batching import PackedShape
 
@@ -82,7 +81,7 @@ def packed_batch(texts: Texts, width: int | None = None) -> Any:
         return batch
     shape = PackedShape(texts.batches.shape.hidden_dim)
     shape.width = width
-    return pack_sequences(without_packing(batch), shape)
+    return pack_sequences(batch, shape)
 
 
 def padded_batch(model: Any, count: int, length: int) -> Any:

@@ -3,22 +3,18 @@
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import keras
 import keras_hub
 
-from keras_albert.layers.attention import PackedRows, current_packed_rows
+from keras_albert.layers.attention import PackedRows, packed_rows
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.heads import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import get_activation, serialize_activation
-from keras_albert.layers.shared_transformer_encoder import (
-    SharedTransformerEncoder,
-    call_at_depth,
-)
+from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.base_preset import has_base, load_from_base
 from keras_albert.presets.checkpoint_exports import CheckpointExports
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
@@ -282,11 +278,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             name: keras.Input(shape=(None,), dtype="int32", name=name)
             for name in ("token_ids", "segment_ids", "padding_mask")
         }
-        x = self.embedding(inputs["token_ids"], segment_ids=inputs["segment_ids"])
-        mask = inputs["padding_mask"]
-        x, first = self.encoder(x, padding_mask=mask, return_cls=True)
-        pooled = first if pooler_input == "cls" else masked_mean(x, mask)
-        outputs = {"sequence_output": x, "pooled_output": self.pooler(pooled)}
+        outputs = self._run_layers(inputs)
         with building_model():
             super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
         register_parameters(self)
@@ -462,10 +454,11 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         mask: Any = None,
         num_layers: int | None = None,
     ) -> dict[str, Tensor]:
-        """Run the model on its inputs; other keys of the dict are ignored.
+        """Run the model on its inputs.
 
         Args:
-            inputs: The model's input dict.
+            inputs: The model's input dict. If texts share rows, also `row_tokens` and
+                `token_places`, see `PackedRows`; other keys are ignored.
             training: bool. Whether dropout is on. Defaults to `None`.
             mask: Not used.
             num_layers: int. How many layers to run. Defaults to `None`, the model's.
@@ -473,19 +466,45 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Returns:
             The dict of outputs.
         """
-        inputs = select_inputs(self, inputs)
-        call = partial(super().call, inputs, training=training, mask=mask)
-        is_own = num_layers is None and self.num_layers == self.encoder.num_layers
-        depth = self.num_layers if num_layers is None else num_layers
+        rows = packed_rows(inputs)
+        num_layers = self.num_layers if num_layers is None else num_layers
+        outputs: dict[str, Tensor]
         try:
-            # A task around it may run another number.
-            outputs: dict[str, Tensor] = (
-                call() if is_own else call_at_depth(self.encoder, depth, call)
-            )
+            if rows is None and num_layers == self.encoder.num_layers:
+                inputs = select_inputs(self, inputs)
+                outputs = super().call(inputs, training=training, mask=mask)
+            else:
+                outputs = self._run_layers(inputs, training, num_layers, rows)
         except (RuntimeError, TypeError) as error:
             explain_held(error, self.variables)
             raise
         return outputs
+
+    def _run_layers(
+        self,
+        inputs: ModelInputs,
+        training: bool | None = None,
+        num_layers: int | None = None,
+        rows: PackedRows | None = None,
+    ) -> dict[str, Tensor]:
+        """Run the layers, for the functional model or instead of it."""
+        mask = inputs["padding_mask"]
+        x = self.embedding(
+            inputs["token_ids"],
+            segment_ids=inputs["segment_ids"],
+            training=training,
+            rows=rows,
+        )
+        x, first = self.encoder(
+            x,
+            padding_mask=mask,
+            training=training,
+            return_cls=True,
+            num_layers=num_layers,
+            rows=rows,
+        )
+        pooled = first if self.pooler_input == "cls" else masked_mean(x, mask)
+        return {"sequence_output": x, "pooled_output": self.pooler(pooled)}
 
     def compute_output_spec(
         self, inputs: ModelInputs, *args: Any, **kwargs: Any
@@ -539,6 +558,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             return_hidden_states=True,
             return_attention_scores=True,
             num_layers=self.num_layers,
+            rows=packed_rows(inputs),
         )
         return {
             "sequence_output": x,
@@ -559,16 +579,20 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         Returns:
             Float tensor `(batch, num_layers, hidden_dim)`.
         """
+        mask, rows = inputs["padding_mask"], packed_rows(inputs)
         x = self.embedding(
-            inputs["token_ids"], segment_ids=inputs["segment_ids"], training=training
+            inputs["token_ids"],
+            segment_ids=inputs["segment_ids"],
+            training=training,
+            rows=rows,
         )
-        mask, rows = inputs["padding_mask"], current_packed_rows()
         _, vectors = self.encoder(
             x,
             padding_mask=mask,
             training=training,
             pool_each_layer=lambda x: self._read_pooler_input(x, mask, rows),
             num_layers=self.num_layers,
+            rows=rows,
         )
         pooled: Tensor = self.pooler(vectors)
         return pooled

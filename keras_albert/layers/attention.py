@@ -4,9 +4,7 @@ Texts may share the rows of a batch, so that one of fixed shape has little paddi
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +104,7 @@ def merge_masks(
     return masks[0] if masks else None
 
 
-# Inputs of a batch whose texts share rows, beside its ids.
+# Inputs of a batch whose texts share rows, in addition to its ids.
 ROW_TOKENS = "row_tokens"
 TOKEN_PLACES = "token_places"  # noqa: S105  (no password)
 
@@ -161,41 +159,13 @@ def _take_places(x: Tensor, places: Tensor) -> Tensor:
     return ops.take(ops.reshape(x, (-1, x.shape[-1])), places, axis=0)
 
 
-_current: ContextVar[PackedRows | None] = ContextVar("packed_rows", default=None)
+def packed_rows(inputs: Any) -> PackedRows | None:
+    """Return the rows that the texts of a batch share, `None` if each has its own."""
+    if not isinstance(inputs, Mapping) or ROW_TOKENS not in inputs:
+        return None
+    return PackedRows(inputs[ROW_TOKENS], inputs[TOKEN_PLACES])
 
 
-def current_packed_rows() -> PackedRows | None:
-    """Return the rows of the batch that runs, `None` if each text has its own."""
-    return _current.get()
-
-
-@contextmanager
-def using_packed_rows(batch: Any) -> Iterator[Any]:
-    """Let the texts of a batch share rows within the block.
-
-    Yields the batch without `row_tokens` and `token_places`.
-    """
-    x = batch[0] if isinstance(batch, tuple | list) else batch
-    if not isinstance(x, dict) or ROW_TOKENS not in x:
-        yield batch
-        return
-    token = _current.set(PackedRows(x[ROW_TOKENS], x[TOKEN_PLACES]))
-    try:
-        yield without_packing(batch)
-    finally:
-        _current.reset(token)
-
-
-def without_packing(batch: Any) -> Any:
-    """Return a batch without the inputs of `PackedRows`, which no model takes."""
-    if isinstance(batch, tuple | list):
-        return (without_packing(batch[0]), *batch[1:])
-    if not isinstance(batch, dict):
-        return batch
-    rows = packing_inputs(batch)
-    return {name: ids for name, ids in batch.items() if name not in rows}
-
-
-def packing_inputs(x: Any) -> dict[str, Any]:
+def packing_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs of `PackedRows`, none if each text has its own row."""
-    return {name: x[name] for name in (ROW_TOKENS, TOKEN_PLACES) if name in x}
+    return {name: inputs[name] for name in (ROW_TOKENS, TOKEN_PLACES) if name in inputs}

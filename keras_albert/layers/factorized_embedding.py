@@ -6,7 +6,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_albert.layers.attention import current_packed_rows
+from keras_albert.layers.attention import PackedRows
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import run_layer
 from keras_albert.types import DType, Tensor
@@ -141,6 +141,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         inputs: Tensor,
         segment_ids: Tensor | None = None,
         training: bool | None = None,
+        rows: PackedRows | None = None,
     ) -> Tensor:
         """Embed token ids.
 
@@ -149,6 +150,7 @@ class FactorizedEmbedding(keras.layers.Layer):
             segment_ids: Integer tensor `(batch, length)`. Not read if there is only
                 one segment. Defaults to `None`: segment 0 for every token.
             training: bool. Whether dropout is on.
+            rows: The rows that texts share, a `PackedRows`. Defaults to `None`.
 
         Returns:
             Float tensor `(batch, length, hidden_dim)`; `(rows, width, hidden_dim)` if
@@ -157,7 +159,6 @@ class FactorizedEmbedding(keras.layers.Layer):
         self._check_length(inputs.shape[1])
         if segment_ids is None or self.num_segments == 1:
             segment_ids = ops.zeros_like(inputs)
-        rows = current_packed_rows()
         if rows is not None:
             inputs, segment_ids = rows.join(inputs), rows.join(segment_ids)
         # A quantized embedding has the dtype of its scales.
@@ -187,6 +188,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         inputs: Tensor,
         segment_ids: Tensor | None = None,
         training: bool | None = None,
+        rows: PackedRows | None = None,
     ) -> Any:
         """Return the spec of the output."""
         self._check_length(inputs.shape[1])

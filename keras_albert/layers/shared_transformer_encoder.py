@@ -1,13 +1,12 @@
 """ALBERT's encoder: a few blocks, run many times."""
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_albert.layers.attention import current_packed_rows, merge_masks
+from keras_albert.layers.attention import PackedRows, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
 from keras_albert.layers.run_layers import (
@@ -289,6 +288,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         pool_each_layer: Callable[[Tensor], Tensor] | None = None,
         return_cls: bool = False,
         num_layers: int | None = None,
+        rows: PackedRows | None = None,
     ) -> Any:
         """Run all virtual layers.
 
@@ -311,7 +311,9 @@ class SharedTransformerEncoder(keras.layers.Layer):
             return_cls: bool. Also return the last hidden state of each text's first
                 token, `(batch, width)`; not with the lists. Defaults to `False`.
             num_layers: int. How many virtual layers to run, since all share their
-                weights. Defaults to `None`: that of `call_at_depth`, or the encoder's.
+                weights. Defaults to `None`, the encoder's.
+            rows: The rows that texts share, a `PackedRows`; `inputs` are then
+                `(rows, width, dim)`. Defaults to `None`.
 
         Returns:
             The last hidden state `(batch, length, width)`, followed by each
@@ -323,10 +325,9 @@ class SharedTransformerEncoder(keras.layers.Layer):
                 the encoder has adapters for.
         """
         if num_layers is None:
-            encoder, depth = _running.get()
-            num_layers = depth if encoder is self else self.num_layers
+            num_layers = self.num_layers
         self.check_depth(num_layers)
-        if (rows := current_packed_rows()) is not None:
+        if rows is not None:
             _refuse_packing(
                 attention_mask=attention_mask,
                 return_hidden_states=return_hidden_states,
@@ -491,25 +492,6 @@ class SharedTransformerEncoder(keras.layers.Layer):
         if self.adapter_rank is not None:
             config["adapter_rank"] = self.adapter_rank
         return config
-
-
-# An encoder that runs another number of layers than its own, and the number.
-_running: ContextVar[tuple[Any, int]] = ContextVar("depth", default=(None, 0))
-
-
-def call_at_depth(
-    encoder: SharedTransformerEncoder, num_layers: int, call: Callable[[], Any]
-) -> Any:
-    """Return `call()`, in which the encoder runs a number of layers.
-
-    The graph of a functional model passes no arguments on, and those that Keras passes
-    reach the other layers of an outer model, too.
-    """
-    token = _running.set((encoder, num_layers))
-    try:
-        return call()
-    finally:
-        _running.reset(token)
 
 
 def check_depth(num_layers: Any, num_groups: int) -> None:

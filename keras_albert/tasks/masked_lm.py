@@ -229,13 +229,15 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
 
         # === Functional model ===
         inputs = masked_lm_inputs(backbone)
-        x = backbone(backbone.input)["sequence_output"]
-        scores = self.masked_lm_head(x, inputs["mask_positions"])
-        super().__init__(inputs=inputs, outputs=scores, **kwargs)
+        super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
         # === Config ===
         self.head_layer_norm_epsilon = head_layer_norm_epsilon
         self.head_activation = head_activation
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        x = self.backbone(inputs, training=training)["sequence_output"]
+        return self.masked_lm_head(x, inputs["mask_positions"])
 
     def token_scores(self, outputs: Any) -> Any:
         """Return the only output."""
@@ -326,14 +328,15 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
 
         # === Functional model ===
         inputs = masked_lm_inputs(backbone)
-        x = backbone(backbone.input)
-        outputs = {
-            "masked_lm": self.masked_lm_head(
-                x["sequence_output"], inputs["mask_positions"]
-            ),
+        super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        x = self.backbone(inputs, training=training)
+        tokens = x["sequence_output"]
+        return {
+            "masked_lm": self.masked_lm_head(tokens, inputs["mask_positions"]),
             "sentence_order": self.sentence_order_head(x["pooled_output"]),
         }
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
     def token_scores(self, outputs: Any) -> Any:
         """Return the scores of tokens."""

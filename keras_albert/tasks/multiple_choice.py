@@ -6,7 +6,8 @@ import keras
 import keras_hub
 import numpy.typing as npt
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone.albert_backbone import AlbertBackbone, select_inputs
+from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.outputs import softmax
@@ -92,13 +93,17 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
             name: keras.Input(shape=(None, None), dtype="int32", name=name)
             for name in backbone.input
         }
-        x = backbone(self.choices_to_rows(inputs))["pooled_output"]
-        x = self.output_dense(self.output_dropout(x))
-        outputs = self.choice_scores(x, inputs["padding_mask"])
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
         # === Config ===
         self.dropout = dropout
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        ids = select_inputs(self.backbone, inputs)
+        rows = self.choices_to_rows(ids) | packing_inputs(inputs)
+        x = self.backbone(rows, training=training)["pooled_output"]
+        x = self.output_dense(self.output_dropout(x, training=training))
+        return self.choice_scores(x, ids["padding_mask"])
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy over the choices of a question."""

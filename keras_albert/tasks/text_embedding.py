@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.backbone.albert_backbone import AlbertBackbone, select_inputs
+from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MaskedPooling
 from keras_albert.tasks.base.outputs import DocumentOutputs
 from keras_albert.tasks.base.task import AlbertTask
@@ -134,23 +135,24 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
 
         # === Functional model ===
         inputs = backbone.input
-        x = backbone(inputs)["sequence_output"]
-        is_weighted = inverse_frequency is not None
-        ids = inputs["token_ids"] if is_weighted else None
-        x = self.pooling(x, inputs["padding_mask"], ids)
+        self.normalize = normalize
+        self.inverse_frequency = inverse_frequency
         # Read by `compile`, which the constructor calls.
         self.objective = objective
         self.is_self_supervised = self.compares_rows = objective == "contrastive"
-        super().__init__(
-            inputs=inputs, outputs=self.unit_length(x) if normalize else x, **kwargs
-        )
+        super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
         # === Config ===
         self.pooling_mode = pooling_mode
-        self.normalize = normalize
         self.temperature = temperature
-        self.inverse_frequency = inverse_frequency
         self._read_probabilities()
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        x = self.backbone(inputs, training=training)["sequence_output"]
+        is_weighted = self.inverse_frequency is not None
+        ids = inputs["token_ids"] if is_weighted else None
+        x = self.pooling(x, inputs["padding_mask"], ids)
+        return self.unit_length(x) if self.normalize else x
 
     def _read_probabilities(self) -> None:
         """Set the probabilities of tokens to the vocabulary's, once there is one."""
@@ -194,11 +196,12 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         shape = inputs["token_ids"].shape
         if len(shape) == 2:
             return super().call(inputs, training=training)
+        ids = select_inputs(self, inputs)
         rows = {
-            name: ops.reshape(ids, (-1, ops.shape(ids)[-1]))
-            for name, ids in inputs.items()
+            name: ops.reshape(array, (-1, ops.shape(array)[-1]))
+            for name, array in ids.items()
         }
-        vectors = super().call(rows, training=training)
+        vectors = super().call(rows | packing_inputs(inputs), training=training)
         return ops.reshape(vectors, (-1, shape[1] or 2, vectors.shape[-1]))
 
     def compute_output_spec(

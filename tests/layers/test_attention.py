@@ -9,10 +9,9 @@ from keras_albert import AlbertBackbone
 from keras_albert.layers.attention import (
     attend,
     attend_fused,
-    current_packed_rows,
+    packed_rows,
+    packing_inputs,
     use_fused_attention,
-    using_packed_rows,
-    without_packing,
 )
 from keras_albert.tasks.inputs.batches import pack_sequences
 from keras_albert.text.batching import PackedShape
@@ -152,8 +151,7 @@ def test_outputs_and_gradients_are_those_of_separate_rows(
         return ops.sum(tokens) + ops.sum(texts)
 
     expected = gradients(alone, weigh, ids)
-    with using_packed_rows(shared) as x:
-        found = gradients(sharing, weigh, x)
+    found = gradients(sharing, weigh, shared)
     is_token = ids["padding_mask"] > 0
     for outputs in (expected[0], found[0]):
         outputs["sequence_output"] = outputs["sequence_output"][is_token]
@@ -166,8 +164,7 @@ def test_outputs_and_gradients_are_those_of_separate_rows(
 def test_pooled_outputs_of_all_layers(ids, shared):
     backbone = make_backbone()
     expected = to_numpy(backbone.pooled_by_layer(ids))
-    with using_packed_rows(shared) as x:
-        found = to_numpy(backbone.pooled_by_layer(x))
+    found = to_numpy(backbone.pooled_by_layer(shared))
     assert found.shape == (5, 3, 16)
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
@@ -181,10 +178,9 @@ def test_only_first_tokens_leave_shared_rows(shared, pooler_input, by_layer):
     backbone = make_backbone(pooler_input=pooler_input)
 
     def pool(batch):
-        with using_packed_rows(batch) as x:
-            if by_layer:
-                return backbone.pooled_by_layer(x)
-            return backbone(x)["pooled_output"]
+        if by_layer:
+            return backbone.pooled_by_layer(batch)
+        return backbone(batch)["pooled_output"]
 
     program = jax.jit(pool).lower(shared).compile().as_text()
     texts, length = shared["token_ids"].shape
@@ -194,28 +190,16 @@ def test_only_first_tokens_leave_shared_rows(shared, pooler_input, by_layer):
 
 def test_outputs_that_need_a_row_for_each_text(shared):
     backbone = make_backbone()
-    with (
-        using_packed_rows(shared) as x,
-        pytest.raises(ValueError, match=r"share rows.*pack_sequences=False"),
-    ):
-        backbone.all_outputs(x)
-    mask = np.ones((5, 9, 9))
-    with using_packed_rows(shared), pytest.raises(ValueError, match="attention_mask"):
-        backbone.encoder(np.zeros((2, 16, 16), "float32"), attention_mask=mask)
+    with pytest.raises(ValueError, match=r"share rows.*pack_sequences=False"):
+        backbone.all_outputs(shared)
+    x, mask = np.zeros((2, 16, 16), "float32"), np.ones((5, 9, 9))
+    with pytest.raises(ValueError, match="attention_mask"):
+        backbone.encoder(x, attention_mask=mask, rows=packed_rows(shared))
 
 
-def test_rows_are_known_within_the_block_only(ids, shared):
-    with using_packed_rows((shared, "y")) as (x, y):
-        assert current_packed_rows().row_tokens is shared["row_tokens"]
-        assert set(x) == set(ids)
-        assert y == "y"
-    assert current_packed_rows() is None
-    with pytest.raises(KeyError), using_packed_rows(shared):
-        raise KeyError
-    assert current_packed_rows() is None
-    # Batches without rows, of any structure, remain as they are.
-    for batch in (ids, (ids, "y"), [ids], "x"):
-        with using_packed_rows(batch) as same:
-            assert same is batch
-            assert current_packed_rows() is None
-    assert set(without_packing([shared])[0]) == set(ids)
+def test_rows_of_a_batch_are_its_inputs(ids, shared):
+    assert packed_rows(shared).row_tokens is shared["row_tokens"]
+    assert set(packing_inputs(shared)) == set(shared) - set(ids)
+    # Inputs of other structures have no names.
+    for inputs in (ids, list(ids.values()), "x"):
+        assert packed_rows(inputs) is None

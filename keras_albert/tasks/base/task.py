@@ -1,8 +1,6 @@
 """What all tasks share: raw strings in, batches by length, saving and export."""
 
 import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,8 +8,7 @@ import keras
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import select_inputs
-from keras_albert.layers.attention import using_packed_rows
-from keras_albert.layers.shared_transformer_encoder import call_at_depth
+from keras_albert.layers.attention import packed_rows
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import (
     check_export_options,
@@ -154,13 +151,17 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         return view
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Run the model on its inputs; other keys of a dict are ignored."""
-        inputs = select_inputs(self, inputs)
-        call = partial(super().call, inputs, training=training, mask=mask)
-        encoder, depth = self.backbone.encoder, self.backbone.num_layers
-        if depth == encoder.num_layers:
-            return call()
-        return call_at_depth(encoder, depth, call)
+        """Run the model on its inputs, as in `AlbertBackbone.call`."""
+        backbone = self.backbone
+        is_graph = backbone.num_layers == backbone.encoder.num_layers
+        if is_graph and packed_rows(inputs) is None:
+            inputs = select_inputs(self, inputs)
+            return super().call(inputs, training=training, mask=mask)
+        return self._run_layers(inputs, training)
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        """Run the backbone and the head, for the functional model or instead of it."""
+        raise NotImplementedError
 
     def compute_output_spec(
         self, inputs: Any, training: bool | None = None, mask: Any = None
@@ -530,19 +531,19 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
         with depends_on(data):
-            return _step(super().train_step, state, data)
+            return super().train_step(*state, unpad_batch(data))
 
     def test_step(self, *state_and_data: Any) -> Any:
         """Evaluate on a batch of a data set; Keras calls this."""
         *state, data = state_and_data
         build_metrics_before_xla(self, data)
         with depends_on(data):
-            return _step(super().test_step, state, data)
+            return super().test_step(*state, unpad_batch(data))
 
     def predict_step(self, *state_and_data: Any) -> Any:
         """Predict for a batch of a data set; Keras calls this."""
         *state, data = state_and_data
-        return _step(super().predict_step, state, data)
+        return super().predict_step(*state, unpad_batch(data))
 
     def get_metrics_result(self) -> dict[str, Any]:
         """Return the metrics of this process; Keras 3.16 would wait for the others."""
@@ -611,9 +612,3 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         check_export_options(format, filepath, kwargs)
         path: Path = export_writer(format)(self, filepath, **kwargs)
         return path
-
-
-def _step(step: Callable[..., Any], state: list[Any], data: Any) -> Any:
-    # `torch.compile` fails on a function with two contexts.
-    with using_packed_rows(unpad_batch(data)) as batch:
-        return step(*state, batch)

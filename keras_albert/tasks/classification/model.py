@@ -106,19 +106,21 @@ class AlbertClassifier(
 
         # === Functional model ===
         inputs = backbone.input
-        x = self.output_dropout(backbone(inputs)["pooled_output"])
-        outputs = self.output_dense(
-            x, **({"exit": backbone.num_layers - 1} if num_exits else {})
-        )
         # Read by `compile`, which the constructor calls.
         self.num_classes = num_classes
         self.exits = num_exits
         self.activation = keras.activations.get(activation)
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
         # === Config ===
         self.labels = None if labels is None else tuple(labels)
         self.dropout = dropout
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        x = self.backbone(inputs, training=training)["pooled_output"]
+        x = self.output_dropout(x, training=training)
+        exits = {"exit": self.backbone.num_layers - 1} if self.exits else {}
+        return self.output_dense(x, **exits)
 
     @property
     def is_regression(self) -> bool:

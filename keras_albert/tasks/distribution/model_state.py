@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from keras_albert.layers.attention import without_packing
 from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
 
@@ -26,7 +25,8 @@ def build_metrics(model: Any, batch: Any) -> None:
     def fill(spec: Any) -> Any:
         return keras.ops.ones(spec.shape, spec.dtype)
 
-    x, y, weights = keras.utils.unpack_x_y_sample_weight(without_packing(batch))
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    x = {name: x[name] for name in model.input}
     # By the model's `call`, which may differ from that of a functional model.
     outputs = keras.Operation.compute_output_spec(
         model, keras.tree.map_structure(describe, x), training=False

@@ -148,25 +148,27 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
 
         # === Functional model ===
         inputs = dict(backbone.input)
-        tokens = backbone(inputs)["sequence_output"]
-        masks = inputs["segment_ids"], inputs["padding_mask"]
         if head == "conditional":
             starts = keras.Input((None,), dtype="int32", name="start_positions")
             inputs["start_positions"] = starts
-            outputs = self.span_head(tokens, *masks, starts)
-        else:
-            logits = self.span_logits(tokens)
-            mask = span_mask(*masks)
-            outputs = {
-                "start_logits": mask_logits(logits[..., 0], mask),
-                "end_logits": mask_logits(logits[..., 1], mask),
-            }
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
         # === Config ===
         self.end_n_top = end_n_top
         self.null_threshold = null_threshold
         self.dropout = dropout
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        tokens = self.backbone(inputs, training=training)["sequence_output"]
+        masks = inputs["segment_ids"], inputs["padding_mask"]
+        if self.head == "conditional":
+            starts = inputs["start_positions"]
+            return self.span_head(tokens, *masks, starts, training=training)
+        logits, mask = self.span_logits(tokens), span_mask(*masks)
+        return {
+            "start_logits": mask_logits(logits[..., 0], mask),
+            "end_logits": mask_logits(logits[..., 1], mask),
+        }
 
     def compile(
         self, optimizer: Any = "auto", loss: Any = "auto", **kwargs: Any

@@ -136,14 +136,17 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
 
         # === Functional model ===
         inputs = backbone.input
-        x = self.output_dropout(backbone(inputs)["sequence_output"])
-        super().__init__(inputs=inputs, outputs=self.output_dense(x), **kwargs)
+        super().__init__(inputs=inputs, outputs=self._run_layers(inputs), **kwargs)
 
         # === Config ===
         self.num_classes = num_classes
         self.labels = None if labels is None else tuple(labels)
         self.scheme = scheme
         self.dropout = dropout
+
+    def _run_layers(self, inputs: Any, training: bool | None = None) -> Any:
+        x = self.backbone(inputs, training=training)["sequence_output"]
+        return self.output_dense(self.output_dropout(x, training=training))
 
     def default_loss(self) -> keras.losses.Loss:
         """Return cross-entropy, the mean over tagged positions."""
