@@ -630,11 +630,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
 
 
 def select_inputs(model: Any, inputs: Any) -> Any:
-    """Return the inputs of a functional model without other keys.
-
-    Keras takes the values of a dict in the order of their sorted names, so one key more
-    would exchange inputs.
-    """
+    """Return only the inputs of a functional model: Keras sorts a dict by name."""
     if not isinstance(inputs, Mapping) or len(inputs) <= len(model.input):
         return inputs
     return {name: inputs[name] for name in model.input}

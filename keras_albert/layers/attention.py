@@ -40,11 +40,7 @@ def use_fused_attention(query: Tensor, training: bool | None) -> bool:
 def attend_fused(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """Compute attention with the backend's function.
-
-    Tensors are `(batch, length, heads, width)`; `mask` is True where a query may attend
-    to a key.
-    """
+    """Attend by the backend's function; `mask` is True where a query may look."""
     if keras.config.backend() != "torch":
         return ops.dot_product_attention(query, key, value, mask=mask)
     import torch  # noqa: PLC0415  (it is the backend)
@@ -67,11 +63,7 @@ def attend(
     mask: Tensor | None,
     drop: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Compute explicit attention, with dropout and attention probabilities.
-
-    Fused kernels support neither. Probabilities are float32, `(batch, heads, length,
-    length)`; see `attend_fused`.
-    """
+    """Attend explicitly, with dropout; also return float32 probabilities."""
     # Queries and masks are smaller than logits, so scaling and masking start there;
     # a sum costs nothing in the backward pass.
     scaled = query * (1 / math.sqrt(query.shape[-1]))
@@ -87,11 +79,7 @@ def attend(
 def merge_masks(
     padding_mask: Tensor | None, attention_mask: Tensor | None
 ) -> Tensor | None:
-    """Merge both masks into one for all layers.
-
-    Masks are `(batch, length)` and `(batch, [heads,] length, length)`; the result
-    broadcasts to the latter, or is `None` if nothing is masked.
-    """
+    """Merge both masks into one for all layers, `None` if nothing is masked."""
     masks = []
     if padding_mask is not None:
         mask = ops.cast(padding_mask, "bool")
@@ -111,15 +99,12 @@ TOKEN_PLACES = "token_places"  # noqa: S105  (no password)
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Where each token of a batch stands in rows that texts share.
+    """Where each token of a batch stands in rows that texts share in the encoder.
 
-    From the embedding to the end of the encoder a batch has these rows, without the
-    padding of its texts. Texts sharing a row do not attend to each other, and the
-    positions of each start at 0. Known as sequence packing. `row_tokens` `(rows,
-    width)` index the flattened ids, -1 for none; `token_places` `(texts, length)` index
-    the flattened rows, 0 for padding.
-
-    Source: [Krell et al., 2021](https://arxiv.org/abs/2107.02027).
+    Texts do not attend to each other, and the positions of each start at 0.
+    `row_tokens` `(rows, width)` index the flattened ids, -1 for none; `token_places`
+    `(texts, length)` index the flattened rows, 0 for padding. Source: [Krell et al.,
+    2021](https://arxiv.org/abs/2107.02027).
     """
 
     row_tokens: Tensor
@@ -135,11 +120,7 @@ class PackedRows:
         return _take_places(x, self.token_places)
 
     def first(self, x: Tensor) -> Tensor:
-        """Return vectors of the texts' first tokens, `(texts, dim)`.
-
-        This is `split(x)[:, 0]` without the vectors of all other tokens, which no
-        compiler leaves out.
-        """
+        """Return `split(x)[:, 0]`; no compiler would leave out the other vectors."""
         return _take_places(x, self.token_places[:, 0])
 
     def positions(self) -> Tensor:

@@ -21,10 +21,7 @@ from keras_albert.utils.arguments import (
 
 
 def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
-    """Return the vectors at some positions of each row.
-
-    `x` is `(batch, length, width)`, `positions` is `(batch, slots)`.
-    """
+    """Return the vectors of `x` at `positions` `(batch, slots)`."""
     if keras.config.backend() != "torch":
         return ops.take_along_axis(x, ops.expand_dims(positions, -1), axis=1)
     import torch  # noqa: PLC0415  (it is the backend)
@@ -51,11 +48,7 @@ def _weighted_mean(sequence: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class MaskedPooling(keras.layers.Layer):
-    """Pool over a sequence, ignoring padding.
-
-    `[CLS]` and `[SEP]` count. With `inverse_frequency` a, a token of probability p has
-    the weight a / (a + p).
-    """
+    """Pool over a sequence; with `inverse_frequency` a, token weights are a/(a + p)."""
 
     def __init__(
         self,
@@ -254,11 +247,7 @@ class MaskedLMHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ChoicesToRows(keras.layers.Layer):
-    """Reshape the choices of all questions to the rows of one batch.
-
-    A missing choice, whose padding mask is all zero, has its first position unmasked:
-    attention over nothing is undefined on some backends.
-    """
+    """Reshape the choices of all questions to the rows of one batch."""
 
     def call(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Reshape each `(questions, choices, length)` to `(rows, length)`."""
@@ -291,10 +280,7 @@ class ChoiceScores(keras.layers.Layer):
     """Reshape the scores of rows to one row of choices for each question."""
 
     def call(self, scores: Tensor, padding_mask: Tensor) -> Tensor:
-        """Reshape `(rows, 1)` to `(questions, choices)`.
-
-        A missing choice has the score `MISSING_CHOICE`.
-        """
+        """Reshape `(rows, 1)` to `(questions, choices)`."""
         scores = ops.reshape(scores, ops.shape(padding_mask)[:2])
         is_present = ops.any(ops.cast(padding_mask, "bool"), axis=-1)
         return ops.where(is_present, scores, ops.cast(MISSING_CHOICE, scores.dtype))
@@ -462,10 +448,7 @@ class ConditionalSpanHead(keras.layers.Layer):
 
 
 def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
-    """Replace -1 by the most likely starts.
-
-    A row with fewer positions than requested starts repeats its last one.
-    """
+    """Replace -1 by the most likely starts; a short row repeats its last one."""
     order = ops.cast(ops.argsort(-start_logits, axis=-1), "int32")
     start_positions = ops.cast(start_positions, "int32")
     rank = ops.cumsum(ops.ones_like(start_positions), axis=1) - 1
@@ -487,11 +470,7 @@ MASKED_LOGIT = -1e30
 
 
 def span_mask(segment_ids: Tensor, padding_mask: Tensor) -> Tensor:
-    """Mark the positions that may begin or end an answer.
-
-    A row is `[CLS] question [SEP] context [SEP]`. The positions are those of the
-    context and `[CLS]`, which means "no answer here".
-    """
+    """Mark the positions of the context, and `[CLS]`, which means "no answer"."""
     # The last token of a row is its second [SEP], followed by padding or nothing. A
     # mask that is shifted by one has a length for which PyTorch traces no program.
     tokens = ops.cast(padding_mask, "int32")
@@ -510,10 +489,9 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ExitHeads(keras.layers.Layer):
-    """A dense layer for each virtual layer of an encoder, as one tensor of weights.
+    """A dense layer for each virtual layer, as one tensor of weights.
 
-    Source: the internal classifiers of [Zhou et al.,
-    2020](https://arxiv.org/abs/2006.04152).
+    Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152).
     """
 
     def __init__(
@@ -544,11 +522,7 @@ class ExitHeads(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Tensor, exit: Any = None) -> Tensor:  # noqa: A002
-        """Run one head or the first heads.
-
-        `inputs` are `(batch, width)` for the head `exit`, counted from 0, or `(batch,
-        layers, width)`, a vector for each of the first heads.
-        """
+        """Run the head `exit`, or the first heads on `(batch, layers, width)`."""
         if exit is None:
             layers = inputs.shape[1]
             kernel, bias = self.kernel[:layers], self.bias[:layers]

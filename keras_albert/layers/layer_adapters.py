@@ -16,11 +16,9 @@ _NORMS = ("attention_layer_norm", "feedforward_layer_norm")
 class LayerAdapters(keras.layers.Layer):
     """The differences of virtual layers from the blocks that they share.
 
-    To each kernel a virtual layer adds `a @ b`, two matrices of `rank` columns and
-    rows; to each bias, and each vector of a LayerNorm, one of its own. All begin with a
-    difference of zero.
-    Source: [Bae et al., 2025](https://arxiv.org/abs/2410.20672), section 2.3, where
-    only matrices differ.
+    To each kernel a layer adds `a @ b`, of `rank` columns and rows, to each bias and
+    LayerNorm a vector, all zero at first. Source: [Bae et al.,
+    2025](https://arxiv.org/abs/2410.20672), section 2.3, for matrices.
     """
 
     def __init__(
@@ -105,11 +103,7 @@ class LayerAdapters(keras.layers.Layer):
         weights: list[FloatArray],
         generator: np.random.Generator,
     ) -> None:
-        """Set the adapters of a run so that its weights come closest to given ones.
-
-        `generator` draws `a` of products that stay zero: with zeros in both matrices
-        neither would ever learn.
-        """
+        """Fit the adapters of a run to weights; `generator` draws some `a`."""
         variables = self.by_name()
         for weight, trained in zip(block.weights, weights, strict=True):
             layer, name = weight.path.split("/")[-2:]

@@ -12,10 +12,7 @@ from keras_albert.utils.keras_internals import mark_as_seeded
 
 
 def albert_initializer(seed: int | None = None) -> keras.initializers.Initializer:
-    """Return the reference's initializer, a truncated normal of deviation 0.02.
-
-    Each call returns a new one: sharing one would initialize both weights alike.
-    """
+    """Return a new truncated normal of deviation 0.02; a shared one repeats itself."""
     return keras.initializers.TruncatedNormal(stddev=0.02, seed=seed)
 
 
@@ -35,12 +32,9 @@ _STEP = 0x9E3779B1
 class StepSeed:
     """The seeds of one training step, for any number of dropouts.
 
-    A `keras.random.SeedGenerator` increments a variable, and the body of a compiled
-    loop may not write to a variable of the model. So the encoder draws one base seed
-    per step, and each dropout of each virtual layer offsets it by its number, which
-    may be the loop's counter. Dropout therefore differs from layer to layer, and is
-    the same whether the depth is a loop, unrolled, or recomputed in the backward
-    pass.
+    A compiled loop cannot write to a seed generator's variable. So the encoder draws
+    one seed per step, and each dropout of each layer offsets it by its number: masks
+    are the same in a loop, unrolled, or recomputed in the backward pass.
     """
 
     def __init__(self, generator: keras.random.SeedGenerator) -> None:
@@ -51,10 +45,7 @@ class StepSeed:
             self.base = ops.convert_to_numpy(self.base)
 
     def block(self, number: Any) -> "BlockSeed":
-        """Return the seeds of one block.
-
-        `number` counts all runs of blocks in a step.
-        """
+        """Return the seeds of one block, counted over all runs of blocks in a step."""
         return BlockSeed(self.base, number)
 
 

@@ -22,10 +22,7 @@ _TANH_GELU_NAMES = frozenset({"gelu_approximate", "gelu_new", "gelu_pytorch_tanh
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 def gelu_approximate(x: Tensor) -> Tensor:
-    """Apply the tanh form of the Gaussian error linear unit.
-
-    Source: [Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415).
-    """
+    """Apply the tanh form of GELU ([source](https://arxiv.org/abs/1606.08415))."""
     return keras.activations.gelu(x, approximate=True)
 
 
@@ -54,17 +51,11 @@ def serialize_activation(activation: Activation) -> Any:
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
-    """Run an inner layer on inputs of its compute dtype.
+    """Run an inner layer on inputs of its compute dtype, without Keras' `__call__`.
 
-    PyTorch runs eagerly, so the overhead of Keras' `__call__` (binding arguments,
-    names, casts, masks: 0.1 to 0.3 ms) counts each time. For a batch of few tokens it
-    is half of the time, and the outer layer has already done the same work.
-
-    On TensorFlow a product is that of two matrices, with its gradient: what Keras makes
-    of it, a `tensordot`, computes an order of axes where shapes are unknown, which XLA
-    cannot read in the backward pass of a loop, and an `einsum` takes several times as
-    long. On JAX, too: for the gradient of a kernel, a sum over two axes, XLA on a CPU
-    would first transpose a copy of the vectors, and then use a slower product.
+    Its overhead of 0.1 to 0.3 ms is half of the time of a few tokens on PyTorch. On
+    TensorFlow and JAX a product is that of two matrices, with its gradient: XLA cannot
+    read that of Keras' `tensordot` in a loop, or transposes a copy for it.
     """
     if layer.quantization_mode is not None:
         return layer(x, **kwargs)
@@ -85,11 +76,7 @@ def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
 def run_dense(
     layer: keras.layers.Layer, x: Tensor, factors: tuple[Tensor, ...] = ()
 ) -> Tensor:
-    """Run a dense layer without an activation; see `run_layer`.
-
-    The product of the `factors` is added to the kernel; they are narrow, so it is
-    faster to multiply with one after the other.
-    """
+    """Run a dense layer without activation; narrow `factors` add to its kernel."""
     output = run_layer(layer, x)
     if not factors:
         return output
@@ -157,9 +144,8 @@ Step = Callable[[Any, Any], Any]
 def unrolls_by_default() -> bool:
     """Return whether depth is unrolled by default.
 
-    PyTorch runs eagerly, so there is no program to keep small. TensorFlow and JAX
-    trace a loop in half the time (12 layers), and in the same time for any depth; on
-    TensorFlow a training step costs up to a quarter more on a CPU.
+    PyTorch runs eagerly. TensorFlow and JAX trace a loop in half the time (12 layers);
+    on TensorFlow a training step costs up to a quarter more on a CPU.
     """
     return bool(keras.config.backend() == "torch")
 
@@ -167,11 +153,7 @@ def unrolls_by_default() -> bool:
 def scan_layers(
     step: Step, x: Any, first: int, count: int, *, unroll: bool, remat: bool = False
 ) -> Any:
-    """Apply `x = step(i, x)` for `i` from `first`, `count` times.
-
-    `i` is an int, or a tensor in a loop; with `remat`, the step defines what its
-    backward pass recomputes.
-    """
+    """Apply `x = step(i, x)` `count` times from `first`; `i` may be a tensor."""
     backend = keras.config.backend()
     if unroll or count == 1 or backend == "torch":
         for layer in range(first, first + count):
@@ -194,10 +176,8 @@ def scan_layers(
 def _keep_products(step: Step) -> Step:
     """Keep only products with weights for the backward pass of a scan.
 
-    A scan keeps everything that a gradient needs, while an unrolled program recomputes
-    what is cheap: activations, LayerNorms, softmax. With this policy the scan
-    recomputes them as well, and attention too. 12 layers of base at 512 tokens then
-    take a third of the memory of the unrolled program, and the same time on a CPU.
+    As in an unrolled program, cheap operations and attention are recomputed: 12 layers
+    of base at 512 tokens take a third of its memory, and the same time on a CPU.
     """
     import jax  # noqa: PLC0415  (other backends do not need it)
 
@@ -207,11 +187,7 @@ def _keep_products(step: Step) -> Step:
 
 
 def onednn_is_faster(x: Tensor) -> bool:
-    """Return whether `onednn_multiply` is faster than PyTorch's own product.
-
-    In half precision PyTorch chooses oneDNN by itself, and `torch.compile` has no
-    lowering for its product in float32.
-    """
+    """Return whether `onednn_multiply` is faster; `torch.compile` cannot lower it."""
     import torch  # noqa: PLC0415  (it is the backend)
 
     if torch.compiler.is_dynamo_compiling():
@@ -222,11 +198,7 @@ def onednn_is_faster(x: Tensor) -> bool:
 
 @functools.cache
 def has_slow_blas() -> bool:
-    """Return whether oneDNN multiplies float32 faster than PyTorch's BLAS, MKL.
-
-    On AMD's processors MKL leaves out instructions that oneDNN uses, and takes twice as
-    long. On Intel's it does not, and other processors have no MKL.
-    """
+    """Return whether MKL is slower than oneDNN in float32, as on AMD's processors."""
     import torch  # noqa: PLC0415  (it is the backend)
 
     has_both = (

@@ -398,10 +398,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
     ) -> Any:
         """Return a virtual layer as a function of only its number and its input.
 
-        The weights are read once, here: under mixed precision they are also cast
-        here, so that a loop carries one low-precision copy instead of making one per
-        iteration and keeping all of them for the backward pass. Attention scores are
-        added to `scores`, if it is a list.
+        Weights are read and cast once, here, so that a loop carries one copy instead of
+        keeping one per iteration. Attention scores are added to `scores`, if a list.
         """
         blocks, adapters = self.group_blocks(group), self.adapters
         variables = [v for block in blocks for v in block.variables]

@@ -29,10 +29,7 @@ from keras_albert.utils.arguments import check_positive
 
 
 class MaskedLMTask(AlbertTask):
-    """Base class of tasks that predict masked tokens.
-
-    A subclass selects the output with the scores of tokens (`token_scores`).
-    """
+    """Base class of tasks that predict masked tokens."""
 
     is_self_supervised = True
     ids_have_targets = False
@@ -416,11 +413,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class TokenCrossEntropy(keras.losses.Loss):
-    """Cross-entropy of the scores of tokens.
-
-    Equal to `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`, which takes
-    twice as long on PyTorch, because it moves the vocabulary to axis 1.
-    """
+    """Cross-entropy of the scores of tokens, which takes Keras twice as long."""
 
     def __init__(self, name: str = "token_cross_entropy", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)

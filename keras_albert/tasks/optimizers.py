@@ -14,12 +14,9 @@ from keras_albert.utils.keras_internals import adam_moments, variable_index
 class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
     """A learning rate with linear warm-up and polynomial decay to zero.
 
-    Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, so that the first one
-    has an effect; in the reference it has a rate of 0. Then the rate falls over the
-    remaining steps. The reference's decay begins with the first step, is overridden
-    during the warm-up, and so jumps to 0.975 of its peak after it; otherwise the two
-    differ by less. `total_steps` are updates; Keras' optimizers call a schedule with
-    the number of batches, `accumulation_steps` per update.
+    Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, in the reference `k /
+    w`, whose decay begins with the first step. `total_steps` are updates; Keras calls a
+    schedule with the number of batches, `accumulation_steps` per update.
     """
 
     def __init__(
@@ -68,19 +65,13 @@ _MANY_STEPS = 1e9
 class AdamW(keras.optimizers.AdamW):
     """`keras.optimizers.AdamW`, computed by PyTorch's fused kernel on PyTorch.
 
-    There Keras allocates memory for each product and root of every variable, a quarter
-    of a training step of a small model. The numbers, the arguments and the saved state
-    are equal to Keras', so a run can continue with either and on any backend.
-
-    Source: [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101).
+    Keras' own takes a quarter of a training step of a small model. Numbers and saved
+    state are equal. Source: [Loshchilov & Hutter,
+    2019](https://arxiv.org/abs/1711.05101).
     """
 
     def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
-        """Update variables; see `keras.optimizers.Optimizer.apply`.
-
-        TensorFlow's gradients of embeddings have one row per occurrence of a token;
-        they are summed here, so that their norm is right.
-        """
+        """Update variables, after summing TensorFlow's several rows of one token."""
         if keras.config.backend() == "tensorflow":
             import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
@@ -158,12 +149,9 @@ _HIGHEST_RATE = 1e-3
 def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
     """Choose a peak learning rate by the model's width.
 
-    For pretrained weights 0.03 / width: 4e-5 for base, 7e-6 for xxlarge, in the range
-    of the recipes of [Lan et al., 2020](https://arxiv.org/abs/1909.11942), table 14.
-    Models narrower than base need more, 3.5e-4 at a width of 256. There, on training
-    examples that were held out, 4e-4 was better than 2e-4 on messages of six classes
-    and equal with 1,000 labels of SST-2; 6e-4 was worse. For random weights
-    0.064 / width.
+    For pretrained weights 0.03 / width, as in [Lan et al.,
+    2020](https://arxiv.org/abs/1909.11942), table 14, and 3.5e-4 at 256, which was best
+    on held out examples of narrow models; for random ones 0.064 / width.
     """
     if not pretrained:
         return min(0.064 / hidden_dim, _HIGHEST_RATE)
@@ -171,10 +159,7 @@ def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
 
 
 def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
-    """Scale the fine-tuning rate of ALBERT base to a narrower model.
-
-    It grows with the square of base's width divided by the model's, up to 1e-3.
-    """
+    """Scale the rate of ALBERT base by the square of the width, up to 1e-3."""
     if hidden_dim >= _BASE:
         return learning_rate
     return min(learning_rate * (_BASE / hidden_dim) ** 2, _HIGHEST_RATE)
@@ -183,10 +168,7 @@ def scaled_learning_rate(learning_rate: float, hidden_dim: int) -> float:
 def default_optimizer(
     learning_rate: float, total_steps: int | None
 ) -> keras.optimizers.Optimizer:
-    """Return an AdamW with `default_schedule`, or with a constant rate.
-
-    The rate is constant if `total_steps` is `None`.
-    """
+    """Return an AdamW with `default_schedule`, or with a constant rate."""
     if total_steps is None:
         return adamw(learning_rate)
     return adamw(default_schedule(learning_rate, total_steps))
@@ -195,10 +177,7 @@ def default_optimizer(
 def default_schedule(
     learning_rate: float, total_steps: int
 ) -> keras.optimizers.schedules.LearningRateSchedule:
-    """Return a schedule with warm-up and decay.
-
-    A tenth of the steps are the warm-up.
-    """
+    """Return a schedule with decay, after warm-up in a tenth of the steps."""
     warmup_steps = max(1, total_steps // 10)
     # Keras reaches the target after `warmup_steps`, this package in the last one.
     return keras.optimizers.schedules.CosineDecay(
@@ -216,10 +195,7 @@ def adamw(
     cls: type[AdamW] = AdamW,
     **kwargs: Any,
 ) -> keras.optimizers.Optimizer:
-    """Return an `AdamW` with the reference's epsilon, weight decay and clipping.
-
-    Moments have bias correction, as in Keras and unlike the reference.
-    """
+    """Return an `AdamW` with the reference's settings, and bias correction."""
     optimizer = cls(
         learning_rate,
         weight_decay=weight_decay,
@@ -232,10 +208,8 @@ def adamw(
 
 
 def default_jit_compile() -> bool | str:
-    """Return the default of `jit_compile` in `compile`.
+    """Return the default of `jit_compile`: on TensorFlow only for a TPU.
 
-    TensorFlow's graph takes batches of any length. XLA compiles each length, and is no
-    faster on a CPU (`benchmarks/equal_shapes.py`); it may be useful with one length. On
-    the other backends Keras decides; a TPU always compiles.
+    XLA compiles each length, and is no faster on a CPU (`benchmarks/equal_shapes.py`).
     """
     return False if keras.config.backend() == "tensorflow" else "auto"

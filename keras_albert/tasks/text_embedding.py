@@ -439,21 +439,14 @@ def check_pairs(rows: Any) -> None:
 
 
 def cosine_scores(vectors: Tensor) -> Tensor:
-    """Compare the two texts of each pair.
-
-    `vectors` are `(pairs, 2, width)`, the scores `(pairs, 1)`.
-    """
+    """Return the cosines `(pairs, 1)` of `vectors` `(pairs, 2, width)`."""
     vectors = ops.normalize(vectors, axis=-1)
     product = ops.multiply(vectors[:, 0], vectors[:, 1])
     return ops.sum(product, axis=-1, keepdims=True)
 
 
 def contrastive_scores(vectors: Tensor, token_ids: Tensor) -> Tensor:
-    """Compare the first text of each pair with the second texts of all pairs.
-
-    Pairs with a text in common are not wrong answers to each other. Scores are `(pairs,
-    pairs)`, very low for these.
-    """
+    """Compare each first text with all second texts, without other right answers."""
     vectors = ops.normalize(vectors, axis=-1)
     scores = ops.matmul(vectors[:, 0], ops.transpose(vectors[:, 1]))
     numbers = ops.arange(ops.shape(vectors)[0])

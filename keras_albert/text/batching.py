@@ -20,12 +20,9 @@ _BATCHES_A_POOL = 64
 def default_length_buckets(max_length: int) -> tuple[int, ...]:
     """Return the default lengths that batches are padded to.
 
-    JAX compiles a program for each shape, so the lengths are powers of two and the
-    points halfway between them, starting at 8: a dozen shapes instead of hundreds, with
-    at most a third of padding. On a GPU, TensorFlow and PyTorch pad to a multiple of 8,
-    as its matrix units prefer. On a CPU, TensorFlow needs no padding, and PyTorch 16
-    lengths from each power of two to the next: oneDNN compiles a kernel of half a
-    megabyte for each number of tokens.
+    JAX compiles each shape, so there are two lengths for each power of two, from 8 on.
+    On a GPU matrix units prefer multiples of 8. On a CPU TensorFlow needs none, and
+    PyTorch 16 for each power: oneDNN's kernel for a number of tokens has 0.5 MB.
     """
     backend = keras.config.backend()
     if backend != "jax" and not _is_on_cpu():
@@ -68,12 +65,10 @@ def bucket_length(length: int, buckets: Sequence[int]) -> int:
 def plan_batches(
     lengths: Int64Array, batch_size: int, generator: np.random.Generator | None = None
 ) -> list[Int64Array]:
-    """Group examples of similar length into batches.
+    """Group examples of similar length into batches, the last of which may be smaller.
 
-    Without a generator, all examples are sorted, longest first, so that the first
-    batch allocates the memory of the whole run. With a generator, examples are
-    shuffled and sorted within pools of 64 batches, and the batches are shuffled. At
-    most one batch is smaller than `batch_size`.
+    Without a generator the longest are first, to allocate the memory of the whole run.
+    With one, examples are sorted in pools of 64 batches, which are shuffled.
     """
     if generator is None:
         order = np.argsort(-lengths, kind="stable")
@@ -115,9 +110,8 @@ def plan_packed_batches(
 ) -> list[Int64Array]:
     """Group examples into random batches with nearly the same number of tokens.
 
-    Random batches swap examples, the one with most tokens with the one with fewest and
-    so on, until they have about the same number. At most one batch, the last one, is
-    smaller than `batch_size`; it has any number of tokens.
+    Batches swap examples, the one with most tokens with the one with fewest and so on.
+    Only the last batch may be smaller than `batch_size`.
     """
     if generator is None:
         generator = np.random.default_rng(0)
@@ -156,11 +150,7 @@ def plan_packed_batches(
 def place_texts(
     lengths: Int64Array, width: int, rows: int, attempts: int = 1
 ) -> tuple[Int64Array, Int64Array] | None:
-    """Place the texts of many batches in rows: the longest first, the best fit.
-
-    Returns the row and the first token in it, `(batches, texts)`, or `None` if the
-    texts do not fit; a batch is tried in `attempts` orders.
-    """
+    """Place texts of batches in rows, the longest first; `None` if one does not fit."""
     row, start = np.zeros_like(lengths), np.zeros_like(lengths)
     left = np.arange(len(lengths))
     generator = np.random.default_rng(0)
@@ -196,11 +186,7 @@ def _place_in_order(
 
 
 class PackedShape:
-    """The shape of the rows that texts of a batch share, the same for all batches.
-
-    It is chosen by the first batches. If the texts of others do not fit, rows are
-    added. Work for a token grows with `hidden_dim` and the width of a row.
-    """
+    """The shape of rows that texts share; rows are added if texts do not fit."""
 
     def __init__(self, hidden_dim: int) -> None:
         self.hidden_dim = hidden_dim
@@ -209,10 +195,7 @@ class PackedShape:
         self.rows: dict[int, int] = {}
 
     def choose(self, lengths: Int64Array, longest: int) -> None:
-        """Choose the shape by some batches.
-
-        `lengths` are `(batches, texts)`; `longest` is the longest text of any batch.
-        """
+        """Choose the shape by `lengths` `(batches, texts)` of some batches."""
         self.width = self._best_width(lengths[:SAMPLE], longest)
         self.rows = {lengths.shape[1]: _fitting_rows(lengths, self.width)}
 
@@ -254,11 +237,7 @@ def _fitting_rows(lengths: Int64Array, width: int) -> int:
 def packed_inputs(
     row: Int64Array, start: Int64Array, mask: IntArray, width: int, rows: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the inputs of `PackedRows` for one batch.
-
-    Returns `row_tokens` `(rows, width)`, -1 where there is none, and `token_places`
-    `(texts, length)`; padding follows the tokens of `mask`.
-    """
+    """Return `row_tokens` and `token_places` of one batch, see `PackedRows`."""
     is_token = mask > 0
     places = (row * width + start)[:, None] + np.arange(mask.shape[1])
     tokens = np.full(rows * width, -1, np.int32)

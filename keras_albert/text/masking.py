@@ -21,11 +21,7 @@ _MAX_WORDS = 1000
 
 
 class MaskedRows(NamedTuple):
-    """Masked rows and their targets.
-
-    All but `token_ids`, `(rows, length)`, are `(rows, slots)`, with 0 in unused slots;
-    `positions` rise.
-    """
+    """Masked rows and their targets `(rows, slots)`, 0 in unused slots."""
 
     token_ids: IntArray
     positions: IntArray
@@ -35,11 +31,7 @@ class MaskedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskingRates:
-    """The rates of masking.
-
-    Selected tokens become `[MASK]` or random tokens at these rates, the others stay;
-    runs of n words are drawn with probability proportional to 1/n.
-    """
+    """The rates of masking, and of what selected tokens become."""
 
     mask_selection_rate: float = 0.15
     mask_token_rate: float = 0.8
@@ -68,11 +60,7 @@ class MaskingRates:
             check_positive(mask_selection_length=self.mask_selection_length)
 
     def slots(self, width: int) -> int:
-        """Return the number of predictions in rows of `width`, including padding.
-
-        It is `mask_selection_length`; or by the rate, with room for the last n-gram, at
-        most `width`.
-        """
+        """Return the number of predictions in rows of `width`, including padding."""
         if self.mask_selection_length is not None:
             return self.mask_selection_length
         return min(width, math.ceil(self.mask_selection_rate * width) + self.max_ngram)
@@ -81,14 +69,10 @@ class MaskingRates:
 class WholeWordMasking:
     """Masks whole words of many rows, in runs of up to `max_ngram` words.
 
-    The words of a row (see `WordStarts`) are split at random into runs of n words,
-    with probabilities proportional to 1/n. Runs are selected, all with equal
-    probability, until they contain about `mask_selection_rate` of the row's tokens. If
-    no run is selected, one word is. Special tokens are never selected, and are never
-    drawn as replacements.
-
-    Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 4.1, and
-    [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
+    The words of a row (see `WordStarts`) are split at random into runs. Runs are
+    selected until they contain about `mask_selection_rate` of the row's tokens, and one
+    word at least. Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section
+    4.1, and [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
     """
 
     def __init__(self, tokenizer: Any, rates: MaskingRates | None = None) -> None:
@@ -103,11 +87,7 @@ class WholeWordMasking:
     def __call__(
         self, token_ids: IntArray, generator: np.random.Generator
     ) -> MaskedRows:
-        """Mask rows.
-
-        Rows are packed, `(rows, length)`; the same state of the generator draws the
-        same masks.
-        """
+        """Mask packed rows; the same state of the generator draws the same masks."""
         num_rows, width = token_ids.shape
         slots = self.rates.slots(width)
         chosen = self._choose(token_ids, generator)
@@ -213,10 +193,7 @@ class WholeWordMasking:
 
 
 def number_in_row(rows: Int64Array) -> Int64Array:
-    """Number entries within their rows.
-
-    `rows` rise: `[3, 3, 5]` becomes `[0, 1, 0]`.
-    """
+    """Number entries within their rows: `[3, 3, 5]` becomes `[0, 1, 0]`."""
     return np.arange(len(rows)) - np.searchsorted(rows, rows)
 
 
@@ -242,20 +219,10 @@ _APOSTROPHES = "'\u2019"
 class WordStarts:
     """Finds the starts of words with lookup tables over the vocabulary.
 
-    A piece begins a word if
-
-    - it begins with U+2581, the symbol for a space, or is the first of its segment;
-    - its first character, or the last of the previous piece, is punctuation or a
-      symbol: "-" and "known" in "well-known" are separate words. An apostrophe
-      continues a word;
-    - its first character, or the last of the previous piece, belongs to a script
-      without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan): each
-      piece is a word, since otherwise a whole sentence would be one.
-
-    All other pieces continue a word, letters of any script and digits alike. A single
-    U+2581 belongs to the next piece, a combining mark to the previous one.
-
-    In a WordPiece vocabulary, every piece without `##` begins a word, as in BERT.
+    A piece begins a word if it begins with U+2581 or a segment, or if its first or the
+    previous character is punctuation (no apostrophe), a symbol or of a script without
+    spaces. A single U+2581 belongs to the next piece, a combining mark to the previous
+    one. In WordPiece, a piece without `##` begins a word, as in BERT.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -279,10 +246,7 @@ class WordStarts:
         return ~self._is_special[token_ids]
 
     def __call__(self, token_ids: IntArray) -> npt.NDArray[np.bool_]:
-        """Find the first token of each word.
-
-        False for special tokens.
-        """
+        """Find the first token of each word; no special token is one."""
         before = token_ids[:, :-1]
         starts: npt.NDArray[np.bool_] = self._opens[token_ids]
         parts = self._parts_before[token_ids[:, 1:]] | self._parts_after[before]

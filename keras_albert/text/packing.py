@@ -23,10 +23,7 @@ _WEIGHTS_ARE = "`sample_weight` must have a number for each example."
 
 
 class Examples(Protocol):
-    """Tokenized input, from which batches are packed.
-
-    A row is one line of a batch; a long document may have several.
-    """
+    """Tokenized input, from which rows are packed into batches."""
 
     # Tokens in each row, int64 `(rows,)`.
     lengths: Int64Array
@@ -35,11 +32,7 @@ class Examples(Protocol):
         """Return the number of rows."""
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows.
-
-        Returns `(x,)`, `(x, y)` or `(x, y, sample_weight)`, padded to `length`, at
-        least the longest of the rows.
-        """
+        """Pack rows, padded to `length`, with targets and weights if there are."""
 
 
 class PackableTexts(Protocol):
@@ -85,11 +78,7 @@ class LabelledTexts:
 
 
 def lengths_by_text(examples: Any) -> Int64Array:
-    """Return the tokens of each text of each row.
-
-    int64 `(rows, texts)`, 0 for a missing text, from `text_lengths` if rows have
-    several texts.
-    """
+    """Return the tokens of each text, `(rows, texts)`, 0 for a missing text."""
     found: Int64Array = getattr(examples, "text_lengths", examples.lengths[:, None])
     return found
 
@@ -97,10 +86,7 @@ def lengths_by_text(examples: Any) -> Int64Array:
 def pack_all(
     examples: Examples, padded_length: Any, batched: bool
 ) -> tuple[Any, Any, Any]:
-    """Pack all rows as one batch, or the only one as an example.
-
-    `x`, `y` and `sample_weight` are `None` if they are missing.
-    """
+    """Pack all rows as a batch, or the only one as an example; `None` is missing."""
     longest = int(examples.lengths.max(initial=1))
     batch: Any = examples.pack(np.arange(len(examples)), padded_length(longest))
     if not batched:
@@ -110,10 +96,7 @@ def pack_all(
 
 
 def read_weights(sample_weight: Any, axes: int = 1) -> Any:
-    """Read sample weights, and check that they are finite and not negative.
-
-    They are `(examples,)` or `(examples, 1)`, or a dict of such; errors name the row.
-    """
+    """Read weights of examples, or a dict of them: finite and not negative."""
     if isinstance(sample_weight, Mapping):
         return {name: read_weights(part, axes) for name, part in sample_weight.items()}
     sample_weight = plain_column(sample_weight)
@@ -146,9 +129,7 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
 def weights_by_target(targets: Any, weights: Any) -> Any:
     """Copy one array of weights to each of several targets, with as many axes.
 
-    If several outputs share one array of weights, Keras on TensorFlow does not know its
-    number of axes and fails, or multiplies each loss by each weight. Weights stay as
-    they are unless `targets` is a dict and they are one array.
+    Keras on TensorFlow would fail, or multiply each loss by each weight.
     """
     if weights is None or isinstance(weights, Mapping):
         return weights
@@ -175,10 +156,7 @@ def check_counts(count: int, targets: Any, weights: Any) -> None:
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids that packing adds.
-
-    `[CLS]` is the first token of a row; `[SEP]` follows each text.
-    """
+    """The ids that packing adds: `[CLS]` first, `[SEP]` after each text."""
 
     cls: int
     sep: int
@@ -198,12 +176,10 @@ def check_truncation(truncate: str) -> None:
 def truncated_lengths(
     lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
 ) -> tuple[Int64Array, ...]:
-    """Return how many tokens of each text are kept.
+    """Return how many tokens of each text are kept, as in KerasHub, in closed form.
 
-    Both ways are KerasHub's, in closed form. "round_robin" assigns the budget one token
-    at a time, the first text first, so `A = min(a, max(ceil(M / 2), M - b))` and `B =
-    min(b, M - A)`; "waterfall" fills it with the first text, then the second. `budget`
-    excludes special tokens.
+    "round_robin" assigns the budget, without special tokens, one by one, the first text
+    first; "waterfall" fills it with the first text, then the second.
     """
     if len(lengths) == 1:
         return (np.minimum(lengths[0], budget),)
@@ -217,10 +193,7 @@ def truncated_lengths(
 
 
 class EncodedTexts:
-    """Tokenized and truncated texts or pairs, which are packed batch by batch.
-
-    One or two columns of equal length; `max_length` includes special tokens.
-    """
+    """One or two columns of tokenized and truncated texts, packed batch by batch."""
 
     def __init__(
         self,
@@ -246,10 +219,7 @@ class EncodedTexts:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some rows into rectangular arrays; see `Examples`.
-
-        Returns `token_ids`, `segment_ids` and `padding_mask`, int32 `(batch, length)`.
-        """
+        """Pack rows into int32 arrays `(batch, length)`; see `Examples`."""
         position = np.arange(length)
         rows = np.arange(len(indices))
         special = self.special
@@ -286,8 +256,7 @@ def pack_in_graph(
 ) -> dict[str, Tensor]:
     """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations.
 
-    `pad_to` is a length; rising lengths, of which the smallest that fits is taken; or
-    `None` for the length of the longest row.
+    `pad_to` is a length, rising lengths to choose from, or `None`, the longest row.
     """
     import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
 
@@ -332,13 +301,11 @@ def join_in_graph(
 
 
 class OverlappingWindows:
-    """The windows of documents, and the tokens that each of them owns.
+    """The windows of concatenated documents, and the tokens that each of them owns.
 
-    Windows begin `stride` tokens apart. The last window of a document ends with the
-    document, and is as long as the others unless it is the only one. Each token is
-    owned by one window, that in which it has the most context: the window with the
-    nearest middle, or the first of two that are equally near. Documents are
-    concatenated; `size` and `stride` are one number or one for each document.
+    Windows begin `stride` tokens apart, and the last one ends with its document. A
+    token is owned by the window with the nearest middle, or the first of two. `size`
+    and `stride` are one number or one for each document.
     """
 
     def __init__(
@@ -379,10 +346,7 @@ class OverlappingWindows:
 
 
 def window_stride(stride: int | None, size: int) -> int:
-    """Check the stride, or choose the default.
-
-    `None` is half a window.
-    """
+    """Check the stride; `None` is half a window."""
     if stride is None:
         return max(1, size // 2)
     if not 1 <= stride <= size:
@@ -395,11 +359,7 @@ def window_stride(stride: int | None, size: int) -> int:
 
 
 class TextWindows:
-    """Tokenized texts, cut into windows if they are too long; see `Examples`.
-
-    A row is `[CLS] window [SEP]`. `stride` is the distance of their starts, half a
-    window by default.
-    """
+    """Rows `[CLS] window [SEP]` of texts, `stride` tokens apart; see `Examples`."""
 
     def __init__(
         self,
@@ -429,10 +389,7 @@ class TextWindows:
         return (self._rows.pack(rows, length),)
 
     def mean(self, outputs: npt.NDArray[np.floating]) -> FloatArray:
-        """Return the means over each text's windows, float32 `(texts, width)`.
-
-        Windows are weighted by the tokens that they own, so that no token counts twice.
-        """
+        """Return the means of each text's windows, weighted by the tokens they own."""
         sums = np.zeros((len(self.counts), outputs.shape[1]))
         np.add.at(sums, self._texts, outputs * self._shares[:, None])
         return sums.astype(np.float32)

@@ -42,8 +42,8 @@ _TAKE_TOKENIZER = (
 class AlbertPreprocessor(PresetMixin):
     """The part of a preprocessor that does not depend on the task.
 
-    In the list of bases it precedes one of KerasHub's preprocessor classes. A
-    subclass defines how raw input is read (`read_input`) and tokenized (`encode`).
+    It precedes one of KerasHub's in the list of bases. A subclass defines how raw input
+    is read (`read_input`) and tokenized (`encode`).
     """
 
     backbone_cls: Any = BackboneClass(AlbertBackbone)
@@ -150,21 +150,7 @@ class AlbertPreprocessor(PresetMixin):
     def encode(
         self, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize raw input, to be packed batch by batch later.
-
-        Args:
-            x: Raw input of the task.
-            y: Targets, one per example, as returned by the task's `encode_targets`.
-                Defaults to `None`.
-            sample_weight: float32 array, one weight per example. Defaults to `None`.
-
-        Returns:
-            The examples, and whether `x` was a batch.
-
-        Raises:
-            TypeError: If `x` has an unknown type.
-            ValueError: If a row is invalid; the message names it.
-        """
+        """Tokenize and check raw input; return `Examples`, and if it was a batch."""
         raise NotImplementedError
 
     def encode_for(
@@ -225,10 +211,7 @@ class AlbertPreprocessor(PresetMixin):
 
     @classmethod
     def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Complete the arguments of a new preprocessor from a preset's backbone.
-
-        KerasHub calls this if a preset has no preprocessor, or that of another task.
-        """
+        """Complete a preprocessor from a preset's backbone, for KerasHub."""
         config = loader.config.get("config") or {}
         if "max_sequence_length" in config:
             kwargs.setdefault("max_sequence_length", config["max_sequence_length"])

@@ -19,40 +19,18 @@ _UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 
 
 class TextBatch(NamedTuple):
-    """Input that was read and checked, so that it is not read again.
-
-    `columns` has one list for each text of an example, of equal lengths; `batched` is
-    `False` for one example.
-    """
+    """Columns of equal lengths that were read and checked, of a batch or an example."""
 
     columns: tuple[list[Any], ...]
     batched: bool
 
 
 def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
-    """Read texts, or pairs of texts, into one or two columns.
+    """Read texts, or pairs of texts, into one or two columns; also return if a batch.
 
-    As in KerasHub, the elements of a tuple belong to the same example, and a list or
-    an array is a batch: `("a", "b")` is one pair, `(["a", "c"], ["b", "d"])` and
-    `[("a", "b"), ("c", "d")]` are two pairs, and `["a", "b"]` is two single texts.
-
-    Args:
-        texts: A text; a list, a NumPy array, a pandas Series or a string tensor of
-            texts; a tuple of two of these; a list of pairs; or an array or a pandas
-            DataFrame `(batch, 2)`.
-
-    Returns:
-        One or two lists of `str` of equal length, and whether `texts` was a batch.
-
-    Raises:
-        TypeError: If `texts` is of another type.
-        ValueError: If a row is not a text, or the two columns differ in length.
-
-    Example:
-        >>> text_columns(("a", "b"))
-        ((['a'], ['b']), False)
-        >>> text_columns([("a", "b"), ("c", "d")])
-        ((['a', 'c'], ['b', 'd']), True)
+    As in KerasHub, a tuple is one example, and a list or an array is a batch: `("a",
+    "b")` is one pair, `(["a", "c"], ["b", "d"])` and `[("a", "b"), ("c", "d")]` are
+    two.
     """
     columns = _split_columns(texts)
     if len(columns) > MAX_COLUMNS:
@@ -114,10 +92,7 @@ def is_in_graph() -> bool:
 
 
 def check_graph_text(texts: Tensor, name: str = "texts") -> Tensor:
-    """Assert inside a graph that texts are UTF-8, as `text_columns` does in Python.
-
-    Use the result instead of `texts`: otherwise the check is not executed.
-    """
+    """Return texts after a check in the graph that they are UTF-8."""
     import tensorflow as tf  # noqa: PLC0415  (needed in graphs only)
 
     texts = tf.convert_to_tensor(texts, tf.string)
@@ -155,11 +130,7 @@ def holds_text(x: Any) -> bool:
 
 
 def to_text_rows(inputs: Any, name: str = "texts") -> tuple[list[str], bool]:
-    r"""Read one text or many texts into a list of `str`.
-
-    TensorFlow is not imported: its string tensors are read by `.numpy()`. Also return
-    whether there was a batch axis.
-    """
+    """Read one text or many, also string tensors; return whether there were many."""
     rows: list[Any]
     if isinstance(inputs, str | bytes):
         rows, batched = [inputs], False

@@ -19,10 +19,7 @@ _MARKED = re.compile(r"([BIES])-(.+)", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """An entity, as a range of words or characters.
-
-    `end` is the word or character after the last.
-    """
+    """An entity as a range of words or characters, `end` exclusive."""
 
     start: int
     end: int
@@ -58,10 +55,7 @@ def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
 
 
 def scheme_of_names(names: Iterable[str]) -> Scheme:
-    """Guess the scheme from the names of the tags alone.
-
-    "BIOES" if a tag is marked E or S, "BIO" if tags are marked B or I, or "IO".
-    """
+    """Guess the scheme from the names of the tags alone."""
     marks = set()
     for name in names:
         mark, _ = _split(name)
@@ -74,10 +68,7 @@ def scheme_of_names(names: Iterable[str]) -> Scheme:
 
 
 def detect_scheme(rows: Iterable[Sequence[str]]) -> Scheme:
-    """Detect the scheme of rows of tags.
-
-    The first of "BIO", "IOB1", "BIOES" and "IO" that the tags follow.
-    """
+    """Return the first of "BIO", "IOB1", "BIOES" and "IO" that rows of tags follow."""
     rows = list(rows)
     scheme = scheme_of_names({tag for tags in rows for tag in tags})
     if scheme == "BIO":
@@ -101,9 +92,7 @@ def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     """Convert the tags of one text to entities, in any scheme.
 
-    Inconsistent tags, as predicted by a model, are accepted: as in CoNLL's evaluation,
-    a tag that does not continue an entity begins one. Call `check_tags` first on tags
-    that must be consistent.
+    As in CoNLL's evaluation, a tag that does not continue an entity begins one.
     """
     spans: list[Span] = []
     is_open = False
@@ -151,10 +140,7 @@ def spans_to_tags(
 def convert_tags(
     rows: Iterable[Sequence[str]], source: Scheme, target: Scheme
 ) -> list[list[str]]:
-    """Convert tags to another scheme.
-
-    Tags are checked first; "IO" joins adjacent entities of the same label.
-    """
+    """Convert tags to another scheme; "IO" joins adjacent entities of one label."""
     rows = list(rows)
     check_tags(rows, source)
     return [spans_to_tags(tags_to_spans(tags), len(tags), target) for tags in rows]

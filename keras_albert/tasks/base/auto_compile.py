@@ -31,10 +31,7 @@ class _Automatic:
 
 
 class AutomaticCompile(StrategyMixin):
-    """Compiling of tasks, as a mixin before `keras.Model` in the list of bases.
-
-    A subclass has a `backbone`, and defines its default loss and metrics.
-    """
+    """Compiling of tasks, as a mixin before `keras.Model` in the list of bases."""
 
     backbone: Any
     compiled: bool

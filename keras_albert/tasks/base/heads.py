@@ -134,10 +134,7 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
 
 
 class RandomHead:
-    """The first rows of the matrices of a head, as the constructor made them.
-
-    Whatever trains, loads or sets the head changes them.
-    """
+    """The first rows of the matrices of a head, as the constructor made them."""
 
     def __init__(self, task: "AlbertTask") -> None:
         in_backbone = {id(weight) for weight in task.backbone.weights}

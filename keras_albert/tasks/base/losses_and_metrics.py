@@ -63,11 +63,7 @@ def loss_name(loss: Any) -> str:
 
 
 def match_loss(loss: Any, are_logits: bool | None) -> Any:
-    """Return a loss that reads outputs as the head returns them.
-
-    Returns "auto" for "crossentropy", which Keras would choose by shape; `are_logits`
-    is `None` for outputs that are neither.
-    """
+    """Return a loss that reads outputs as the head returns them."""
     if isinstance(loss, Mapping):
         return {name: match_loss(part, are_logits) for name, part in loss.items()}
     if isinstance(loss, list | tuple):
@@ -103,11 +99,7 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
 def match_metrics(
     metrics: Any, num_classes: int, takes_numbers: bool, activation: str | None
 ) -> Any:
-    """Let metrics by class read the outputs and targets of a classifier.
-
-    `takes_numbers`: a target is the number of a class; `activation` makes probabilities
-    of outputs, `None` if it need not.
-    """
+    """Let metrics by class read the outputs and targets of a classifier."""
     arguments = (num_classes, takes_numbers, activation)
     if isinstance(metrics, Mapping):
         return {k: match_metrics(part, *arguments) for k, part in metrics.items()}
@@ -133,10 +125,7 @@ def match_metrics(
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ClassMetric(keras.metrics.Metric):
-    """A metric of Keras that reads a classifier's outputs and targets.
-
-    A metric with `from_logits=True` reads outputs without the activation.
-    """
+    """A metric of Keras that reads a classifier's outputs and targets."""
 
     def __init__(
         self,
@@ -201,9 +190,8 @@ class ClassMetric(keras.metrics.Metric):
 class TokenAccuracy(keras.metrics.Mean):
     """The share of labels that have the highest score, among those with a weight.
 
-    Equal to `keras.metrics.SparseCategoricalAccuracy`, which searches for the position
-    of the highest score instead of its value. On PyTorch's CPUs that takes ten times as
-    long, a tenth of a training step of a small model. Equal scores count as correct.
+    Keras searches for the position of the highest score, which takes ten times as long
+    on PyTorch's CPUs.
     """
 
     def __init__(self, name: str = "accuracy", **kwargs: Any) -> None:

@@ -97,10 +97,7 @@ def copy_weights(old: keras.layers.Layer, new: keras.layers.Layer) -> None:
 
 
 def at_depth(backbone: AlbertBackbone, num_layers: int) -> AlbertBackbone:
-    """Return a copy of a backbone that has no more than it needs for some layers.
-
-    As in a file, matrices contain LoRA's update.
-    """
+    """Return a copy of a backbone for some layers, with LoRA's update merged."""
     config = backbone.get_config() | {"num_layers": num_layers}
     copy = AlbertBackbone.from_config(config)
     encoder = backbone.encoder
@@ -132,11 +129,7 @@ def with_backbone(
     tokenizer: Any = None,
     map_tokens: Callable[[FloatArray], FloatArray] | None = None,
 ) -> _Model:
-    """Return a model like another one, on another backbone.
-
-    `map_tokens` maps weights of one number per token to the new tokenizer; weights of
-    the head that do not fit are new, with a warning.
-    """
+    """Return a model like another one, on another backbone."""
     if isinstance(model, AlbertBackbone):
         return cast("_Model", backbone)
     task: Any = model

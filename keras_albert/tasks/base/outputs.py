@@ -51,10 +51,7 @@ def predict_all(
     run_batch: Callable[[dict[str, Any]], Any] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Compute the outputs for all inputs, in their order.
-
-    `run_batch` returns arrays with a value for each row, by default `outputs_of`.
-    """
+    """Compute the outputs for all inputs in their order, by `run_batch`."""
     steps = kwargs.get("steps")
     data, batches = make_batches(
         *(task, x),
@@ -113,11 +110,10 @@ def predict_batches(
     steps: int | None = None,
     callbacks: Any = None,
 ) -> Any:
-    """Predict batch by batch, and concatenate the outputs.
+    """Predict batch by batch, and concatenate the outputs in the order of the batches.
 
     `keras.Model.predict` builds a data set and an iterator for each call, concatenates
-    outputs of equal shapes only, and takes the weights out of the model on JAX. Outputs
-    are padded with `task.output_padding` and in the order of the batches.
+    equal shapes only, and takes the weights out of the model on JAX.
     """
     is_list = isinstance(callbacks, keras.callbacks.CallbackList)
     if not is_list and (verbose != 0 or callbacks):

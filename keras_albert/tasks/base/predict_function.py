@@ -26,19 +26,12 @@ Run = Callable[[dict[str, Any]], Any]
 
 
 class BatchOutputs:
-    """A function from one batch of ids to the model's outputs.
+    """A function from one batch of ids to the model's outputs, for several threads.
 
-    Several threads may call it at once: it does not change the model, while Keras' step
-    on JAX takes the weights out of it, so that training elsewhere is an error here.
-    What is compiled is kept until the model has other variables, as after
-    `enable_lora`, or its `predict_function` is reset, as by `compile` and `quantize`;
-    on PyTorch also until values are in other memory, as after `parameter.data = ...`,
-    or an attribute of the model or of one of its layers is replaced:
-
-    - TensorFlow: Keras' graph, which takes batches of any length.
-    - JAX: one program for each shape.
-    - PyTorch: one program for all shapes, without the overhead of Keras' layers and
-      operations, which is most of the time of a short text.
+    What is compiled (on TensorFlow Keras' graph, on JAX a program for each shape, on
+    PyTorch one without the overhead of Keras, for all shapes) is kept until the model
+    has other variables or its `predict_function` is reset; on PyTorch also until values
+    are in other memory or an attribute of a layer is replaced.
     """
 
     def __init__(self, task: "AlbertTask") -> None:
@@ -56,11 +49,7 @@ class BatchOutputs:
         return run(inputs)
 
     def current_function(self) -> Any:
-        """Return the task's `predict_function`, a new one if the model has changed.
-
-        Other functions that are compiled from the model belong to it as attributes, so
-        that all are replaced together.
-        """
+        """Return the `predict_function`, a new one if the model has changed."""
         task = self._task
         with self._lock:
             variables = task.variables
@@ -158,10 +147,8 @@ _STEPS = ("call", "train_step", "test_step", "predict_step")
 class DepthViews:
     """The views of a task; see `AlbertTask.with_num_layers`.
 
-    A view has the attributes of the task at the time of each call of `find`, except for
-    the depth of its backbone and what is compiled. It is kept until the task's
-    `predict_function` is replaced, see `BatchOutputs`. The task refers to views only
-    from here, which Keras neither tracks nor saves.
+    A view takes over the attributes of the task in each call of `find`, but its depth,
+    and is kept until the `predict_function` is replaced. Keras does not track it here.
     """
 
     def __init__(self, task: "AlbertTask") -> None:

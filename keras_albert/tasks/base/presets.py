@@ -199,10 +199,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
 
 
 def load_saved_task(preset: str) -> Any:
-    """Load a preset as the task that was saved.
-
-    `AlbertTask.from_preset` cannot: a backbone has several tasks.
-    """
+    """Load a preset as the task that was saved; a backbone has several tasks."""
     saved: Any = _saved_class(Path(preset))
     return saved.from_preset(preset)
 

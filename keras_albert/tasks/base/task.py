@@ -69,11 +69,9 @@ _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
 
 
 class AlbertTask(AutomaticCompile, TaskPresets, _Task):
-    """Base class of all tasks.
+    """Base class of all tasks, before one of KerasHub's in the list of bases.
 
-    In the list of bases it precedes one of KerasHub's task classes. A subclass encodes
-    targets (`encode_targets`) and defines its default loss and metrics (`default_loss`,
-    `default_metrics`).
+    A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
     """
 
     # Whether labels are derived from the inputs: texts, or rows of ids.

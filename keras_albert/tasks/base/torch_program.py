@@ -29,11 +29,7 @@ _VIEWS = (
 
 
 class TracedConstants:
-    """What a program of PyTorch has read from a model, and does not read again.
-
-    That is where the values of variables are in memory, and the attributes of the model
-    and of its layers. Keras reads them once on the other backends, where this is empty.
-    """
+    """What a program of PyTorch has read from a model, and does not read again."""
 
     def __init__(self, model: Any) -> None:
         layers = all_layers(model) if keras.config.backend() == "torch" else []
@@ -78,11 +74,7 @@ def _names(attributes: Mapping[str, Any]) -> list[str]:
 
 
 class TorchExportCache:
-    """The programs of a task, each traced once it has run small batches eagerly.
-
-    Several threads may call it at once. On other backends, and for a task that runs
-    eagerly or that Keras compiles, there are none.
-    """
+    """The programs of a task, each traced once it has run small batches eagerly."""
 
     def __init__(self, task: "AlbertTask") -> None:
         is_torch = keras.config.backend() == "torch"
@@ -107,11 +99,10 @@ def trace(
     inputs: Sequence[tuple[Any, Sequence[str | int]]],
     longest: dict[str, int],
 ) -> Program | None:
-    """Trace a function for tensors of any size.
+    """Trace a function for tensors of any size; `None` if it depends on values.
 
-    The weights that it reads are constants of the program, which shares their memory
-    with the model. An axis of an input is a size or a name; axes of one name have one
-    size, at most that in `longest`. `None` if it depends on values or on one size.
+    The program shares the memory of the weights. An axis of an input is a size or a
+    name; axes of one name have one size, at most that in `longest`.
     """
     import torch  # noqa: PLC0415  (it is the backend)
 
@@ -153,10 +144,7 @@ def trace(
 
 
 def _simplify(program: Any) -> None:
-    """Remove checks of shapes, copies of constants, and what has no effect.
-
-    They are two thirds of the operations.
-    """
+    """Remove checks of shapes, copies of constants, and what has no effect."""
 
     def constant(node: Any) -> Any:
         return operator.attrgetter(node.target)(program)

@@ -37,11 +37,7 @@ else:
 
 @dataclass(frozen=True)
 class ExitRule:
-    """A rule by which texts leave a classifier; exactly one of the first two is set.
-
-    A text leaves after `patience` agreements of exits in a row, or at a probability of
-    `threshold`; scores agree within `tolerance`.
-    """
+    """A rule by which texts leave a classifier; one of the first two is set."""
 
     patience: int | None
     threshold: float | None
@@ -60,10 +56,7 @@ class ExitRule:
     def is_confident(
         self, classifier: "EarlyExits", outputs: FloatArray
     ) -> npt.NDArray[np.bool_]:
-        """Return for each row whether an exit is confident in its answer.
-
-        With several labels, the least certain one decides.
-        """
+        """Return whether an exit is confident, in its least certain label."""
         probabilities = classifier.probabilities(outputs)
         if classifier.is_multi_label:
             certain = np.maximum(probabilities, 1 - probabilities).min(axis=-1)
@@ -156,11 +149,9 @@ def _is_above(value: Any, least: float) -> bool:
 
 
 class EarlyExit:
-    """A classifier with exits that runs one layer at a time.
+    """A classifier with exits that runs one layer at a time, by one program.
 
-    After each layer the texts that a rule lets go leave the batch. One program is
-    compiled for the layer, which all depths share; PyTorch traces it after some small
-    batches, see `TorchExportCache`.
+    After each layer, the texts that a rule lets go leave the batch.
     """
 
     def __init__(self, classifier: "EarlyExits") -> None:
@@ -241,8 +232,7 @@ class EarlyExit:
 def _batch_size(count: int) -> int:
     """Return the number of rows that `count` texts are computed in.
 
-    JAX compiles a program for each; the next higher of 1, 2, 3, 4, 6, 8, 12, 16, ...
-    leaves at most a third of the rows without a text.
+    JAX compiles a program for 1, 2, 3, 4, 6, 8, 12, 16, ... rows.
     """
     if keras.config.backend() != "jax":
         return count
@@ -281,10 +271,7 @@ def _compile(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 def build_head(
     exits: int, num_classes: int, activation: Activation | None
 ) -> keras.layers.Layer:
-    """Return the last layer of a classifier, with a head for each exit if there are.
-
-    It computes in float32 under any policy, for the precision of softmax and loss.
-    """
+    """Return the last layer of a classifier, in float32, with a head for each exit."""
     if exits:
         return ExitHeads(exits, num_classes, activation, dtype="float32", name="exits")
     return keras.layers.Dense(
@@ -306,10 +293,7 @@ def current_early_exit(classifier: "EarlyExits") -> EarlyExit:
 
 
 def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
-    """Check the argument `exits` of a task.
-
-    0 if there are no exits.
-    """
+    """Check the argument `exits` of a task, and return how many there are."""
     if not exits:
         return 0
     if backbone.num_groups > 1:
@@ -336,11 +320,8 @@ def _join_exits(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Make one row of each exit of each text, weighted by its depth, if there are.
 
-    The mean loss of the rows is `sum(j * loss(j)) / sum(j)` over the exits `j`.
-    `y_pred` is `(batch, exits, classes)`; that of one head, `(batch, classes)`, is
-    returned as it is.
-
-    Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152), section 3.3.
+    The mean loss is `sum(j * loss(j)) / sum(j)` over the exits `j`. Source: [Zhou et
+    al., 2020](https://arxiv.org/abs/2006.04152), section 3.3.
     """
     if len(y_pred.shape) != 3:
         return y, y_pred, sample_weight
@@ -360,11 +341,7 @@ def _join_exits(
 
 
 class EarlyExits(_Task):
-    """What `exits` adds to a classifier, as a mixin before `AlbertTask`.
-
-    In training all heads have outputs, and in prediction texts may leave. Without exits
-    it only checks the arguments of both.
-    """
+    """What `exits` adds to a classifier, as a mixin before `AlbertTask`."""
 
     exits: int
     output_dense: Any

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 def encode_label_sets(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
-    """Encode the labels of examples as zeros and ones.
-
-    `y` is a list of labels for each example, an array `(examples, num_classes)` of
-    zeros and ones, or a table with such a column for each label.
-    """
+    """Encode the labels of examples as zeros and ones `(examples, num_classes)`."""
     if hasattr(y, "detach"):
         y = y.detach().cpu()
     rows = list(indicators(y, labels) if indicator_names(y) else plain_column(y))
@@ -113,11 +109,7 @@ def takes_probabilities(loss: Any) -> bool:
 def encode_probabilities(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> FloatArray:
-    """Return probabilities, or class names or numbers as ones and zeros.
-
-    `y` is `(examples, num_classes)`, a table with a column for each class, or what
-    `encode_classes` takes.
-    """
+    """Return probabilities `(examples, num_classes)`, or classes as ones and zeros."""
     if hasattr(y, "detach"):
         y = y.detach().cpu()
     if indicator_names(y):
@@ -142,11 +134,7 @@ def encode_probabilities(
 
 
 class TargetKind(NamedTuple):
-    """How targets are read, and how predictions are compared to them.
-
-    `loss` takes whether outputs are logits; a target that `is_class` is the number of
-    one class.
-    """
+    """How targets are read, and how predictions are compared to them."""
 
     loss: Callable[[bool], keras.losses.Loss]
     metric: Callable[[], keras.metrics.Metric]

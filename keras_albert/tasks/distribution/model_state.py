@@ -10,11 +10,10 @@ from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
 
 def build_metrics(model: Any, batch: Any) -> None:
-    """Create the variables of a compiled model's losses and metrics.
+    """Create the variables of a model's losses and metrics by a batch's shapes.
 
-    Keras creates them in `fit`, with the first batch: too late to place or to restore
-    them. It may also take that batch from an iterator without training on it. Only
-    shapes and dtypes of `batch` are used.
+    Keras creates them in `fit`, too late to place or to restore them, by a batch of an
+    iterator on which it may not train.
     """
 
     def describe(array: Any) -> keras.KerasTensor:
@@ -44,10 +43,7 @@ def build_metrics(model: Any, batch: Any) -> None:
 
 
 def build_metrics_before_xla(model: Any, batch: Any) -> None:
-    """Create the variables of losses and metrics while TensorFlow traces a step.
-
-    XLA compiles no function that creates variables, which Keras does in the first step.
-    """
+    """Create metrics while TensorFlow traces a step: XLA creates no variables."""
     if keras.config.backend() == "tensorflow" and model.jit_compile is True:
         import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
@@ -72,11 +68,7 @@ def call_with_values(
 
 @contextmanager
 def restore_on_error(model: Any) -> Iterator[None]:
-    """Restore the weights of a model if the block raises.
-
-    On JAX, Keras takes the weights out of a model during an epoch, and loses them at an
-    error or Ctrl-C. On other backends this does nothing.
-    """
+    """Restore the weights of a model if the block raises; Keras on JAX loses them."""
     if keras.config.backend() != "jax":
         yield
         return

@@ -19,11 +19,7 @@ _SUPPORTED = (
 
 
 class StrategyMixin:
-    """Training with the strategy in whose scope the task was created, as a mixin.
-
-    It precedes `keras.Model` in the list of bases. `fit`, `evaluate` and `predict` may
-    be called inside and outside of the scope. Without a strategy it changes nothing.
-    """
+    """Training with the strategy in whose scope the task was created, as a mixin."""
 
     # Whether the loss of a row depends on the other rows of a batch.
     compares_rows = False
@@ -197,11 +193,7 @@ def check_processes(mode: Mode, strategy: Any = None) -> None:
 
 
 def refuse_sharded(cls: type) -> None:
-    """Raise if `torch.distributed.fsdp.fully_shard` has made a class of a task.
-
-    Keras' layers would keep the parameters that it replaces, and no new one would get a
-    gradient.
-    """
+    """Raise for a class of `fully_shard`, whose parameters Keras would not train."""
     if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
         msg = (
             "`fully_shard` replaces parameters, and the layers of Keras would train "

@@ -15,19 +15,11 @@ _BY_WEIGHT = "mean_with_sample_weight"
 class StrategyTrainer:
     """The functions that Keras' `fit`, `evaluate` and `predict` call for each batch.
 
-    Every replica receives the whole batch and selects its rows: contiguous ones, as
-    many as each other replica. Properties of the batch, such as the sum of its weights,
-    are known to all without communication, and the losses of the replicas add up to the
-    loss of one device. So does the clipped gradient; see `AllReducedUpdate`. If rows
-    cannot be divided evenly, or the loss compares them with each other, each replica
-    computes all of them, and only the first one counts them.
-
-    Keras' step under a strategy averages the losses of the replicas, whatever their
-    weights, and clips before it sums; XLA would have to compile all replicas as one
-    program. Here it compiles the program of each replica.
-
-    A batch is taken from the data set before the step is traced, so that its shapes are
-    known: a program is compiled for each.
+    Every replica receives the whole batch, with its known shapes, and selects as many
+    contiguous rows as the others. Losses and clipped gradients add up to those of one
+    device: Keras would average losses and clip before the sum, and XLA compile all
+    replicas as one program. If rows do not divide evenly, or the loss compares them,
+    each replica computes all, and the first one counts them.
     """
 
     def __init__(self, model: Any, strategy: Any) -> None:
@@ -236,10 +228,7 @@ class StrategyTrainer:
 
     @contextmanager
     def _counted_once(self, rows: Any) -> Iterator[None]:
-        """Undo updates of metrics on all but one replica, if each has the whole batch.
-
-        `compute_loss` updates the losses of single outputs, so it is in this scope.
-        """
+        """Undo updates of metrics on all but one replica, if each has all rows."""
         counts = rows[-1]
         variables = [] if counts is None else self.model.metrics_variables
         before = [tf.convert_to_tensor(variable.value) for variable in variables]
@@ -318,10 +307,8 @@ _LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
 class AllReducedUpdate:
     """Updates of the weights by the sum of all replicas' gradients.
 
-    Keras clips the gradients of each replica, and then sums them. Here the sum is
-    computed first; each of n replicas then passes an n-th of it, clipped to an n-th of
-    the limit, and Keras' sum of these is the clipped sum. Gradients of several batches
-    are accumulated on each replica, in variables that are zero after an update.
+    Keras clips before it sums. Here each of n replicas passes an n-th of the sum,
+    clipped to an n-th of the limit, and accumulates in variables of its own.
     """
 
     def __init__(self, model: Any, strategy: Any) -> None:
@@ -381,10 +368,7 @@ class AllReducedUpdate:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Set up the optimizer for a replica's part of one sum.
-
-        It surrounds all replicas, which are traced by threads that take turns.
-        """
+        """Set up the optimizer, around all replicas, for a replica's part of a sum."""
         optimizer = self.model.optimizer
         names = ("gradient_accumulation_steps", *_LIMITS)
         kept = {name: getattr(optimizer, name) for name in names}

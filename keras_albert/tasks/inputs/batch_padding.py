@@ -18,10 +18,7 @@ _PADDING = "padding_rows"
 
 
 def num_parts() -> int:
-    """Return the number of parts of a batch under `keras.distribution`.
-
-    It must divide the rows of a batch of this process; 1 without a distribution.
-    """
+    """Return the number of parts of a batch under `keras.distribution`, or 1."""
     if keras.config.backend() != "jax":
         return 1
     distribution = keras.distribution.distribution()
@@ -36,10 +33,7 @@ def num_parts() -> int:
 
 
 def pad_batch(batch: Batch, parts: int) -> Batch:
-    """Repeat the last row until devices can share a batch.
-
-    One more input tells `unpad_batch` which rows to remove.
-    """
+    """Repeat the last row until devices can share a batch; see `unpad_batch`."""
     rows = len(keras.tree.flatten(batch)[0])
     missing = -rows % parts
     numbers = np.minimum(np.arange(rows + missing), rows - 1)
@@ -80,11 +74,7 @@ def pad_dataset(dataset: Any) -> Any:
 
 
 def build_before(task: "AlbertTask", dataset: Any) -> Any:
-    """Build metrics from the first batch if it has extra inputs.
-
-    Keras would build the model with them: that of `pad_batch`, and where texts share
-    rows. On TensorFlow, Keras creates metrics in the first step.
-    """
+    """Build metrics from the first batch if it has extra inputs: packing or padding."""
     shares_rows = getattr(task.preprocessor, "pack_sequences", False)
     is_plain = num_parts() == 1 and not shares_rows
     if is_plain or keras.config.backend() == "tensorflow":

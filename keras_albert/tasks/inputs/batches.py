@@ -103,11 +103,7 @@ def packed_shape(task: "AlbertTask") -> PackedShape | None:
 
 
 class PackedBatches(LengthBatches):
-    """Random batches of one shape, whose texts share rows.
-
-    All batches have nearly the same number of tokens. The last one, if it is smaller,
-    has another shape.
-    """
+    """Random batches of one shape and nearly one size, whose texts share rows."""
 
     def __init__(
         self,
@@ -167,10 +163,7 @@ class PackedBatches(LengthBatches):
 
 
 def pack_sequences(batch: Batch, shape: PackedShape) -> Batch:
-    """Let the texts of a batch share rows.
-
-    `shape` grows if the texts do not fit.
-    """
+    """Let the texts of a batch share rows; `shape` grows if they do not fit."""
     mask = batch[0]["padding_mask"]
     lengths = (mask > 0).sum(axis=-1).reshape(1, -1)
     row, start = shape.place(lengths)

@@ -38,10 +38,7 @@ def map_dataset(
     shuffle: bool = False,
     fixed_targets: bool = False,
 ) -> Any:
-    """Preprocess the batches of a data set one by one.
-
-    A data set with a length may be iterated again in each epoch.
-    """
+    """Preprocess the batches of a data set one by one, again in each epoch."""
     if isinstance(dataset, keras.utils.PyDataset) or (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     ):
@@ -60,8 +57,7 @@ def map_dataset(
 def backend_dataset(batches: keras.utils.PyDataset, fixed_targets: bool = False) -> Any:
     """Return indexed batches of different widths in the form that Keras takes.
 
-    `fixed_targets`: targets of an example have one shape in all batches, which metrics
-    may need to know.
+    `fixed_targets`: metrics may need to know that targets have one shape.
     """
     size = batches.num_batches
     if keras.config.backend() != "tensorflow" or size == 0:
@@ -90,10 +86,7 @@ def _tf_dataset(
     first: tuple[Any, ...],
     fixed_targets: bool,
 ) -> Any:
-    """Create a `tf.data.Dataset` whose batches may have different widths.
-
-    Keras would take the shapes of the first two batches for those of all.
-    """
+    """Create a data set without the shapes that Keras takes from two batches."""
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
 
     def any_shape(array: Any) -> Any:
@@ -113,9 +106,7 @@ def _tf_dataset(
 def without_autotune(dataset: Any) -> Any:
     """Disable the autotuning of a `tf.data.Dataset`, unless its options set it.
 
-    The autotuner (TensorFlow 2.21) wakes after waits that double, and often delays the
-    end of an epoch until then: an epoch of six seconds takes ten. `AUTOTUNE` in a `map`
-    then means a thread for each core, up to 16.
+    The autotuner (TensorFlow 2.21) often delays the end of an epoch by seconds.
     """
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
@@ -171,12 +162,10 @@ class _StreamedBatches(_MappedBatches):
 
 
 def depends_on(batch: Any) -> AbstractContextManager[Any]:
-    """Return a context in which operations wait for a batch.
+    """Return a context in which operations of TensorFlow wait for a batch.
 
-    On TensorFlow a step detects the end of a data set of unknown length by failing.
-    Operations that do not depend on the batch, such as counters of steps, may run
-    before that: metrics and the optimizer would count a batch too many in each epoch.
-    On other backends the context does nothing.
+    A step detects the end of a data set of unknown length by failing. Other operations
+    may run before, and count one batch too many in each epoch.
     """
     if keras.config.backend() != "tensorflow":
         return nullcontext()
@@ -189,10 +178,7 @@ def depends_on(batch: Any) -> AbstractContextManager[Any]:
 
 
 def numpy_batches(dataset: Any) -> Any:
-    """Return a `tf.data.Dataset` as an iterable of NumPy batches.
-
-    It has a length, unless the data set is infinite.
-    """
+    """Return a `tf.data.Dataset` as NumPy batches, with a length unless infinite."""
     size = int(dataset.cardinality())
     if size == -1:  # `tf.data.INFINITE_CARDINALITY`
         return dataset.as_numpy_iterator()
@@ -219,10 +205,7 @@ _Result = TypeVar("_Result")
 
 
 def dataset_size(dataset: Any) -> float | None:
-    """Return the number of batches of a data set without reading any.
-
-    The number is `math.inf` for an infinite data set, and `None` if it is unknown.
-    """
+    """Return the number of batches without reading any: `inf`, or `None` if unknown."""
     if is_tf_dataset(dataset):
         size = int(dataset.cardinality())
         # `tf.data.INFINITE_CARDINALITY` is -1, `tf.data.UNKNOWN_CARDINALITY` -2.
@@ -257,10 +240,7 @@ def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> N
 
 
 def read_each_epoch(dataset: Any, argument: str, steps: int | None, option: str) -> Any:
-    """Return a data set that can be read in each of several epochs.
-
-    Of a stream of unknown length Keras would read the first batches again, and end.
-    """
+    """Return a data set that can be read in each of several epochs."""
     is_known = dataset_size(dataset) is not None or is_tf_dataset(dataset)
     if is_known or steps is not None:
         return dataset
@@ -287,8 +267,7 @@ def call_and_reject_empty(
 ) -> _Result:
     """Call a method of Keras, and check that no data set of unknown size was empty.
 
-    Reading a batch beforehand would fill shuffle buffers twice, and lose a batch of a
-    generator that can be iterated only once.
+    A look before would fill shuffle buffers twice, and lose a batch of a generator.
     """
     unsized = {
         argument: dataset

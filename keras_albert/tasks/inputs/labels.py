@@ -15,10 +15,7 @@ from keras_albert.text.reading import plain_column
 def encode_classes(
     y: Any, num_classes: int, labels: Sequence[str] | None
 ) -> npt.NDArray[np.int32]:
-    """Return class names or numbers as class numbers.
-
-    Integers are names if all names are integers and one differs from its number.
-    """
+    """Return class names or numbers as class numbers."""
     values = _flat(y)
     if values.dtype.kind in "USO":
         rows = values.tolist()
@@ -47,20 +44,14 @@ def encode_classes(
 
 
 def are_integer_names(labels: Sequence[str] | None) -> bool:
-    """Return whether integers in targets are names of classes, not their numbers.
-
-    They are if all names are integers and one differs from its number.
-    """
+    """Return whether integers are names: all are, and one differs from its number."""
     names = list(labels or ())
     are_integers = all(name.removeprefix("-").isdecimal() for name in names)
     return bool(names) and are_integers and names != [str(n) for n in range(len(names))]
 
 
 def encode_scores(y: Any) -> npt.NDArray[np.float32]:
-    """Return the targets of a regression as float32.
-
-    float32 `(examples, 1)`; errors name the row.
-    """
+    """Return the targets of a regression, float32 `(examples, 1)`."""
     values = _flat(y)
     if values.dtype.kind not in "iubf":
         for row, value in enumerate(values.tolist()):
@@ -160,11 +151,9 @@ def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) ->
 def encode_class_weights(
     class_weight: Any, num_classes: int, labels: Sequence[str] | None
 ) -> dict[int, float]:
-    """Return a weight for each class.
+    """Return a weight for each class, 1 by default.
 
-    Keras itself handles classes differently on each backend: for a class without a
-    weight it uses 1, or TensorFlow fails; it ignores an unknown class, and a NaN makes
-    the weights of the model NaN. The weight of a class that is not passed is 1.
+    Keras handles missing classes differently on each backend, and ignores unknown ones.
     """
     if not isinstance(class_weight, Mapping):
         msg = (

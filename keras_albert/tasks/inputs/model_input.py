@@ -73,8 +73,7 @@ def make_batches(
 ) -> tuple[Any, LengthBatches | None]:
     """Read texts, arrays of ids or a data set, as a data set of batches.
 
-    Returns what Keras takes as `x`, and the `LengthBatches` behind it, `None` for a
-    data set.
+    Returns what Keras takes as `x`, and the `LengthBatches` behind it, if any.
     """
     check_processes(mode, task.strategy)
     option = _check_numbers(batch_size, steps, mode, argument)
@@ -138,11 +137,7 @@ def has_ragged_outputs(model: keras.Model) -> bool:
 
 
 def unpack_validation(task: "AlbertTask", data: Any) -> tuple[Any, Any, Any]:
-    """Split `validation_data`.
-
-    Each is `None` if missing; a task that makes its targets from texts takes texts
-    alone.
-    """
+    """Split `validation_data`; texts alone if they are their own targets."""
     is_tuple = isinstance(data, tuple) and len(data) > 1
     is_split = is_tuple and (data[1] is None or holds_ids(task, data[0]))
     if is_dataset(data) or is_table(data) or (task.is_self_supervised and not is_split):
@@ -192,10 +187,7 @@ def preprocess_batch(
     y: Any = None,
     sample_weight: Any = None,
 ) -> tuple[Any, ...]:
-    """Preprocess one batch of texts, or check one of ids.
-
-    Returns `(x,)`, `(x, y)` or `(x, y, sample_weight)`, as arrays.
-    """
+    """Preprocess one batch of texts, or check one of ids; return a tuple of arrays."""
     if is_single(task, x):
         raise ValueError(_SINGLE.format(repr(str(x)[:80])))
     examples, _ = _encode(task, mode, x, y, sample_weight)
@@ -300,10 +292,7 @@ def _unpack(
 
 
 def _read_collated(batch: list[Any]) -> Any:
-    """Read a batch as PyTorch's `DataLoader` collates it: texts, or a list of columns.
-
-    A column of texts is a tuple, and a column of pairs a list of two tuples.
-    """
+    """Read a batch of PyTorch's `DataLoader`: texts, or columns, which are tuples."""
     if not batch or isinstance(batch[0], str | bytes):
         return (batch,)
     x, *rest = batch
@@ -350,11 +339,7 @@ class EncodedTargets:
 
 @contextmanager
 def unchanged_on_error(task: "AlbertTask") -> Iterator[None]:
-    """Restore what a task has learned from targets if the block raises.
-
-    A wrong text or a validation set that does not fit would otherwise leave names
-    behind, with their typing errors.
-    """
+    """Restore what a task has learned from targets if the block raises."""
     kept = {name: getattr(task, name) for name in task.set_by_targets}
     try:
         yield
@@ -370,10 +355,7 @@ Examples = tuple[Any, Any, Any]
 def split_validation(
     x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
 ) -> tuple[Examples, Examples]:
-    """Split examples in memory; the last ones are the validation set, as in Keras.
-
-    Returns `(x, y, sample_weight)` twice; `x` is `TextBatch`, or a dict of ids.
-    """
+    """Split examples in memory; the last ones are the validation set, as in Keras."""
     if not 0 < fraction < 1 or is_dataset(x):
         msg = (
             "`validation_split` is a fraction between 0 and 1 of data in memory. "

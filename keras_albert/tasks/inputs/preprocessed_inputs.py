@@ -72,10 +72,7 @@ def read_ids(
 def read_positions(
     ids: dict[str, npt.NDArray[Any]], inputs: Any
 ) -> dict[str, npt.NDArray[Any]]:
-    """Read `mask_positions` beside ids, and find those outside their rows.
-
-    The result is `ids` with `mask_positions`, `(examples, slots)`.
-    """
+    """Return `ids` with `mask_positions`, which must be inside their rows."""
     if "mask_positions" not in inputs:
         msg = (
             "A masked language model also takes `mask_positions`, integers (examples, "

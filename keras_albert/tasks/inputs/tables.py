@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 class Columns(NamedTuple):
-    """Which columns to read.
-
-    `None` is `task.default_columns`; several labels are columns of zeros and ones;
-    `class_names` are names for which numbers stand.
-    """
+    """Which columns to read; `None` is `task.default_columns`."""
 
     text: Any = None
     label: Any = None
@@ -58,10 +54,7 @@ def read_table(
     columns: Columns,
     batch_size: Any,
 ) -> tuple[Any, Any, Any, Columns]:
-    """Read the columns of `x` if it is a table.
-
-    Also return `columns` for the batches of a data set.
-    """
+    """Read the columns of `x` if it is a table."""
     if isinstance(sample_weight, str):
         columns, sample_weight = columns._replace(weight=sample_weight), None
     is_named = any(name is not None for name in columns[:3])
@@ -106,10 +99,7 @@ def read_table(
 def pick_columns(
     task: "AlbertTask", table: Any, columns: Columns, wants_targets: bool
 ) -> tuple[Any, Any, Any]:
-    """Read a table, or one batch that is a dict.
-
-    `x`, `y` and `sample_weight` are `None` if they are missing.
-    """
+    """Read a table, or one batch that is a dict, as `x`, `y` and `sample_weight`."""
     names = column_names(table) or []
     default_text, default_label = task.default_columns
     text = default_text if columns.text is None else columns.text

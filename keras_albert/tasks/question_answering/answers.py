@@ -20,11 +20,7 @@ _IMPOSSIBLE = -1e20
 
 @dataclass(frozen=True)
 class SpanCandidates:
-    """The most likely answers of each question, and the score of "no answer".
-
-    Candidates are in characters of the context, the most likely first; `null_scores`
-    are the least over windows: a logit, or a log of a ratio of probabilities.
-    """
+    """The likeliest answers of each question, and the least score of "no answer"."""
 
     starts: list[Int64Array]
     ends: list[Int64Array]
@@ -48,10 +44,7 @@ def span_candidates(
     n_best: int,
     end_n_top: int,
 ) -> SpanCandidates:
-    """Search the windows of each question for answers.
-
-    A start counts in the window with the most context around it, as in the reference.
-    """
+    """Search for answers, a start in the window with the most context around it."""
     start_scores = _log_softmax(outputs["start_logits"])
     max_answer_length = min(max_answer_length, start_scores.shape[1])
     is_conditional = "answerability" in outputs
@@ -168,10 +161,7 @@ def is_invisible(text: str) -> bool:
 def rank_answers(
     found: SpanCandidates, row: int, context: str, null_threshold: float | None
 ) -> list[dict[str, Any]]:
-    """Return the answers to one question, "no answer" too, the most likely first.
-
-    Dicts of `answer`, `score`, `start` and `end`.
-    """
+    """Return the answers to one question, and "no answer", the likeliest first."""
     spans = zip(found.starts[row], found.ends[row], found.scores[row], strict=True)
     ranked = [
         _describe(context, int(start), int(end), float(np.exp(score)))
@@ -198,11 +188,7 @@ def best_null_threshold(
     answered: npt.NDArray[np.float64],
     unanswered: npt.NDArray[np.float64],
 ) -> float:
-    """Choose the threshold with the best average score.
-
-    Arrays have one value per question: the scores of "no answer", and what the answer
-    and "no answer" are worth; above the threshold there is none.
-    """
+    """Choose the threshold of "no answer" with the best average score."""
     order = np.argsort(null_scores, kind="stable")
     scores = np.clip(null_scores[order], -_SURE, _SURE)
     gains = np.cumsum(answered[order] - unanswered[order])

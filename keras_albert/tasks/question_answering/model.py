@@ -395,10 +395,7 @@ def _check_head(head: str) -> None:
 
 
 def read_start_positions(inputs: Mapping[str, Any]) -> npt.NDArray[Any] | None:
-    """Read `start_positions`, the input of the conditional head, if there are any.
-
-    int32 `(rows, starts)`.
-    """
+    """Read `start_positions` `(rows, starts)` of the conditional head, if any."""
     if inputs.get("start_positions") is None:
         return None
     starts = _numbers("start_positions", inputs["start_positions"], "iu", np.int32)

@@ -73,10 +73,7 @@ def squad_scores(
 def question_scores(
     prediction: str, answers: Sequence[str], version_2: bool = True
 ) -> tuple[float, float]:
-    """Score the answer to one question.
-
-    Exact match and F1; "" and no `answers` stand for "no answer".
-    """
+    """Return exact match and F1 of one answer; "" stands for "no answer"."""
     right = [normalize_answer(answer) for answer in answers]
     if version_2:
         # An answer that is empty after normalization does not count.

@@ -355,11 +355,7 @@ def find_entities(
     is_seen: npt.NDArray[np.bool_],
     names: Sequence[str],
 ) -> list[tuple[Span, float]]:
-    """Return the entities of one document by the most likely tags of its words.
-
-    Words without pieces are skipped: they neither split nor begin an entity. The score
-    of an entity is the mean probability of its tags.
-    """
+    """Return the entities of one document by the most likely tags of its words."""
     seen = np.flatnonzero(is_seen)
     best = probabilities[seen].argmax(axis=-1)
     scores = probabilities[seen, best]
@@ -377,11 +373,7 @@ def span_in_characters(span: Span, words: WordRow) -> Span:
 
 
 def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
-    """Return a readable description of an entity.
-
-    It has `label`, `score`, `start`, `end` and `text`; for passed words `start_word`
-    and `end_word`, too.
-    """
+    """Return `label`, `score`, `start`, `end` and `text` of an entity."""
     start, end, label = span_in_characters(span, words)
     entity: dict[str, Any] = {
         "label": label,
@@ -398,14 +390,7 @@ def describe_entity(span: Span, score: float, words: WordRow) -> dict[str, Any]:
 def score_entities(
     expected: Sequence[Sequence[Span]], predicted: Sequence[Sequence[Span]]
 ) -> dict[str, Any]:
-    """Score entities as CoNLL's shared tasks do: bounds and label must both be right.
-
-    `precision`, `recall`, `f1` and `support` of all, and in `labels` the same for each
-    label.
-
-    Source: [Nakayama, 2018](https://github.com/chakki-works/seqeval), which agrees with
-    `conlleval`.
-    """
+    """Score entities as CoNLL and seqeval do: bounds and label must both be right."""
     pairs = list(zip(expected, predicted, strict=True))
     ends = [
         max((span.end for row in pair for span in row), default=0) for pair in pairs

@@ -27,11 +27,7 @@ IGNORED = -100
 
 
 def read_tag_rows(y: Any) -> list[Any]:
-    """Read targets into plain lists, one per text.
-
-    A row has tags of words, `None` or -100 to ignore one; or dicts of `start`, `end`
-    and `label`; or is a result of this module.
-    """
+    """Read targets into one list a text: of tags, or of dicts of spans."""
     y = y.to_list() if hasattr(y, "to_list") else plain_column(y)
     if not isinstance(y, list | tuple | np.ndarray):
         msg = (
@@ -93,10 +89,7 @@ def _read_span(span: Any, row: int, at: int) -> Span:
 
 
 def learn_tags(rows: Sequence[Any], scheme: str) -> tuple[tuple[str, ...], Scheme]:
-    """Return the names of the tags, sorted, and their scheme.
-
-    Names are empty if tags are numbers.
-    """
+    """Return the names of the tags, sorted, none for numbers, and their scheme."""
     if holds_spans(rows):
         spans = [] if _is_encoded(rows) else read_spans(rows)
         chosen: Any = "BIO" if scheme == "auto" else scheme
@@ -169,10 +162,7 @@ def refuse_ignored(tags: Sequence[npt.NDArray[np.int32]]) -> None:
 
 
 def read_word_weights(sample_weight: Any) -> Any:
-    """Read a weight for each text, or for each word of each text.
-
-    `(texts,)`, or a list of arrays `(words,)`.
-    """
+    """Read a weight for each text, or for each word of each text."""
     if hasattr(sample_weight, "to_list"):
         sample_weight = sample_weight.to_list()
     rows = plain_column(sample_weight)

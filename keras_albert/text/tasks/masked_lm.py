@@ -42,11 +42,7 @@ class Seeds(Protocol):
 
 
 class BatchSeeds:
-    """One generator per batch, which differs each time and is set by the seed.
-
-    The generator depends on the seed, on the batch's first row, and on the number of
-    times that this row was visited before.
-    """
+    """One generator per batch, by the seed, its first row, and that row's visits."""
 
     def __init__(
         self, entropy: list[int], num_rows: int, epoch: int | None = None
@@ -69,10 +65,7 @@ class BatchSeeds:
 
 
 class TextSeeds:
-    """One generator per row, which depends on the seed and the row's text alone.
-
-    An evaluation is thus the same each time, with any batches in any order.
-    """
+    """One generator per row, which depends on the seed and the row's text alone."""
 
     def __init__(self, seed: int, columns: tuple[TokenRows, ...]) -> None:
         # Reduces an int of any size to one 32-bit word.
@@ -147,11 +140,7 @@ class MaskedTexts:
 
 
 class MaskedPairs(NamedTuple):
-    """A batch of masked pairs, some of them changed.
-
-    `labels` and `weights` are `(rows, slots)`, the original ids and 1, or 0 in unused
-    slots; `changed` is 1 for a changed pair.
-    """
+    """A batch of masked pairs; `changed` is 1 for a changed pair."""
 
     x: dict[str, IntArray]
     labels: IntArray
@@ -167,10 +156,7 @@ def draw_pairs(
     rows: Int64Array,
     length: int,
 ) -> MaskedPairs:
-    """Pack some pairs, each changed with probability 0.5, and mask them.
-
-    `changed_pairs` are the same pairs, swapped or with other second texts.
-    """
+    """Pack some pairs, change each with probability 0.5, and mask them."""
     changed = generator.random(len(rows)) < 0.5
     x: dict[str, IntArray] = {}
     for texts, here in ((pairs, ~changed), (changed_pairs, changed)):
@@ -182,11 +168,7 @@ def draw_pairs(
 
 
 class SegmentPairs(MaskedTexts):
-    """Pairs that are swapped with probability 0.5, and masked, when they are packed.
-
-    The target of `sentence_order` is 1 for a swapped pair. After truncation a pair is
-    as long as its swapped one.
-    """
+    """Pairs that are swapped with probability 0.5, and masked, when they are packed."""
 
     def __init__(
         self,
@@ -243,11 +225,7 @@ class WrittenMasks:
 
 
 def tokenize_masks(tokenizer: Any, texts: Sequence[str]) -> TokenRows:
-    """Tokenize texts, with `[MASK]` as the mask token.
-
-    Text that follows `[MASK]` without a space continues its word: "[MASK]." is
-    tokenized as `[MASK]` and ".", as "word." is in training.
-    """
+    """Tokenize texts with masks; "[MASK]." is `[MASK]` and ".", as "word." is."""
     mask = tokenizer.mask_token
     parts = [text.split(mask) for text in texts]
     # All parts of all texts in one multithreaded call.
@@ -275,10 +253,7 @@ def _without_space(tokenizer: Any, text: str, ids: IntArray) -> IntArray:
 
 
 class MaskingPreprocessor(AlbertPreprocessor):
-    """The part of a preprocessor that masks tokens.
-
-    A subclass creates its examples in `_mask_examples`.
-    """
+    """The part of a preprocessor that masks tokens; see `_mask_examples`."""
 
     truncate: Truncation
 

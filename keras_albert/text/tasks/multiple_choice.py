@@ -21,28 +21,7 @@ _KEYS = ("context", "question", "choices")
 
 
 def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read questions into columns.
-
-    Args:
-        x: `(contexts, questions, choices)`, or `(questions, choices)` without
-            contexts; a list of such tuples; or a dict of `context` (optional),
-            `question` and `choices`, or a list of dicts. `choices` is a list of texts
-            for one question, and a list of lists for many.
-
-    Returns:
-        The columns, `(contexts, questions, choices)` or `(questions, choices)`, and
-        whether `x` was a batch.
-
-    Raises:
-        TypeError: If `x` is of another type.
-        ValueError: If a row is incomplete; the message names it.
-
-    Example:
-        >>> choice_columns({"question": "Who?", "choices": ["I", "you"]})
-        ((['Who?'], [['I', 'you']]), False)
-        >>> choice_columns(([], [], []))
-        (([], [], []), True)
-    """
+    """Read questions into columns; return also whether they were a batch."""
     if isinstance(x, list):
         x = _transpose(x)
     elif isinstance(x, Mapping):
@@ -154,10 +133,7 @@ def _read_row(row: Any, number: int) -> list[str]:
 
 
 def encode_answers(y: Any) -> IntArray:
-    """Convert answers to the numbers of the correct choices.
-
-    An answer is a number from 0 on, or a letter from "A" on; errors name the row.
-    """
+    """Convert answers, numbers from 0 or letters from "A", to numbers of choices."""
     y = plain_column(y.detach().cpu() if hasattr(y, "detach") else y)
     # As objects: NumPy would convert numbers to strings in a list with letters.
     answers = np.asarray(y, object if isinstance(y, list | tuple) else None)
@@ -227,10 +203,8 @@ class _Cut:
 class ChoiceRows:
     """Questions whose choices are packed as rows `[CLS] text [SEP] choice [SEP]`.
 
-    As in the reference, the last `max_choice_length` tokens of a choice are kept, and
-    the text, which all choices of a question share, is truncated to the rest of the
-    row. `texts` are distinct, and `text_numbers` index them for each question;
-    `choices` of all questions are concatenated, `counts` of each.
+    The last `max_choice_length` tokens of a choice are kept, and the text is truncated.
+    `text_numbers` index the distinct `texts`; `choices` are concatenated, by `counts`.
     """
 
     def __init__(
@@ -267,10 +241,7 @@ class ChoiceRows:
         return len(self.counts)
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some questions; see `Examples`.
-
-        Arrays are `(batch, choices, length)`; a missing choice contains only padding.
-        """
+        """Pack questions as `(batch, choices, length)`; a missing choice is padding."""
         counts = self.counts[indices]
         most = int(counts.max(initial=1))
         present = np.arange(most) < counts[:, None]

@@ -29,25 +29,7 @@ _KEYS = ("question", "context")
 
 
 def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
-    """Read questions with their contexts into two columns.
-
-    Args:
-        x: `(questions, contexts)`, a list of pairs, a list of dicts of `question` and
-            `context`, or one such dict of two texts or two lists.
-
-    Returns:
-        The questions and the contexts, and whether `x` was a batch.
-
-    Raises:
-        TypeError: If `x` is of another type.
-        ValueError: If a row is incomplete; the message names it.
-
-    Example:
-        >>> question_contexts([{"question": "Who?", "context": "He."}])
-        ((['Who?'], ['He.']), True)
-        >>> question_contexts(("Who?", "He."))
-        ((['Who?'], ['He.']), False)
-    """
+    """Read questions and contexts; return also whether they were a batch."""
     if isinstance(x, Mapping):
         _check_keys(x, "`x`")
         x = tuple(x[key] for key in _KEYS)
@@ -83,11 +65,7 @@ Answers: TypeAlias = tuple[tuple[int, str], ...]
 
 
 def read_answers(y: Any) -> list[Answers]:
-    """Read the answers to questions: any number for each question.
-
-    An element is SQuAD's dict of lists, a pair `(start, text)` or `None`; or `y` is a
-    dict of columns. The first answer is trained on.
-    """
+    """Read any number of answers for each question; the first is trained on."""
     if isinstance(y, Mapping):
         y = [
             {"text": text, "answer_start": start}
@@ -172,11 +150,7 @@ def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
 def answer_spans(
     answers: Sequence[Answers], contexts: Sequence[str], misaligned: str = "error"
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
-    """Find the characters of the first answer to each question.
-
-    Returns first characters and those after the last, -1 without an answer, and the
-    questions to drop; "repair" takes the nearest place where the text is found.
-    """
+    """Find the characters of first answers, -1 for none, and questions to drop."""
     spans = np.full((len(answers), 2), -1, np.int64)
     dropped = []
     for row, (pairs, context) in enumerate(zip(answers, contexts, strict=True)):
@@ -218,10 +192,7 @@ def _nearest(context: str, text: str, start: int) -> int | None:
 
 
 class ContextTokens:
-    """The tokens of contexts and their character offsets.
-
-    Each distinct text is tokenized once.
-    """
+    """The tokens of contexts and their offsets; each text is tokenized once."""
 
     def __init__(self, tokenizer: AlbertTokenizer, contexts: Sequence[str]) -> None:
         numbers: dict[str, int] = {}
@@ -254,11 +225,7 @@ class ContextTokens:
     def find(
         self, contexts: Int64Array, starts: Int64Array, ends: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        """Find the tokens that cover spans of characters.
-
-        Returns the first and last token in the context of each span of characters; last
-        < first if no token covers it.
-        """
+        """Return the first and last token of each span; none if last < first."""
         shift = self.text_of[contexts] * self._room
         begins = self.begins[contexts]
         first = np.searchsorted(self._global_ends, starts + shift, side="right")
@@ -283,11 +250,10 @@ _SPECIALS = 3
 
 
 class SpanWindows:
-    """Tokenized questions and contexts, cut into windows; see `Examples`.
+    """Rows `[CLS] question [SEP] window [SEP]` of contexts; see `Examples`.
 
-    A row is `[CLS] question [SEP] window [SEP]`. `spans` `(questions, 2)` are the first
-    and last token of answers, -1 without one; `num_starts` is `None` for the
-    independent head.
+    `spans` `(questions, 2)` are the first and last token of answers, -1 without one;
+    `num_starts` is `None` for the independent head.
     """
 
     def __init__(
@@ -344,11 +310,7 @@ class SpanWindows:
         return np.where(inside[:, None], targets, 0).astype(np.int32)
 
     def pack(self, rows: Int64Array, length: int) -> Batch:
-        """Pack some rows; see `Examples`.
-
-        For the conditional head `x` has `start_positions` `(batch, starts)`, -1 without
-        targets, and `y` has `answerability`, 1 without an answer.
-        """
+        """Pack some rows; `start_positions` are -1 without targets. See `Examples`."""
         x: dict[str, Any] = self._texts.pack(rows, length)
         if self.targets is None:
             return (head_inputs(x, self.num_starts),)
@@ -374,10 +336,7 @@ class SpanWindows:
 
 
 def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the inputs of a head; see `SpanWindows` for `num_starts`.
-
-    The independent head has no `start_positions`; -1 lets the other one choose them.
-    """
+    """Return the inputs of a head; -1 lets the conditional one choose starts."""
     inputs = {name: array for name, array in x.items() if name != "start_positions"}
     if num_starts is not None:
         unknown = np.full((len(inputs["token_ids"]), num_starts), -1, np.int32)
@@ -386,11 +345,7 @@ def head_inputs(x: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
 
 
 def head_targets(y: Mapping[str, Any], num_starts: int | None) -> dict[str, Any]:
-    """Return the targets of a head.
-
-    For the conditional head `end_logits` become `(rows, 1)`: one end for the one known
-    start.
-    """
+    """Return the targets of a head; the conditional one has one end a row."""
     if num_starts is None:
         return {name: y[name] for name in ("start_logits", "end_logits")}
     return {**y, "end_logits": y["end_logits"][:, None]}

@@ -26,10 +26,7 @@ class SeparateTexts:
         return len(self.columns[0])
 
     def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some examples; see `Examples`.
-
-        Arrays are `(batch, length)`, or `(batch, texts, length)` for several texts.
-        """
+        """Pack examples; several texts are `(batch, texts, length)`."""
         packed = [column.pack(indices, length) for column in self.columns]
         if len(packed) == 1:
             return packed[0]

@@ -32,11 +32,7 @@ JOINER = "\u200d"
 
 
 class WordRow(NamedTuple):
-    """One text and the offsets of its words.
-
-    `starts` and `ends` are characters of `text`, which was passed as a string if
-    `is_raw`.
-    """
+    """One text, and the characters where its words start and end."""
 
     text: str
     starts: Int64Array
@@ -51,28 +47,10 @@ class WordRow(NamedTuple):
 
 
 def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read raw texts or lists of words.
+    """Read raw texts or lists of words; also return whether they were a batch.
 
-    A string is a text, and a tuple of strings is the words of one text; a list of
-    strings is a batch of texts, and a list of lists (or tuples) is the words of a
-    batch.
-
-    Args:
-        x: A text, the words of one text, or a batch of either: lists, NumPy arrays,
-            pandas columns, or string tensors, also ragged ones.
-
-    Returns:
-        One column, a list of `str` or of lists of `str`; and whether `x` was a batch.
-
-    Raises:
-        TypeError: If `x` is of another type.
-        ValueError: If a row or a word is not a text; the message names it.
-
-    Example:
-        >>> word_columns([["Ada", "wrote"]])
-        (([['Ada', 'wrote']],), True)
-        >>> word_columns("Ada wrote")
-        ((['Ada wrote'],), False)
+    A string is a text, a tuple of strings the words of one; a list of strings is a
+    batch of texts, a list of lists or tuples the words of a batch.
     """
     if isinstance(x, tuple):
         if any(not isinstance(word, str | bytes) for word in x):
@@ -118,11 +96,7 @@ def join_words(words: list[str]) -> WordRow:
 
 
 def split_words(text: str) -> WordRow:
-    """Split a text into words: runs of letters and digits, and single symbols.
-
-    Marks and joiners belong to the previous character. A character of a script
-    without spaces, such as an ideograph, is a word.
-    """
+    """Split a text into words: runs of letters and digits, and single symbols."""
     spans = [match.span() for match in _word_pattern().finditer(text)]
     bounds = np.array(spans, np.int64).reshape(-1, 2)
     return WordRow(text, bounds[:, 0], bounds[:, 1], True)
@@ -132,8 +106,8 @@ def split_words(text: str) -> WordRow:
 def character_kinds() -> dict[str, str]:
     """Return the kinds of characters in words, as character classes of `re`.
 
-    "mark" belongs to the previous character, each "unspaced" one is a word, a "letter"
-    includes digits, two "flag"s are one symbol; the rest is "sign".
+    "mark" belongs to the previous character, "unspaced" is a word, "letter" includes
+    digits, two "flag"s are one symbol; the rest is "sign".
     """
     # Computed, because Python's `re` has no class of marks.
     marks = "".join(
@@ -169,11 +143,7 @@ def _read_words(words: Any, row: int) -> list[str]:
 
 @dataclass(frozen=True)
 class SpanTags:
-    """The entities of one raw text, and the numbers of their tags.
-
-    `spans` `(entities, 2)` are in characters, rising; `tags` `(entities, 4)` are for
-    one word, and the first, an inner and the last of several; -1 for none.
-    """
+    """The entities of one raw text, in characters, and the numbers of their tags."""
 
     spans: Int64Array
     tags: IntArray
@@ -184,10 +154,7 @@ class SpanTags:
 
 
 def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
-    """Return the weight of each word of all texts.
-
-    A weight is a number for each text, or a list with a number for each of its words.
-    """
+    """Return the weight of each word of all texts."""
     parts = []
     for row, (weights, text) in enumerate(zip(sample_weight, words, strict=True)):
         count = len(text.starts)
@@ -203,11 +170,7 @@ def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
 
 
 def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
-    """Return the tag of each word of a text.
-
-    An entity that begins or ends within a word includes the whole word. `target` has
-    one tag per word, or is `SpanTags` for a raw text.
-    """
+    """Return the tag of each word; an entity within a word includes all of it."""
     count = len(words.starts)
     if isinstance(target, SpanTags) and (words.is_raw or not (count or len(target))):
         return _tags_of_spans(target, words, row)
@@ -265,10 +228,8 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
 class TaggedDocuments:
     """Documents of words, as rows of pieces, with optional tags; see `Examples`.
 
-    A document that is too long is split into several rows, overlapping windows. Each
-    piece is trained and predicted once, in the window in which it has the most context.
-    `pieces` and `tags` are those of all documents' words, concatenated; a tag below 0
-    is ignored.
+    Of overlapping windows, the one with the most context trains and predicts a piece.
+    `pieces` and `tags`, below 0 if ignored, are those of all words, concatenated.
     """
 
     def __init__(
@@ -334,10 +295,7 @@ class TaggedDocuments:
         return x, *targets
 
     def merge(self, outputs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Merge the outputs of rows into outputs of words.
-
-        A word has the mean over its tagged pieces, or zeros without pieces.
-        """
+        """Return outputs of words, means over their pieces, or zeros without pieces."""
         sizes = self._places.lengths
         row = np.repeat(np.arange(len(sizes)), sizes)
         column = 1 + self._places.values - np.repeat(self._places.starts, sizes)

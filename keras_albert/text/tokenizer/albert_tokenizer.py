@@ -483,11 +483,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return (path,)
 
     def _graph(self) -> tuple[Any, Any]:
-        """Return the functions of graphs, and a tokenizer inside the current graph.
-
-        A tokenizer created outside is lost when TensorFlow clears its kernels, as in
-        `keras.utils.set_random_seed`.
-        """
+        """Return a tokenizer inside the current graph: TensorFlow clears kernels."""
         check_packages(
             *("A tokenizer in a TensorFlow graph", "keras-albert[tensorflow]"),
             *("tensorflow", "tensorflow_text"),

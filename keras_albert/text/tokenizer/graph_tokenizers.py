@@ -32,10 +32,7 @@ _UNKNOWN = SPECIAL_TOKENS.index("<unk>")
 
 
 class GraphTokenizer(tf_text.SentencepieceTokenizer):
-    """tensorflow-text's tokenizer, with Python's ids and in linear time.
-
-    See `graph_vocabulary`.
-    """
+    """tensorflow-text's tokenizer on `graph_vocabulary`."""
 
     def __init__(self, proto: bytes, out_type: Any = "int32") -> None:
         # If ids are strings, an unknown piece is its text.
@@ -80,9 +77,7 @@ _MOST_BYTES = 4 * LONGEST_WORD
 class GraphWordPiece(tf.Module):
     """A WordPiece tokenizer of TensorFlow operations, with Python's ids.
 
-    The text rules are a table of all characters (see `character_table`), since those of
-    tensorflow-text's `FastBertTokenizer` follow another version of Unicode. Its
-    `FastWordpieceTokenizer` splits the words into pieces.
+    The text rules are a table of characters: tensorflow-text's follow another Unicode.
     """
 
     def __init__(self, proto: bytes, out_type: Any = "int32") -> None:
@@ -252,11 +247,7 @@ def _model(proto: bytes) -> bytes:
 def tokenize_in_graph(
     sentence_piece: Any, texts: Any, length: int | None, padding: int
 ) -> Any:
-    """Tokenize texts in a TensorFlow graph.
-
-    Ids are ragged, or dense for one text or with `length`; a text that is not UTF-8
-    raises an error that names its row.
-    """
+    """Tokenize in a TensorFlow graph: ragged ids, or dense with `length`."""
     with tf.device("cpu"):  # string tensors are on the CPU only
         texts = tf.convert_to_tensor(texts, tf.string)
         is_one = texts.shape.rank == 0
@@ -278,10 +269,7 @@ def detokenize_in_graph(sentence_piece: Any, ids: Any) -> Any:
 
 
 def graph_tokens_with_offsets(sentence_piece: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """Tokenize texts in a TensorFlow graph, with offsets as in `trim_blanks`.
-
-    Ids, starts and ends are ragged, or dense for one text.
-    """
+    """Tokenize in a TensorFlow graph, with offsets as in `trim_blanks`."""
     with tf.device("cpu"):  # string tensors are on the CPU only
         texts = tf.convert_to_tensor(inputs)
         scalar = texts.shape.rank == 0

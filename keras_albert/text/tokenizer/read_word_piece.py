@@ -70,11 +70,7 @@ def holds_word_piece(directory: str | os.PathLike[str]) -> bool:
 
 
 def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
-    """Read the WordPiece vocabulary of a checkpoint's directory.
-
-    It has `vocab.txt` or `tokenizer.json`, perhaps `tokenizer_config.json` and
-    `special_tokens_map.json`; or it is a preset of KerasHub.
-    """
+    """Read the WordPiece vocabulary of a checkpoint's or KerasHub's directory."""
     folder = Path(directory)
     if (folder / _KERAS_HUB_FILE).is_file():
         return _read_keras_hub(folder)
@@ -114,10 +110,7 @@ def read_word_piece(directory: str | os.PathLike[str]) -> bytes:
 
 
 def read_word_piece_file(path: str | os.PathLike[str]) -> tuple[list[str], Any]:
-    """Read a `vocab.txt` or a `tokenizer.json`, without the files beside it.
-
-    Rules are `None` for a `vocab.txt`, which has none.
-    """
+    """Read a `vocab.txt`, which has no rules, or a `tokenizer.json`."""
     if os.fspath(path).endswith(".json"):
         with reading(path):
             return _read_tokenizer_json(path, {})

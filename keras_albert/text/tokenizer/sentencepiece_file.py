@@ -124,12 +124,8 @@ def sentence_piece(proto: bytes) -> Any:
 def check_vocabulary(proto: bytes) -> bytes:
     """Check that a model is complete, and make its special tokens control symbols.
 
-    Every vocabulary is checked here before another library reads it: the SentencePiece
-    in tensorflow-text terminates the process if a model is damaged.
-
-    A special token that is a user-defined symbol or an ordinary piece would be matched
-    in texts, which could then end a segment or insert a mask. A control symbol is
-    never matched.
+    Otherwise they would be matched in texts. Every vocabulary is checked here before
+    another library reads it: tensorflow-text ends the process at a damaged one.
     """
     model = parse_vocabulary(proto)
     _check_pieces(model)
@@ -189,11 +185,7 @@ def read_vocabulary(
     source: str | os.PathLike[str],
     check: Callable[[bytes], bytes] = check_vocabulary,
 ) -> bytes:
-    """Read a vocabulary from a path or from base64, and check it.
-
-    As in KerasHub, a str of more than 2,048 characters that are all base64 is not a
-    path.
-    """
+    """Read and check a vocabulary: a path, or base64, longer than any path."""
     source = os.fspath(source)
     if len(source) > 2048:
         with contextlib.suppress(binascii.Error):
@@ -214,21 +206,11 @@ def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
 def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
     """Adapt a vocabulary, so that graphs return Python's ids, and in linear time.
 
-    tensorflow-text and onnxruntime-extensions contain SentencePiece 0.1.96, which joins
-    the characters of an unknown piece in quadratic time. With byte pieces, it returns
-    the bytes of unknown characters instead. Their ids are the first ones after those of
-    the vocabulary, and the graph replaces each run of them by one `<unk>`.
-
-    SentencePiece chooses the pieces with the largest sum of scores, and among equal
-    sums the one with the longest last piece. It adds in float32. Version 0.1.96
-    compares the rounded sum of one split with the unrounded sum of another, so that
-    either of `e` + `ee` and `ee` + `e` may be larger. Sums of multiples of 1/8,192 are
-    exact.
-
-    The vocabulary in Python keeps its scores, and thus its ids, which are those of
-    google-research's code. They depend on rounding too: the same pieces in another
-    order may have a sum that differs in the last bit. So ids still differ if the sums
-    of two splits differ by no more than a rounding error.
+    SentencePiece 0.1.96 in graphs joins the characters of unknown pieces in quadratic
+    time; byte pieces after those of the vocabulary avoid that, and the graph makes
+    `<unk>` of them. It also compares rounded sums of scores with unrounded ones. Sums
+    of multiples of 1/8,192 are exact, so that ids only differ where sums of splits
+    differ by a rounding error in Python, too.
     """
     model = parse_vocabulary(proto)
     for piece in model.pieces:
@@ -242,10 +224,7 @@ def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
 
 
 def piece_probabilities(proto: bytes) -> FloatArray:
-    """Return the probability of each piece, as estimated by the trainer.
-
-    1 for special tokens and others without an estimate.
-    """
+    """Return the trainer's probability of each piece, 1 without one."""
     model = parse_vocabulary(proto)
     kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
     if kind != "UNIGRAM":

@@ -52,10 +52,7 @@ UNSPACED = (
 def trim_blanks(
     text: str, spans: list[tuple[int, int]]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Move the start of each piece past its leading blanks.
-
-    Spans are in characters; the span of a piece of blanks alone is empty.
-    """
+    """Move the start of each piece, in characters, past its leading blanks."""
     starts = []
     for start, end in spans:
         first = start
@@ -131,11 +128,7 @@ def read_text_rules(text_rules: Any) -> str | TextRules:
 
 
 def default_text_rules(proto: bytes) -> TextRules | None:
-    """Return the rules that a model was trained with.
-
-    `None` keeps a model that contains rules or has uppercase pieces; other lowercase
-    models with a plain table have `TextRules()`.
-    """
+    """Return the rules that a model was trained with; `None` keeps its own."""
     model = parse_vocabulary(proto)
     spec = model.normalizer_spec
     # Old models have no name and use the default, nmt_nfkc.
@@ -190,10 +183,9 @@ def add_text_rules(proto: bytes, rules: TextRules) -> bytes:
 
 
 def retire_digit_comma_pieces(model: Any) -> None:
-    """Mark pieces of a `ModelProto` that end in digit + comma as unused, in place.
+    """Mark pieces that end in digit + comma as unused, in place.
 
-    A very low score, as in transformers, would also lower the score of unknown
-    characters, which is derived from the lowest score.
+    A very low score would also lower that of unknown characters.
     """
     for piece in model.pieces:
         text = piece.piece
@@ -231,11 +223,7 @@ def map_keys(function: Callable[[str], str], keys: list[str]) -> list[str]:
 
 
 def shorten_table(keys: list[str], values: list[str]) -> dict[str, str]:
-    """Return a table without the rules that follow from others; characters first.
-
-    A sequence needs a rule only if the rules of its characters do not have the same
-    result, as in Hangul.
-    """
+    """Return a table without rules of sequences that follow from characters."""
     table: dict[str, str] = {}
     for key, value in zip(keys, values, strict=True):
         alone = key if len(key) == 1 else "".join(table.get(c, c) for c in key)

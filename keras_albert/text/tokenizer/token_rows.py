@@ -93,10 +93,7 @@ def ragged_range(starts: Int64Array, lengths: Int64Array) -> Int64Array:
 
 
 def to_id_rows(inputs: Any, vocabulary_size: int) -> tuple[list[list[int]], bool]:
-    """Read the ids of one text or many texts into lists of `int`.
-
-    Also return whether there was a batch axis.
-    """
+    """Read ids of one text or many; return whether there was a batch axis."""
     if isinstance(inputs, TokenRows):
         rows, batched = inputs.to_lists(), True
     else:

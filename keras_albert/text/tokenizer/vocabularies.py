@@ -143,10 +143,7 @@ class Vocabulary(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, rows: list[list[int]]) -> list[str]:
-        """Return the text of each row of ids, without special tokens but the unknown's.
-
-        In WordPiece, words are joined by spaces.
-        """
+        """Return the texts of rows of ids; WordPiece joins words by spaces."""
 
     @abc.abstractmethod
     def graph_tokenizer(self, out_type: Any = "int32") -> Any:
@@ -345,11 +342,7 @@ def read_any_rules(text_rules: Any) -> AnyRules:
 
 
 def rules_in_config(rules: AnyRules, proto: bytes | None) -> Any:
-    """Return the text rules that a tokenizer's config contains.
-
-    Those of a SentencePiece model are written into it, and `"auto"` keeps them; those
-    of a WordPiece stand in the config only.
-    """
+    """Return the text rules of a tokenizer's config; `"auto"` keeps the file's."""
     if proto is not None and is_word_piece(proto):
         return rules_config(parse_word_piece(proto).rules)
     if isinstance(rules, WordPieceRules):

@@ -117,10 +117,7 @@ def auto_rules(pieces: Sequence[str]) -> WordPieceRules:
 
 
 def write_word_piece(pieces: Sequence[str], rules: WordPieceRules) -> bytes:
-    """Return a vocabulary as the bytes of a `tokenizer.json`.
-
-    Hugging Face `tokenizers` and transformers load the bytes, too.
-    """
+    """Return a vocabulary as the bytes of a `tokenizer.json`."""
     pieces = list(pieces)
     ids = _check_pieces(pieces)
     for role, token in zip(ROLES, rules.special_tokens, strict=True):
@@ -276,10 +273,7 @@ _SEPARATOR = "|"
 
 
 class CharacterTable(NamedTuple):
-    """The characters that each character is replaced by, and what it does to words.
-
-    Entry `entries[pages[code // 256] * 256 + code % 256]` is that of a character.
-    """
+    """What replaces each character `c`: `entries[pages[c // 256] * 256 + c % 256]`."""
 
     pages: IntArray
     entries: IntArray
