@@ -55,14 +55,14 @@ def encode(model: Any, task: TextTask, count: int) -> Texts:
     import numpy as np
 
     from keras_albert.tasks.inputs.model_input import make_batches
+    from keras_albert.tasks.inputs.tables import RawData
 
     # The order of the texts, and with it the shape of rows, is random.
     keras.utils.set_random_seed(SEED)
     model.preprocessor.pack_sequences = True
     texts, labels = task.train
-    _, batches = make_batches(
-        *(model, texts, np.asarray(labels, "int32"), None, count, True, "training")
-    )
+    data = RawData(texts, np.asarray(labels, "int32"))
+    batches = make_batches(model, data, count, "training", shuffle=True)
     return Texts(batches.examples, batches)
 
 

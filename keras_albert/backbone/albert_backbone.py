@@ -85,11 +85,10 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
         768
     """
     if size not in _PUBLISHED or version not in (1, 2):
-        msg = (
+        raise ValueError(
             f"`size` must be one of {', '.join(_PUBLISHED)}, and `version` 1 or 2. "
             f"Received: size={size!r}, version={version!r}"
         )
-        raise ValueError(msg)
     dropout = 0.1 if version == 1 and size != "xxlarge" else 0.0
     return {
         "vocabulary_size": 30_000,
@@ -220,17 +219,15 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             num_segments=num_segments,
         )
         if hidden_dim % num_heads:
-            msg = (
+            raise ValueError(
                 "`hidden_dim` must be a multiple of `num_heads`. Received: "
                 f"hidden_dim={hidden_dim}, num_heads={num_heads}"
             )
-            raise ValueError(msg)
         if pooler_input not in POOLER_INPUTS:
-            msg = (
+            raise ValueError(
                 f"`pooler_input` must be one of {POOLER_INPUTS}. Received: "
                 f"pooler_input={pooler_input!r}"
             )
-            raise ValueError(msg)
         # === Layers ===
         seeds = derive_seeds(seed, 3)
         self.embedding = FactorizedEmbedding(
@@ -341,19 +338,17 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         """
         kind = mode or getattr(config, "mode", config)
         if kind in ("gptq", "awq"):
-            msg = (
+            raise ValueError(
                 f"{kind!r} calibrates one layer after the other, and here all layers "
                 "share their weights. Quantize to 'int8', 'int4' or 'float8'."
             )
-            raise ValueError(msg)
         for layer in all_layers(self):
             if layer.quantization_mode and _is_selected(layer, filters):
-                msg = (
+                raise ValueError(
                     f"The layer {layer.path!r} is quantized already, to "
                     f"{layer.quantization_mode}. Load the float weights again, or pass "
                     "`filters` that leave it out."
                 )
-                raise ValueError(msg)
         return super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def enable_lora(
@@ -413,12 +408,11 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
         config = read_json(directory / CONFIG_FILE)["config"]
         stored, given = config["num_layers"], kwargs.get("num_layers")
         if config.get("adapter_rank") and given not in (None, stored):
-            msg = (
+            raise ValueError(
                 f"The model in {directory} has adapters for {stored} layers, and is "
                 f"loaded with all of them. Received: num_layers={given!r}. Run fewer "
                 "with `num_layers` of a call, or with `with_num_layers` of a task."
             )
-            raise ValueError(msg)
         warn_of_depth(given, stored)
         if not (has_base(directory) and kwargs.get("load_weights", True)):
             return super()._from_own_preset(directory, **kwargs)
@@ -646,10 +640,9 @@ def _is_selected(layer: keras.layers.Layer, filters: Any) -> bool:
 
 def _refuse_no_length(max_sequence_length: int | None) -> None:
     if max_sequence_length is None:
-        msg = (
+        raise ValueError(
             "`max_sequence_length` must be an integer, the length of the longest row. "
             "Received: None, the `sequence_length` of a preprocessor that pads each "
             "batch to its longest text. Pass `preprocessor.max_sequence_length`, or "
             "build the preprocessor with a `sequence_length`."
         )
-        raise ValueError(msg)

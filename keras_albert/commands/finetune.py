@@ -29,7 +29,8 @@ from keras_albert.commands.tasks import (
 from keras_albert.layers.transformer_block import DENSE_LAYERS
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.batches import LengthBatches
-from keras_albert.tasks.inputs.model_input import make_batches
+from keras_albert.tasks.inputs.model_input import as_dataset, make_batches
+from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.optimizers import default_learning_rate, default_optimizer
 from keras_albert.tasks.recipes import recipe
 from keras_albert.text import AlbertTokenizer, train_vocabulary
@@ -141,11 +142,10 @@ def train_task(
     width = task.backbone.hidden_dim
     how = None if arguments.recipe is None else recipe(arguments.recipe)
     batch_size = arguments.batch_size or (how.batch_size if how else _BATCH_SIZE)
-    batches: Any
-    _, batches = make_batches(
-        task, train.x, train.y, batch_size=batch_size, shuffle=True, mode="training"
+    batches = make_batches(
+        *(task, RawData(train.x, train.y), batch_size, "training"), shuffle=True
     )
-    held_out, _ = make_batches(task, dev.x, dev.y, batch_size=batch_size)
+    held_out = as_dataset(task, make_batches(task, RawData(dev.x, dev.y), batch_size))
     epochs = arguments.epochs
     if epochs is None:
         epochs = how.epochs(len(batches.examples)) if how else _EPOCHS

@@ -21,7 +21,9 @@ from keras_albert.layers.heads import masked_mean
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.distribution.strategy import check_processes
+from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.model_input import make_batches, unpack_validation
+from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.tasks.masked_lm import TokenCrossEntropy
 from keras_albert.tasks.optimizers import adamw, default_optimizer
 from keras_albert.training.recorder import (
@@ -406,8 +408,8 @@ def _lesson_of_examples(
 
     how: dict[str, Any] = {"batch_size": batch_size}
     how["mode"] = "prediction" if y is None else "training"
-    _, batches = make_batches(student, x, y, shuffle=True, **how)
-    if batches is None:
+    batches = make_batches(student, RawData(x, y), shuffle=True, **how)
+    if not isinstance(batches, LengthBatches):
         msg = "Pass lists of examples, which are read several times, and no data set."
         raise ValueError(msg)
     # A thread reads ahead, possibly into the next epoch.
@@ -422,7 +424,7 @@ def _lesson_of_examples(
         how["mode"] = how["mode"].replace("training", "evaluation")
         dev_x, dev_y, _ = unpack_validation(student, validation)
         dev_y = None if y is None else dev_y
-        _, dev = make_batches(student, dev_x, dev_y, **how)
+        dev = make_batches(student, RawData(dev_x, dev_y), **how)
         held_out = _Batches(dev, make)
     ids = of_epoch(0)[0][0]["token_ids"]
     data = digest([len(batches), ids.tolist(), repr(y)[:2000]])

@@ -69,13 +69,12 @@ class FactorizedEmbedding(keras.layers.Layer):
         if use_projection is None:
             use_projection = embedding_dim != hidden_dim
         if not use_projection and embedding_dim != hidden_dim:
-            msg = (
+            raise ValueError(
                 "`use_projection=False` requires that `embedding_dim` equals "
                 "`hidden_dim`. Pass `use_projection=True`, or equal widths. Received: "
                 f"embedding_dim={embedding_dim}, hidden_dim={hidden_dim}, "
                 "use_projection=False"
             )
-            raise ValueError(msg)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
         self.hidden_dim = hidden_dim
@@ -175,13 +174,12 @@ class FactorizedEmbedding(keras.layers.Layer):
 
     def _check_length(self, length: int | None) -> None:
         if length is not None and length > self.max_sequence_length:
-            msg = (
+            raise ValueError(
                 f"The input has {length} tokens per row, but there are only "
                 f"{self.max_sequence_length} position embeddings. Truncate the input "
                 "(the preprocessor's `sequence_length`), or build the model with "
                 f"`max_sequence_length={length}` or more."
             )
-            raise ValueError(msg)
 
     def compute_output_spec(
         self,

@@ -61,17 +61,15 @@ class MaskedPooling(keras.layers.Layer):
             msg = f"`mode` must be one of {POOLING_MODES}. Received: {mode!r}"
             raise ValueError(msg)
         if inverse_frequency is not None and mode != "mean":
-            msg = (
+            raise ValueError(
                 "`inverse_frequency` requires the pooling mode 'mean'. Received: "
                 f"{mode!r}"
             )
-            raise ValueError(msg)
         if inverse_frequency is not None and not inverse_frequency > 0:
-            msg = (
+            raise ValueError(
                 "`inverse_frequency` must be above 0, or `None`. Received: "
                 f"inverse_frequency={inverse_frequency}"
             )
-            raise ValueError(msg)
         refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         self.mode = mode

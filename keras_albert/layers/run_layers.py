@@ -34,12 +34,11 @@ def get_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
     try:
         found: Callable[[Tensor], Tensor] = keras.activations.get(activation)
     except ValueError as error:
-        msg = (
+        raise ValueError(
             f"There is no activation {activation!r}. Use 'gelu_approximate' (the tanh "
             "form, as in ALBERT), 'gelu' (the erf form), 'relu', another Keras "
             "activation name, or a function."
-        )
-        raise ValueError(msg) from error
+        ) from error
     return found
 
 

@@ -176,12 +176,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
         for group in range(self.num_groups):
             own = self._layers_of(group, self.num_layers)
             if len(self._layers_of(group, num_layers)) > len(own):
-                msg = (
+                raise ValueError(
                     f"This encoder has adapters for {self.num_layers} layers, "
                     f"{len(own)} of them in group {group}, and cannot run more. "
                     f"Received: num_layers={num_layers}"
                 )
-                raise ValueError(msg)
 
     def run_number(
         self, layer: Any, inner: int, group: int, num_layers: int | None = None
@@ -497,11 +496,10 @@ def check_depth(num_layers: Any, num_groups: int) -> None:
     check_positive(num_layers=num_layers)
     check_at_most(MAX_LAYERS, num_layers=num_layers)
     if num_layers < num_groups:
-        msg = (
+        raise ValueError(
             "`num_layers` must be at least `num_groups`, or some groups would never "
             f"run. Received: num_layers={num_layers}, num_groups={num_groups}"
         )
-        raise ValueError(msg)
 
 
 def _keep_vectors(
@@ -521,8 +519,7 @@ def _keep_vectors(
 def _refuse_packing(**arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and value is not False:
-            msg = (
+            raise ValueError(
                 f"`{name}` needs a row for each text, and the texts of this batch "
                 "share rows. Build the preprocessor with pack_sequences=False."
             )
-            raise ValueError(msg)

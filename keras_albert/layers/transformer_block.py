@@ -106,11 +106,10 @@ class TransformerBlock(keras.layers.Layer):
         """Create the weights for inputs `(batch, length, width)`."""
         width = input_shape[-1]
         if width is None or width % self.num_heads:
-            msg = (
+            raise ValueError(
                 f"The width {width} is not a multiple of `num_heads={self.num_heads}`. "
                 "Change `hidden_dim` or `num_heads`."
             )
-            raise ValueError(msg)
         self.query = self._dense(width, "query")
         self.key = self._dense(width, "key")
         self.value = self._dense(width, "value")
@@ -218,10 +217,9 @@ class _Dropout:
         if not (self.training and rate):
             return x
         if self.seed is None:
-            msg = (
+            raise ValueError(
                 "A `TransformerBlock` with dropout needs a `seed` to train. Call it "
                 "through `SharedTransformerEncoder`, which draws one in each step."
             )
-            raise ValueError(msg)
         seed = self.seed.site(site, DROPOUTS_PER_BLOCK)
         return keras.random.dropout(x, rate, seed=seed)

@@ -50,12 +50,11 @@ class MaskedLMTask(AlbertTask):
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Raise: targets of texts come from the texts."""
-        msg = (
+        raise ValueError(
             f"{type(self).__name__} makes its targets from the texts. Received: y="
             f"{str(y)[:80]!r}. Leave them out; a pair of texts is one argument, "
             "`x=(first, second)`."
         )
-        raise ValueError(msg)
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
         """Read and check ids and `mask_positions`."""
@@ -76,18 +75,16 @@ class MaskedLMTask(AlbertTask):
         """
         targets = np.asarray(y)
         if targets.ndim != 2 or targets.dtype.kind not in "iu":
-            msg = (
+            raise ValueError(
                 "Targets are the original ids at `mask_positions`, integers "
                 f"(examples, slots). Received: {targets.dtype} {targets.shape}"
             )
-            raise ValueError(msg)
         limit = self.backbone.vocabulary_size
         if (row := first_outside(targets, limit)) is not None:
-            msg = (
+            raise ValueError(
                 f"Row {row} of the targets contains an id outside 0 to "
                 f"{limit - 1}. Use the vocabulary of the model."
             )
-            raise ValueError(msg)
         return targets
 
     def fill_mask(
@@ -354,11 +351,10 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         """
         if not isinstance(y, Mapping) or set(y) != {"masked_lm", "sentence_order"}:
             given = sorted(y) if isinstance(y, Mapping) else type(y).__name__
-            msg = (
+            raise ValueError(
                 "Targets are a dict of 'masked_lm' and 'sentence_order'. Received: "
                 f"{given}"
             )
-            raise ValueError(msg)
         return {
             "masked_lm": self.encode_token_targets(y["masked_lm"]),
             "sentence_order": encode_classes(y["sentence_order"], 2, None),
@@ -505,11 +501,10 @@ def target_ids(tokenizer: Any, targets: str | Sequence[str] | None) -> IntArray:
 
 def _target_id(tokenizer: Any, target: Any) -> np.int32:
     if not isinstance(target, str):
-        msg = (
+        raise ValueError(
             f"`targets` are words, and one is {target!r} ({type(target).__name__}). "
             "Pass strings."
         )
-        raise ValueError(msg)
     # A word of a text takes precedence over a piece within a word.
     (ids,) = tokenizer.tokenize_rows([target]).to_lists()
     if len(ids) == 1 and ids[0] not in tokenizer.special_token_ids:
@@ -518,22 +513,20 @@ def _target_id(tokenizer: Any, target: Any) -> np.int32:
     if tokenizer.id_to_token(token) == target:
         return np.int32(token)
     pieces = " ".join(tokenizer.id_to_token(i) for i in ids)
-    msg = (
+    raise ValueError(
         f"The target {target!r} is no token of the vocabulary, which writes it "
         f"{pieces!r}. A [MASK] stands for one token: name another word, or one of "
         "these pieces."
     )
-    raise ValueError(msg)
 
 
 def _check_masks(task: AlbertTask, examples: WrittenMasks) -> None:
     mask = task.preprocessor.tokenizer.mask_token
     if (examples.written == 0).any():
-        msg = (
+        raise ValueError(
             f"Row {int(np.argmin(examples.written))} of the texts has no {mask}. Write "
             f"{mask} where a token is to be filled in."
         )
-        raise ValueError(msg)
 
 
 def _check_nothing_lost(
@@ -543,9 +536,8 @@ def _check_nothing_lost(
     lost = rows[masks < examples.written[rows]]
     if len(lost):
         mask = task.preprocessor.tokenizer.mask_token
-        msg = (
+        raise ValueError(
             f"Row {int(lost.min())} of the texts is longer than the "
             f"{task.preprocessor.max_length} tokens that the model reads, and a {mask} "
             "in it is cut off. Shorten the text around it."
         )
-        raise ValueError(msg)

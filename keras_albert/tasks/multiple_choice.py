@@ -130,11 +130,10 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         """Check that each question has choices, and the right one is among them."""
         counts = ids["padding_mask"].any(axis=-1).sum(axis=-1)
         if not counts.all():
-            msg = (
+            raise ValueError(
                 f"Row {int(counts.argmin())} of `padding_mask` is all zero, so that "
                 "its question has no choices. Drop the row."
             )
-            raise ValueError(msg)
         if y is not None:
             check_answers(y, counts)
 

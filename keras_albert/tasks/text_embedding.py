@@ -110,11 +110,10 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         **kwargs: Any,
     ) -> None:
         if objective not in ("cosine", "contrastive"):
-            msg = (
+            raise ValueError(
                 "`objective` is 'cosine' or 'contrastive'. Received: "
                 f"objective={objective!r}"
             )
-            raise ValueError(msg)
         if not temperature > 0:
             msg = f"`temperature` must be above 0. Received: temperature={temperature}"
             raise ValueError(msg)
@@ -285,20 +284,18 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             ValueError: If one is invalid, with its row; or if the objective takes none.
         """
         if self.is_self_supervised:
-            msg = (
+            raise ValueError(
                 "The contrastive objective takes pairs without similarities. Leave "
                 "out `y`, or build the model with objective='cosine'."
             )
-            raise ValueError(msg)
         scores = encode_scores(y)
         outside = np.abs(scores[:, 0]) > 1
         if outside.any():
             row = int(outside.argmax())
-            msg = (
+            raise ValueError(
                 f"Row {row} has the similarity {scores[row, 0]}, and a cosine lies "
                 "between -1 and 1. Scale the similarities: divide by their maximum."
             )
-            raise ValueError(msg)
         return scores
 
     def read_ids(self, inputs: Any) -> dict[str, npt.NDArray[Any]]:
@@ -431,11 +428,10 @@ _NEVER = -1e9
 def check_pairs(rows: Any) -> None:
     """Raise if an array of vectors, or of ids, is not one of pairs."""
     if len(rows.shape) != 3 or rows.shape[1] not in (2, None):
-        msg = (
+        raise ValueError(
             "The embedder is trained on pairs of texts. Pass them as one argument, "
             f"`x=(first, second)`. Received an array of shape {rows.shape}"
         )
-        raise ValueError(msg)
 
 
 def cosine_scores(vectors: Tensor) -> Tensor:

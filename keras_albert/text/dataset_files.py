@@ -91,11 +91,10 @@ def read_squad(path: str | os.PathLike[str]) -> SquadFile:
     seen: dict[str, str] = {}
     for identity, _, _, _, where in rows:
         if identity in seen:
-            msg = (
+            raise ValueError(
                 f"{where} has the id {identity!r}, as {seen[identity]} has. Give each "
                 "question an id of its own."
             )
-            raise ValueError(msg)
         seen[identity] = where
     if not rows:
         raise ValueError(f"{path} holds no questions.")
@@ -115,12 +114,11 @@ class _Place:
         # `True` is an int in Python, but not a position in a text.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             what = "nothing" if value is None else repr(value)[:60]
-            msg = (
+            raise ValueError(
                 f"{self.where} has {what} as {key!r}, and SQuAD's form has "
                 f"{_KINDS[kind]} there. Correct the file, or see `read_squad` for "
                 "the form."
             )
-            raise ValueError(msg)
         return _Place(f"{self.where}, {key}", value)
 
     def items(self) -> "Iterator[_Place]":
@@ -155,11 +153,10 @@ def _questions(
 def _answers(question: _Place) -> dict[str, list[Any]]:
     answers = list(question.get("answers", list, []).items())
     if question.get("is_impossible", bool, False).value and answers:
-        msg = (
+        raise ValueError(
             f"{question.where} has `is_impossible` and {len(answers)} answers. Leave "
             "out one of the two."
         )
-        raise ValueError(msg)
     return {
         "text": [answer.get("text", str).value for answer in answers],
         "answer_start": [answer.get("answer_start", int).value for answer in answers],
@@ -217,12 +214,11 @@ def read_conll(
         except IndexError:
             word, tag = "", ""
         if len(columns) < 2 or not tag:
-            msg = (
+            raise ValueError(
                 f"{path}, line {number}: {line.strip()[:60]!r} should be a word and "
                 "its tag, with a tab or a space between them. Correct the line, or "
                 "leave it empty where a text ends."
             )
-            raise ValueError(msg)
         words.append(word)
         tags.append(tag)
     if words:
@@ -240,8 +236,7 @@ def _read_text(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        msg = (
+        raise ValueError(
             f"{path}, line {line}, is not UTF-8 ({error.reason}). Convert the file, "
             "for instance with `iconv`."
-        )
-        raise ValueError(msg) from error
+        ) from error

@@ -47,13 +47,12 @@ class MaskingRates:
         )
         # Allows for rounding, as in 0.7 + 0.2 + 0.1.
         if self.mask_token_rate + self.random_token_rate > 1 + 1e-9:
-            msg = (
+            raise ValueError(
                 "`mask_token_rate` and `random_token_rate` are parts of the selected "
                 "tokens, together at most 1. Received: "
                 f"mask_token_rate={self.mask_token_rate}, "
                 f"random_token_rate={self.random_token_rate}"
             )
-            raise ValueError(msg)
         check_positive(max_ngram=self.max_ngram)
         check_at_most(_MAX_WORDS, max_ngram=self.max_ngram)
         if self.mask_selection_length is not None:
@@ -201,12 +200,11 @@ def _drawable_ids(tokenizer: Any) -> IntArray:
     """Return the ids of pieces of text, without control, byte and special pieces."""
     ids: IntArray = tokenizer.vocabulary.text_ids
     if not len(ids):
-        msg = (
+        raise ValueError(
             f"The vocabulary's {tokenizer.vocabulary_size()} pieces are all special, "
             "and masking draws from the others. Train one with "
             "`keras_albert.text.train_vocabulary`."
         )
-        raise ValueError(msg)
     return ids
 
 

@@ -106,23 +106,20 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
         msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80} ({error})"
         raise ValueError(msg) from error
     if not weights.ndim:
-        msg = f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80}"
-        raise ValueError(msg)
+        raise ValueError(f"{_WEIGHTS_ARE} Received: {sample_weight!r:.80}")
     if axes == 1 and weights.ndim == 2 and weights.shape[1] == 1:
         weights = weights[:, 0]
     if weights.ndim > axes:
-        msg = f"{_WEIGHTS_ARE} Received an array of shape {weights.shape}."
-        raise ValueError(msg)
+        raise ValueError(f"{_WEIGHTS_ARE} Received an array of shape {weights.shape}.")
     # False for NaN.
     valid = (weights >= 0) & (weights < np.inf)
     is_valid = np.asarray(valid.all(axis=tuple(range(1, weights.ndim))))
     if not is_valid.all():
         row = int(np.argmin(is_valid))
-        msg = (
+        raise ValueError(
             f"Row {row} has the sample weight {weights[row]}. Pass finite numbers that "
             "are not negative."
         )
-        raise ValueError(msg)
     return weights
 
 
@@ -147,11 +144,10 @@ def check_counts(count: int, targets: Any, weights: Any) -> None:
         parts = values.values() if isinstance(values, Mapping) else (values,)
         for part in parts:
             if part is not None and len(part) != count:
-                msg = (
+                raise ValueError(
                     f"There are {count} examples, but {len(part)} {name}. Each example "
                     "needs one."
                 )
-                raise ValueError(msg)
 
 
 @dataclass(frozen=True)
@@ -166,11 +162,10 @@ class SpecialIds:
 def check_truncation(truncate: str) -> None:
     """Raise if `truncate` is neither "round_robin" nor "waterfall"."""
     if truncate not in ("round_robin", "waterfall"):
-        msg = (
+        raise ValueError(
             "`truncate` is 'round_robin' or 'waterfall'. Received: "
             f"truncate={truncate!r}"
         )
-        raise ValueError(msg)
 
 
 def truncated_lengths(
@@ -350,11 +345,10 @@ def window_stride(stride: int | None, size: int) -> int:
     if stride is None:
         return max(1, size // 2)
     if not 1 <= stride <= size:
-        msg = (
+        raise ValueError(
             "`stride` is the distance in tokens from window to window, from 1 to "
             f"{size}, the length of a window. Received: stride={stride}"
         )
-        raise ValueError(msg)
     return stride
 
 

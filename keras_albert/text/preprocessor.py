@@ -83,19 +83,17 @@ class AlbertPreprocessor(PresetMixin):
             if length is None:
                 continue
             if not is_whole_number(length) or length < self.shortest_length:
-                msg = (
+                raise ValueError(
                     f"`{name}` must be at least {self.shortest_length}, so that each "
                     "text keeps a token, and a whole number. Received: "
                     f"{name}={length!r}"
                 )
-                raise ValueError(msg)
             check_at_most(MAX_TOKENS, **{name: length})
         if pack_sequences not in (True, False):
-            msg = (
+            raise ValueError(
                 "`pack_sequences` is True or False. Received: "
                 f"pack_sequences={pack_sequences!r}"
             )
-            raise ValueError(msg)
         if isinstance(self, _TAKE_TOKENIZER):
             kwargs["tokenizer"] = tokenizer
         super().__init__(**kwargs)
@@ -175,13 +173,12 @@ class AlbertPreprocessor(PresetMixin):
     ) -> Any:
         """Preprocess raw input."""
         if not self.runs_in_graph and (is_graph_text(x) or is_graph_text(y)):
-            msg = (
+            raise TypeError(
                 f"{type(self).__name__} runs in Python, not inside a TensorFlow graph "
                 f"such as that of `tf.data.Dataset.map`. Received: {x}. Pass the data "
                 "set of raw batches to the task, which preprocesses each of them; or "
                 "preprocess lists of texts, and make the data set of the result."
             )
-            raise TypeError(msg)
         if isinstance(x, tuple) and y is None and sample_weight is None:
             x, y, sample_weight = self.split_element(x)
         # With `y` passed by name, KerasHub does not read a pair as `(x, y)`.
@@ -248,10 +245,9 @@ def _read_buckets(buckets: Lengths) -> tuple[int, ...]:
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         lengths = np.zeros(1, int)
     if (lengths < 1).any():
-        msg = (
+        raise ValueError(
             "`length_buckets` are the lengths that batches are padded to, whole "
             f"numbers from 1 on. Received: length_buckets={buckets!r}. For one length "
             "alone pass `sequence_length`."
         )
-        raise ValueError(msg)
     return tuple(sorted(lengths.tolist()))

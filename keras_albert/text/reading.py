@@ -34,23 +34,21 @@ def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
     """
     columns = _split_columns(texts)
     if len(columns) > MAX_COLUMNS:
-        msg = (
+        raise ValueError(
             f"An ALBERT example is one text or a pair. Received {len(columns)} texts "
             "for each example. Join some of them into one, or pass `list(x)` if the "
             "elements of a tuple are examples."
         )
-        raise ValueError(msg)
     names = COLUMN_NAMES[len(columns)]
     read = [to_text_rows(c, name=n) for c, n in zip(columns, names, strict=True)]
     if len({(len(rows), batched) for rows, batched in read}) > 1:
         counts = " and ".join(
             f"{len(rows)}" if batched else "a single text" for rows, batched in read
         )
-        msg = (
+        raise ValueError(
             f"A pair needs as many first texts as second ones. Received: {counts}. "
             "Pass two lists of equal length, or a list of pairs."
         )
-        raise ValueError(msg)
     return tuple(rows for rows, _ in read), read[0][1]
 
 
@@ -62,11 +60,10 @@ def _split_columns(texts: Any) -> tuple[Any, ...]:
             width = len(texts[0])
             for row, pair in enumerate(texts):
                 if not isinstance(pair, tuple) or len(pair) != width:
-                    msg = (
+                    raise ValueError(
                         f"Row {row} of the texts is {pair!r}, where row 0 is a tuple "
                         f"of {width} texts. Give each row as many texts."
                     )
-                    raise ValueError(msg)
             return tuple([pair[column] for pair in texts] for column in range(width))
         return (texts,)
     if hasattr(texts, "shape") and len(texts.shape) == 2:

@@ -29,11 +29,10 @@ class Span(NamedTuple):
 def check_scheme(scheme: str) -> None:
     """Raise if `scheme` is unknown."""
     if scheme not in ("auto", *SCHEMES):
-        msg = (
+        raise ValueError(
             "`scheme` is 'auto', 'BIO' (IOB2), 'IOB1', 'BIOES' or 'IO' (bare labels). "
             f"Received: scheme={scheme!r}"
         )
-        raise ValueError(msg)
 
 
 def tag_names(labels: Iterable[str], scheme: Scheme = "BIO") -> tuple[str, ...]:
@@ -118,12 +117,11 @@ def spans_to_tags(
     for span in sorted(spans):
         start, end, label = span
         if not before.end <= start < end <= length:
-            msg = (
+            raise ValueError(
                 f"The entity {label!r} from {start} to {end} does not fit: it must "
                 f"begin at {before.end} or later, where the previous one ends, and end "
                 f"at {length} or earlier. Entities are not empty and do not overlap."
             )
-            raise ValueError(msg)
         tags[start:end] = [f"I-{label}"] * (end - start)
         if scheme == "IO":
             tags[start:end] = [label] * (end - start)

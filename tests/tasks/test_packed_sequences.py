@@ -12,6 +12,7 @@ from keras_albert.tasks.inputs.batches import (
 )
 from keras_albert.tasks.inputs.datasets import backend_dataset
 from keras_albert.tasks.inputs.model_input import make_batches, preprocess_batch
+from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.batching import PackedShape
 from tests.one_backend import on_one_backend_except
 from tests.random_weights import add_noise
@@ -122,7 +123,7 @@ def test_losses_gradients_and_predictions(name, make_classifier, toy_proto, toy)
 
     task.set_weights(weights)
     task.preprocessor.pack_sequences = True
-    _, batches = make_batches(task, x, batch_size=4, mode="prediction")
+    batches = make_batches(task, RawData(x), 4, "prediction")
     assert isinstance(batches, PackedBatches)
     assert_same(task.predict(x, batch_size=4, verbose=0), expected, atol=2e-5)
     losses.append(task.evaluate(x, y, batch_size=64, verbose=0))
@@ -185,7 +186,7 @@ def test_data_sets_of_texts(make_classifier, toy):
 def test_all_epochs_have_one_shape(make_classifier, toy):
     task = make_classifier(sequence_length=32)
     task.preprocessor.pack_sequences = True
-    _, batches = make_batches(task, *toy, None, 16, True, "training")
+    batches = make_batches(task, RawData(*toy), 16, "training", shuffle=True)
     tokens = batches.examples.lengths.sum()
     shapes = set()
     for _ in range(5):
@@ -215,7 +216,7 @@ def test_a_few_texts_and_ids_have_rows_of_their_own(make_classifier, toy):
         (toy[0][:32], "prediction"),
         (task.preprocessor(toy[0]), "prediction"),
     ):
-        _, batches = make_batches(task, x, batch_size=32, mode=mode)
+        batches = make_batches(task, RawData(x), 32, mode)
         assert not isinstance(batches, PackedBatches)
     assert set(task.preprocessor(toy[0][:3])) == {
         "token_ids",

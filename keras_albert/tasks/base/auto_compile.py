@@ -130,18 +130,16 @@ class AutomaticCompile(StrategyMixin):
         """
         automatic = isinstance(optimizer, str) and optimizer == "auto"
         if learning_rate is not None and not automatic:
-            msg = (
+            raise ValueError(
                 "`learning_rate` belongs to the optimizer 'auto'. Give it to your own "
                 f"optimizer instead. Received: optimizer={optimizer}, "
                 f"learning_rate={learning_rate}"
             )
-            raise ValueError(msg)
         if learning_rate is not None and not learning_rate > 0:
-            msg = (
+            raise ValueError(
                 f"`learning_rate` must be above 0. Received: {learning_rate}. To keep "
                 "weights as they are, set `backbone.trainable = False`."
             )
-            raise ValueError(msg)
         loss = match_loss(loss, self.outputs_are_logits)
         has_own = weighted_metrics not in (None, "auto")
         # Defaults may depend on it.
@@ -180,11 +178,10 @@ class AutomaticCompile(StrategyMixin):
             method: string. The method that was called, for the message.
         """
         if not self.compiled:
-            msg = (
+            raise ValueError(
                 f"You must call `compile()` before `{method}()`. Received: an "
                 f"{type(self).__name__} that is not compiled."
             )
-            raise ValueError(msg)
 
     def _automatic_optimizer(self, rate: float | None, total_steps: int | None) -> Any:
         rate = rate or default_learning_rate(

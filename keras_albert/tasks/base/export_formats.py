@@ -27,11 +27,10 @@ def format_of_path(path: Path) -> str:
 def export_writer(name: str) -> Writer:
     """Return the writer of a format, or raise `ValueError` if there is none."""
     if name not in _WRITERS:
-        msg = (
+        raise ValueError(
             f"There is no export format {name!r}. Choose one of: "
             f"{', '.join(sorted(_WRITERS))}."
         )
-        raise ValueError(msg)
     writer: Writer = resolve_name(_WRITERS[name])
     return writer
 
@@ -46,21 +45,19 @@ def check_export_options(
     known = _options(name)
     named = format_of_path(path)
     if named not in (name, _DEFAULT):
-        msg = (
+        raise ValueError(
             f"{path} is named as a file of the format {named!r}, and would be written "
             f"as {name!r}. Pass format={named!r}, or choose another name."
         )
-        raise ValueError(msg)
     for option in options:
         if option in known:
             continue
         others = [each for each in _WRITERS if option in _options(each)]
         hint = f" {spell(option)} is an option of: {', '.join(others)}."
-        msg = (
+        raise ValueError(
             f"{name} has no option {spell(option)}. It has: "
             f"{', '.join(map(spell, known))}.{hint if others else ''}"
         )
-        raise ValueError(msg)
 
 
 def _options(name: str) -> list[str]:

@@ -96,12 +96,11 @@ class NamedClasses:
             remedy = "or correct the targets"
             if len(names) < self.num_classes:
                 remedy = "since a batch or a small set may lack some"
-            msg = (
+            raise ValueError(
                 f"The targets have {len(names)} names ({', '.join(names[:9])}), "
                 f"and the model has {self.num_classes} classes. Pass "
                 f"`labels=[...]` to the model, {remedy}."
             )
-            raise ValueError(msg)
         return names
 
 
@@ -114,22 +113,20 @@ def count_classes(num_classes: int | None, labels: Sequence[str] | None) -> int:
         )
     names = () if labels is None else labels
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        msg = (
+        raise ValueError(
             "`labels` are a list of strings. Received: "
             f"labels={labels!r:.200}. Convert them, as in `[str(x) for x in labels]`."
         )
-        raise ValueError(msg)
     if labels is not None and len(set(labels)) != len(labels):
         msg = f"Each class needs a name of its own. Received: labels={list(labels)}"
         raise ValueError(msg)
     count = len(names) if num_classes is None else num_classes
     disagree = labels is not None and len(labels) != count
     if not is_whole_number(count) or count < 1 or disagree:
-        msg = (
+        raise ValueError(
             "Pass the number of classes (1 for a regression), their names, or as many "
             f"names as classes. Received: num_classes={num_classes}, labels={labels}"
         )
-        raise ValueError(msg)
     return count
 
 

@@ -89,11 +89,10 @@ def match_loss(loss: Any, are_logits: bool | None) -> Any:
         if name in _CROSSENTROPIES
         else "Pass a cross-entropy"
     )
-    msg = (
+    raise ValueError(
         f"{type(loss).__name__} reads {kinds[bool(reads_logits)]}, and this model "
         f"returns {kinds[are_logits]}. {remedy}, or leave out `loss`."
     )
-    raise ValueError(msg)
 
 
 def match_metrics(

@@ -65,11 +65,10 @@ def own_backbone(model: Any) -> AlbertBackbone:
     """Return the backbone of a task, or a backbone itself."""
     backbone = getattr(model, "backbone", model)
     if not isinstance(backbone, AlbertBackbone):
-        msg = (
+        raise TypeError(
             "Expected an `AlbertBackbone` or a task with one. Received: "
             f"model={type(model).__name__}"
         )
-        raise TypeError(msg)
     return backbone
 
 
@@ -77,17 +76,15 @@ def check_is_float(backbone: AlbertBackbone) -> None:
     """Raise if a backbone has other weights than its matrices and vectors of floats."""
     for layer in all_layers(backbone):
         if layer.quantization_mode:
-            msg = (
+            raise ValueError(
                 f"The layer {layer.path!r} is quantized to {layer.quantization_mode}. "
                 "Pass the model as it was before `quantize`."
             )
-            raise ValueError(msg)
         if getattr(layer, "lora_enabled", False):
-            msg = (
+            raise ValueError(
                 f"The layer {layer.path!r} has LoRA weights. Save the model, and load "
                 "it again: a file contains LoRA's update inside the matrices."
             )
-            raise ValueError(msg)
 
 
 def copy_weights(old: keras.layers.Layer, new: keras.layers.Layer) -> None:

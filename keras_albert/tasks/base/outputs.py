@@ -15,7 +15,12 @@ from keras_albert.tasks.distribution.model_state import restore_on_error
 from keras_albert.tasks.inputs.batch_padding import num_parts, pad_dataset
 from keras_albert.tasks.inputs.batches import LengthBatches
 from keras_albert.tasks.inputs.datasets import call_and_reject_empty, num_steps
-from keras_albert.tasks.inputs.model_input import has_ragged_outputs, make_batches
+from keras_albert.tasks.inputs.model_input import (
+    Steps,
+    has_ragged_outputs,
+    make_batches,
+)
+from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.packing import TextWindows
 from keras_albert.types import FloatArray, Texts
 
@@ -53,21 +58,20 @@ def predict_all(
 ) -> Any:
     """Compute the outputs for all inputs in their order, by `run_batch`."""
     steps = kwargs.get("steps")
-    data, batches = make_batches(
-        *(task, x),
-        batch_size=batch_size,
-        mode="prediction",
-        steps=steps,
-        may_pack=run_batch is None,
+    may_pack = run_batch is None
+    batches = make_batches(
+        *(task, RawData(x), batch_size, "prediction"),
+        steps=Steps(steps),
+        may_pack=may_pack,
     )
-    if batches is not None and steps is not None and steps < len(batches):
+    is_planned = isinstance(batches, LengthBatches)
+    if is_planned and steps is not None and steps < len(batches):
         # Batches are of similar length, so the first ones are not the first examples.
-        msg = (
+        raise ValueError(
             f"`steps={steps}` ends a data set early, and `x` is no data set: it has "
             f"{len(batches)} batches. Pass only the examples to predict."
         )
-        raise ValueError(msg)
-    if batches is not None and not len(batches.examples):
+    if is_planned and not len(batches.examples):
         return keras.tree.map_structure(
             lambda output: np.zeros((0, *(n or 0 for n in output.shape[1:])), "f"),
             task.output,
@@ -75,13 +79,13 @@ def predict_all(
 
     def compute() -> Any:
         if run_batch or num_parts() == 1 or has_ragged_outputs(task):
-            return predict_batches(task, data, run_batch, **kwargs)
+            return predict_batches(task, batches, run_batch, **kwargs)
         # Devices share each batch.
         with restore_on_error(task):
-            return check_nan(keras.Model.predict(task, pad_dataset(data), **kwargs))
+            return check_nan(keras.Model.predict(task, pad_dataset(batches), **kwargs))
 
     outputs = call_and_reject_empty(compute, {"x": x})
-    return outputs if batches is None else batches.restore_order(outputs)
+    return batches.restore_order(outputs) if is_planned else outputs
 
 
 def check_nan(outputs: Any) -> Any:
@@ -221,11 +225,10 @@ class DocumentOutputs:
         preprocessor = self.require_preprocessor(method)
         columns, batched = preprocessor.columns(texts)
         if len(columns) > 1:
-            msg = (
+            raise ValueError(
                 "A document is one text, and these are pairs. Pass a list of texts, or "
                 "pairs to the methods that truncate them."
             )
-            raise ValueError(msg)
         windows = TextWindows(
             preprocessor.tokenizer.tokenize_rows(columns[0], checked=True),
             preprocessor.special_ids,

@@ -181,12 +181,11 @@ def _share(task: "AlbertTask", num_layers: int, view: Any) -> Any:
     for name in _STEPS:
         step = vars(task).get(name)
         if step is not None and getattr(step, "__self__", None) is not task:
-            msg = (
+            raise ValueError(
                 f"`{name}` of this {type(task).__name__} was replaced by a function "
                 "that runs all layers. Override it in a subclass, or set it to a "
                 "`types.MethodType`, to run another number of layers."
             )
-            raise ValueError(msg)
     is_new = view is None
     inner = None if is_new else view.backbone
     backbone = share_attributes(task.backbone, {"num_layers": num_layers}, inner)

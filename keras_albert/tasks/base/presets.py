@@ -175,12 +175,11 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
         in_backbone = {id(weight) for weight in task.backbone.weights}
         is_learned = any(id(w) not in in_backbone for w in task.trainable_weights)
         if keeps_head and is_learned and not path.exists():
-            msg = (
+            raise ValueError(
                 f"{path} is missing: the weights of the head. Copy or download the "
                 "whole preset again. For a new head, of random weights, pass "
                 "`num_classes` or build the task on `AlbertBackbone.from_preset(...)`."
             )
-            raise ValueError(msg)
         if loads_base and keeps_head and path.exists():
             task.load_task_weights(path)
         if load_weights and is_other:
@@ -212,11 +211,10 @@ def _saved_class(directory: Path) -> type:
     name = read_json(path)["registered_name"]
     saved = keras.saving.get_registered_object(name)
     if not (isinstance(saved, type) and issubclass(saved, TaskPresets)):
-        msg = (
+        raise ValueError(
             f"{path} describes a {name!r}, which is no ALBERT task that is known here. "
             "Import the module that defines it, or copy the preset again."
         )
-        raise ValueError(msg)
     return saved
 
 
@@ -225,22 +223,20 @@ def check_preprocessor(backbone: AlbertBackbone, preprocessor: Any) -> None:
     if preprocessor is None:
         return
     if preprocessor.max_length > backbone.max_sequence_length:
-        msg = (
+        raise ValueError(
             f"The preprocessor makes rows of up to {preprocessor.max_length} tokens, "
             f"and the backbone reads {backbone.max_sequence_length}. Build the "
             f"preprocessor with max_sequence_length={backbone.max_sequence_length}."
         )
-        raise ValueError(msg)
     if preprocessor.tokenizer.proto is None:
         return
     size = preprocessor.tokenizer.vocabulary_size()
     if size > backbone.vocabulary_size:
-        msg = (
+        raise ValueError(
             f"The vocabulary has {size} tokens, and the backbone embeds "
             f"{backbone.vocabulary_size}. Use the vocabulary that the backbone was "
             "made with."
         )
-        raise ValueError(msg)
 
 
 def check_vocabulary_size(
@@ -249,9 +245,8 @@ def check_vocabulary_size(
     """Check that a vocabulary belongs to the embeddings of a checkpoint."""
     size, embedded = tokenizer.vocabulary_size(), backbone.vocabulary_size
     if not embedded - _PADDING < size <= embedded:
-        msg = (
+        raise ValueError(
             f"The vocabulary in {source} has {size:,} tokens, and its weights embed "
             f"{embedded:,}: they are not of the same checkpoint. Copy the vocabulary "
             "there that belongs to the weights, or pass a `preprocessor` with it."
         )
-        raise ValueError(msg)

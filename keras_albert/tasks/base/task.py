@@ -36,6 +36,8 @@ from keras_albert.tasks.inputs.datasets import (
 )
 from keras_albert.tasks.inputs.model_input import (
     EncodedTargets,
+    Steps,
+    as_dataset,
     make_batches,
     preprocess_batch,
     split_validation,
@@ -43,7 +45,12 @@ from keras_albert.tasks.inputs.model_input import (
     unpack_validation,
 )
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
-from keras_albert.tasks.inputs.tables import Columns, has_columns, read_table
+from keras_albert.tasks.inputs.tables import (
+    Columns,
+    RawData,
+    has_columns,
+    read_table,
+)
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode
@@ -211,12 +218,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         Raises:
             ValueError: If the task does not assign each example to one class.
         """
-        msg = (
+        raise ValueError(
             "`class_weight` needs targets of one class for each example, and this "
             f"{type(self).__name__} learns others. Pass `sample_weight` instead; that "
             "of a tagger may have a weight for each word."
         )
-        raise ValueError(msg)
 
     def encode(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
@@ -240,11 +246,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def require_preprocessor(self, method: str) -> Any:
         """Return the preprocessor, which `method` needs, or raise if there is none."""
         if self.preprocessor is None:
-            msg = (
+            raise ValueError(
                 f"`{method}` reads texts, and this model has no preprocessor. Build it "
                 "with one, or call `predict` on ids."
             )
-            raise ValueError(msg)
         return self.preprocessor
 
     def read_weights(self, sample_weight: Any) -> Any:
@@ -327,15 +332,16 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         check_at_least(0, epochs=epochs)
         first = kwargs.get("initial_epoch") or 0
         with unchanged_on_error(self):
-            x, y, sample_weight, columns = read_table(
+            data = read_table(
                 self, x, y, sample_weight, Columns(text, label), batch_size
             )
-            self.set_class_names(columns.class_names)
+            self.set_class_names(data.columns.class_names)
+            x, y, sample_weight, columns = data
             if y is not None and not (is_dataset(x) or holds_ids(self, x)):
                 # Before a split, so that names come from all of them, and errors name
                 # the row in `y`.
                 y = EncodedTargets(self.encode_targets(y))
-            targets = y
+            data, targets = data._replace(y=y), y
             if class_weight is not None:
                 kwargs["class_weight"] = self._read_class_weight(
                     class_weight, sample_weight
@@ -345,13 +351,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 train, validation_data = split_validation(
                     x, y, sample_weight, validation_split, columns_of
                 )
-                x, y, sample_weight = train
-            data, _ = make_batches(
-                *(self, x, y, sample_weight, batch_size, shuffle, "training"),
-                steps=kwargs.get("steps_per_epoch"),
-                columns=columns,
-                epochs=epochs - first,
-            )
+                data = RawData(*train, columns)
+            option = "steps_per_epoch"
+            limit = Steps(kwargs.get(option), option, epochs=epochs - first)
+            batches = make_batches(self, data, batch_size, "training", shuffle, limit)
             datasets = {"x": x}
             if validation_data is not None:
                 held_out = unpack_validation(self, validation_data)
@@ -360,29 +363,26 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                     named = Columns(text, label, columns.weight)
                 size = validation_batch_size
                 size = batch_size if size is None else size
-                held_x, held_y, weights, named = read_table(
-                    self, *held_out, named, size
-                )
-                kwargs["validation_data"], _ = make_batches(
-                    *(self, held_x, held_y, weights, size),
-                    argument="validation_data",
-                    steps=kwargs.get("validation_steps"),
-                    columns=named,
-                    epochs=epochs - first,
+                held = read_table(self, *held_out, named, size)
+                option, argument = "validation_steps", "validation_data"
+                limit = Steps(kwargs.get(option), option, argument, epochs - first)
+                kwargs[argument] = as_dataset(
+                    self, make_batches(self, held, size, steps=limit)
                 )
                 datasets["validation_data"] = held_out[0]
         if isinstance(targets, EncodedTargets):
             self.learn_from_targets(targets.values)
-        steps = kwargs.get("steps_per_epoch") or num_steps(data)
+        dataset = as_dataset(self, batches)
+        steps = kwargs.get("steps_per_epoch") or num_steps(dataset)
         rest = steps and steps * (epochs - first), kwargs.get("callbacks")
         if not (first and self._continue_optimizer(*rest)):
             self._complete_optimizer(*rest)
         # Data sets are in their order already.
         kwargs |= {"epochs": epochs, "shuffle": False}
         with restore_on_error(self):
-            data = build_before(self, data)
+            dataset = build_before(self, dataset)
             return call_and_reject_empty(
-                lambda: keras.Model.fit(self, x=data, **kwargs), datasets
+                lambda: keras.Model.fit(self, x=dataset, **kwargs), datasets
             )
 
     def evaluate(
@@ -424,20 +424,19 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         # Keras does not check this on PyTorch.
         self.check_compiled("evaluate")
         with unchanged_on_error(self):
-            x, y, sample_weight, columns = read_table(
+            data = read_table(
                 self, x, y, sample_weight, Columns(text, label), batch_size
             )
-            self.set_class_names(columns.class_names)
-            data, _ = make_batches(
-                *(self, x, y, sample_weight, batch_size),
-                steps=kwargs.get("steps"),
-                columns=columns,
+            self.set_class_names(data.columns.class_names)
+            limit = Steps(kwargs.get("steps"))
+            dataset = as_dataset(
+                self, make_batches(self, data, batch_size, steps=limit)
             )
         task = self.with_num_layers(num_layers)
         with restore_on_error(task):
-            data = build_before(task, data)
+            dataset = build_before(task, dataset)
             return call_and_reject_empty(
-                lambda: keras.Model.evaluate(task, x=data, **kwargs), {"x": x}
+                lambda: keras.Model.evaluate(task, x=dataset, **kwargs), {"x": data.x}
             )
 
     def predict(
@@ -517,11 +516,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         self, class_weight: Any, sample_weight: Any
     ) -> dict[int, float]:
         if sample_weight is not None:
-            msg = (
+            raise ValueError(
                 "Pass `class_weight` or `sample_weight`, not both: multiply the "
                 "weight of each example with that of its class."
             )
-            raise ValueError(msg)
         return self.encode_class_weight(class_weight)
 
     def train_step(self, *state_and_data: Any) -> Any:

@@ -17,8 +17,7 @@ from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.torch_program import TorchExportCache, trace
 from keras_albert.tasks.distribution.model_state import call_with_values
-from keras_albert.tasks.inputs.batch_padding import unpad_batch
-from keras_albert.tasks.inputs.model_input import make_batches
+from keras_albert.tasks.inputs.model_input import Steps, make_batches
 from keras_albert.tasks.inputs.tables import Columns, read_table
 from keras_albert.types import Activation, FloatArray, Int64Array, Tensor
 from keras_albert.utils.arguments import (
@@ -80,23 +79,21 @@ def read_exit_rule(
         raise ValueError(msg)
     is_scored = patience is not None and classifier.is_regression
     if is_scored != (tolerance is not None):
-        msg = (
+        raise ValueError(
             "`tolerance` is the difference of scores that agree: a regression takes it "
             f"with `patience`, and nothing else does. Received: patience={patience!r}, "
             f"tolerance={tolerance!r}, num_classes={classifier.num_classes}"
         )
-        raise ValueError(msg)
     if num_layers is not None and classifier.exits:
         _check_exit(num_layers, classifier.exits)
     if patience is None and threshold is None:
         return None
     if not classifier.exits:
-        msg = (
+        raise ValueError(
             f"`{names[0]}` needs a head after each layer, and this classifier has "
             "only the last one. Train one that is built with `exits=True`, or run "
             "fewer layers with `num_layers`."
         )
-        raise ValueError(msg)
     if patience is not None:
         _check_patience(patience, classifier.backbone.num_layers)
     if tolerance is not None and not _is_above(tolerance, 0):
@@ -110,37 +107,33 @@ def read_exit_rule(
 def _check_exit(num_layers: Any, exits: int) -> None:
     check_positive(num_layers=num_layers)
     if num_layers > exits:
-        msg = (
+        raise ValueError(
             f"The model has heads after {exits} layers. Received: "
             f"num_layers={num_layers}. Run fewer, or train a deeper model."
         )
-        raise ValueError(msg)
 
 
 def _check_patience(patience: Any, num_layers: int) -> None:
     check_positive(patience=patience)
     if patience > num_layers - 2:
-        msg = (
+        raise ValueError(
             f"With `patience={patience}` no text can leave a model of {num_layers} "
             "layers before the last one, because the first exit agrees with none. The "
             f"largest patience is {num_layers - 2}."
         )
-        raise ValueError(msg)
 
 
 def _check_threshold(threshold: Any, is_regression: bool) -> None:
     if is_regression:
-        msg = (
+        raise ValueError(
             "A score has no probability to compare with `threshold`. Pass `patience` "
             "and `tolerance`."
         )
-        raise ValueError(msg)
     if not (_is_above(threshold, 0) and threshold < 1):
-        msg = (
+        raise ValueError(
             "`threshold` must be a probability between 0 and 1. Received: "
             f"threshold={threshold!r}"
         )
-        raise ValueError(msg)
 
 
 def _is_above(value: Any, least: float) -> bool:
@@ -297,20 +290,18 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
     if not exits:
         return 0
     if backbone.num_groups > 1:
-        msg = (
+        raise ValueError(
             "Exits need layers that all share their weights. Received: a backbone with "
             f"num_groups={backbone.num_groups}"
         )
-        raise ValueError(msg)
     if exits is True:
         return int(backbone.num_layers)
     if not is_whole_number(exits) or exits < backbone.num_layers:
-        msg = (
+        raise ValueError(
             "`exits` must be True, or the number of heads, at least one for each of "
             f"the {backbone.num_layers} layers. Received: exits={exits!r}. Run fewer "
             "layers with `num_layers`."
         )
-        raise ValueError(msg)
     check_at_most(MAX_LAYERS, exits=exits)
     return exits
 
@@ -495,21 +486,14 @@ class EarlyExits(_Task):
         """Evaluate `(x, y, sample_weight, batch_size)` with exits."""
         del verbose
         self.check_compiled("evaluate")
-        x, y, weights, size = data
-        x, y, weights, columns = read_table(
-            *(self, x, y, weights, Columns(text, label), size)
-        )
-        dataset, batches = make_batches(
-            *(self, x, y, weights, size),
-            steps=steps,
-            may_pack=False,
-            columns=columns,
-        )
+        *given, size = data
+        raw = read_table(self, *given, Columns(text, label), size)
+        batches = make_batches(self, raw, size, steps=Steps(steps), may_pack=False)
         early = current_early_exit(self)
         self.reset_metrics()
         means = {"loss": keras.metrics.Mean(), "depth": keras.metrics.Mean()}
-        for batch in islice(iterate(batches or dataset), steps):
-            x, y, weights = keras.utils.unpack_x_y_sample_weight(unpad_batch(batch))
+        for batch in islice(iterate(batches), steps):
+            x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
             outputs, depths = early.run(keras.tree.map_structure(np.asarray, x), rule)
             y, outputs, weights = keras.tree.map_structure(
                 ops.convert_to_tensor, (y, outputs, weights), none_is_leaf=False

@@ -90,11 +90,10 @@ class AlbertClassifier(
     ) -> None:
         num_classes = count_classes(num_classes, labels)
         if num_classes == 1 and labels is not None:
-            msg = (
+            raise ValueError(
                 "A classifier needs two classes or more. Received: "
                 f"labels={list(labels)}. A regression has `num_classes=1` and no names."
             )
-            raise ValueError(msg)
         num_exits = count_exits(exits, backbone)
         # === Layers ===
         self.backbone = backbone

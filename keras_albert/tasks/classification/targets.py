@@ -31,11 +31,10 @@ def encode_label_sets(
             for name in value:
                 if name not in numbers:
                     known = ", ".join(map(repr, numbers)) or "none: pass `labels=[...]`"
-                    msg = (
+                    raise ValueError(
                         f"Row {row} has the label {name!r}, which the model does not "
                         f"have. Its labels are: {known}. Correct or drop it."
                     )
-                    raise ValueError(msg)
                 encoded[row, numbers[name]] = 1
             continue
         try:
@@ -43,12 +42,11 @@ def encode_label_sets(
         except (TypeError, ValueError):
             flags = np.empty(0, np.float32)
         if flags.shape != (num_classes,) or not np.isin(flags, (0, 1)).all():
-            msg = (
+            raise ValueError(
                 f"Row {row} has the labels {value!r}. Where a text may have several "
                 "(`activation='sigmoid'`), pass the list of their names, or "
                 f"{num_classes} zeros and ones."
             )
-            raise ValueError(msg)
         encoded[row] = flags
     return encoded
 
@@ -64,12 +62,11 @@ def indicators(y: Any, labels: Sequence[str] | None) -> npt.NDArray[Any]:
     """Return the columns of a table, `indicator_names`, in the order of the labels."""
     names = indicator_names(y)
     if set(labels or names) != set(names):
-        msg = (
+        raise ValueError(
             f"The targets have the columns {', '.join(map(repr, names))}, and the "
             f"labels of the model are {', '.join(map(repr, labels or ()))}. Pass one "
             "column for each label."
         )
-        raise ValueError(msg)
     columns = [np.asarray(plain_column(y[name])) for name in labels or names]
     return np.stack(columns, axis=1)
 
@@ -124,12 +121,11 @@ def encode_probabilities(
     wrong = np.flatnonzero(~(is_one & (rows >= 0).all(axis=1)))
     if len(wrong):
         row, count = int(wrong[0]), len(wrong)
-        msg = (
+        raise ValueError(
             f"Row {row} has the probabilities {rows[row].tolist()}, which must be at "
             "least 0 and have the sum 1. Pass the softmax of a model's logits, as "
             f"`probabilities(outputs)` returns ({count} such row{'s' * (count > 1)})."
         )
-        raise ValueError(msg)
     return rows
 
 

@@ -83,12 +83,11 @@ class StrategyMixin:
         """
         current = _current_strategy()
         if current is not None and current is not self.strategy:
-            msg = (
+            raise ValueError(
                 "The task was made outside of the scope of the strategy in use, "
                 f"{type(current).__name__}. Make the backbone and the task in `with "
                 "strategy.scope():`, too."
             )
-            raise ValueError(msg)
 
     def _steps(self) -> Any:
         """Return the `StrategyTrainer` of the strategy, or `None` if there is none."""
@@ -120,11 +119,10 @@ def _check_supported(strategy: Any) -> None:
     if not isinstance(
         strategy, tuple(getattr(tf.distribute, name) for name in _SUPPORTED)
     ):
-        msg = (
+        raise ValueError(
             f"Tasks do not train with {type(strategy).__name__}. Create the backbone "
             f"and the task in the scope of one of: {', '.join(_SUPPORTED)}."
         )
-        raise ValueError(msg)
 
 
 class _WholeBatches:
@@ -178,29 +176,26 @@ def check_processes(mode: Mode, strategy: Any = None) -> None:
         return
     is_jax = keras.config.backend() == "jax"
     if is_jax and keras.distribution.distribution() is not None:
-        msg = (
+        raise ValueError(
             f"The distribution of Keras spans {count} processes, and tasks are trained "
             "and used on the devices of one process. Start one process, or leave out "
             "`set_distribution` to call `evaluate` and `predict` in each."
         )
-        raise ValueError(msg)
     if mode == "training" and not _connects_processes(strategy):
-        msg = (
+        raise ValueError(
             f"This is one of {count} processes, each of which would train a model of "
             f"its own. {_REMEDY}"
         )
-        raise ValueError(msg)
 
 
 def refuse_sharded(cls: type) -> None:
     """Raise for a class of `fully_shard`, whose parameters Keras would not train."""
     if any(base.__name__ == "FSDPModule" for base in cls.__mro__):
-        msg = (
+        raise ValueError(
             "`fully_shard` replaces parameters, and the layers of Keras would train "
             "the former ones. Load the model again, and wrap it in "
             "`torch.nn.parallel.DistributedDataParallel` instead."
         )
-        raise ValueError(msg)
 
 
 def _connects_processes(strategy: Any) -> bool:

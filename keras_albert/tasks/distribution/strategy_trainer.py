@@ -176,11 +176,10 @@ class StrategyTrainer:
     def _check_optimizer(self) -> None:
         optimizer = self.model.optimizer
         if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-            msg = (
+            raise ValueError(
                 "Keras cannot scale losses under `tf.distribute`. Train in "
                 "'mixed_bfloat16' instead of 'mixed_float16'."
             )
-            raise ValueError(msg)
         # `iterations` is an expression if gradients are accumulated.
         self._check_scope(optimizer, optimizer.variables[:1])
 
@@ -190,12 +189,11 @@ class StrategyTrainer:
             isinstance(variable.value, tf.distribute.DistributedValues)
             for variable in variables
         ):
-            msg = (
+            raise ValueError(
                 "The model was created in the scope of a `tf.distribute` strategy, and "
                 f"{type(owner).__name__} outside of it. Create it in `with "
                 "strategy.scope():`, too, or pass its name to `compile`."
             )
-            raise ValueError(msg)
 
     def _shares(self, batch: Any) -> bool:
         """Return whether each replica computes only some of the rows."""

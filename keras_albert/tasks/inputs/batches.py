@@ -94,11 +94,10 @@ def packed_shape(task: "AlbertTask") -> PackedShape | None:
     if not getattr(task.preprocessor, "pack_sequences", False):
         return None
     if num_parts() > 1 or task.strategy is not None:
-        msg = (
+        raise ValueError(
             "Texts share the rows of one device, and this model runs on several. "
             "Received: pack_sequences=True. Set `preprocessor.pack_sequences = False`."
         )
-        raise ValueError(msg)
     return PackedShape(task.backbone.hidden_dim)
 
 

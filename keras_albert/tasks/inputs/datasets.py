@@ -232,11 +232,10 @@ def check_size(dataset: Any, argument: str, steps: int | None, option: str) -> N
     if size == 0:
         raise _empty(argument)
     if size == math.inf and steps is None:
-        msg = (
+        raise ValueError(
             f"`{argument}` is an infinite data set, and `{option}` is None. Pass "
             f"`{option}`, or limit the data set with `.take(n)`."
         )
-        raise ValueError(msg)
 
 
 def read_each_epoch(dataset: Any, argument: str, steps: int | None, option: str) -> Any:
@@ -245,12 +244,11 @@ def read_each_epoch(dataset: Any, argument: str, steps: int | None, option: str)
     if is_known or steps is not None:
         return dataset
     if isinstance(dataset, Iterator):
-        msg = (
+        raise ValueError(
             f"`{argument}` is an iterator, which can be read once, and `epochs` is "
             f"above 1. Pass `{option}`, or what can be iterated again, such as a list "
             "of batches or a `keras.utils.PyDataset`."
         )
-        raise ValueError(msg)
     return SizedBatches(dataset.__iter__, sum(1 for _ in dataset))
 
 

@@ -26,11 +26,10 @@ def encode_classes(
         _refuse(values, ~np.isfinite(values), "is no label; drop the row or label it")
         _refuse(values, values % 1 != 0, "is no class number; classes are integers")
     elif values.dtype.kind not in "iub":
-        msg = (
+        raise ValueError(
             f"Labels of dtype {values.dtype} are neither class numbers nor names. Pass "
             "integers or strings."
         )
-        raise ValueError(msg)
     if are_integer_names(labels):
         return _encode_names([str(int(value)) for value in values], labels)
     outside = (values < 0) | (values >= num_classes)
@@ -56,11 +55,10 @@ def encode_scores(y: Any) -> npt.NDArray[np.float32]:
     if values.dtype.kind not in "iubf":
         for row, value in enumerate(values.tolist()):
             if not isinstance(value, int | float):
-                msg = (
+                raise ValueError(
                     f"Row {row} has the target {value!r}, and a regression "
                     "(`num_classes=1`) learns numbers. Convert it, or drop the row."
                 )
-                raise ValueError(msg)
     scores = values.astype(np.float32)
     _refuse(scores, ~np.isfinite(scores), "is no target; drop the row or correct it")
     return scores[:, None]
@@ -90,12 +88,11 @@ def _array(y: Any) -> npt.NDArray[Any]:
 def _flat(y: Any) -> npt.NDArray[Any]:
     values = _array(y)
     if values.ndim != 1:
-        msg = (
+        raise ValueError(
             "Labels are one number or name for each text. Received an array of shape "
             f"{values.shape}. For one-hot labels pass `y.argmax(axis=-1)`, or compile "
             "with a loss of probabilities, `keras.losses.CategoricalCrossentropy(...)`."
         )
-        raise ValueError(msg)
     return values
 
 
@@ -109,11 +106,10 @@ def _numbers(values: list[Any]) -> npt.NDArray[Any]:
     """Read Python objects as numbers, or raise for the first row that is none."""
     for row, value in enumerate(values):
         if not isinstance(value, Real):
-            msg = (
+            raise ValueError(
                 f"Row {row} has the label {value!r}, which is neither a class number "
                 "nor a name; drop the row or label it."
             )
-            raise ValueError(msg)
     return np.array(values)
 
 
@@ -130,11 +126,10 @@ def _encode_names(
             remedy = f"Did you mean {near[0]!r}?" if near else "Correct or drop it."
             if are_integer_names(labels):
                 remedy = "Integers are names if all names are integers. " + remedy
-            msg = (
+            raise ValueError(
                 f"Row {row} has the label {value!r}, which is no class of the model. "
                 f"Its classes are: {known}. {remedy}"
             )
-            raise ValueError(msg)
         encoded[row] = numbers[name]
     return encoded
 
@@ -144,8 +139,7 @@ def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) ->
         row = int(np.argmax(wrong))
         more = int(wrong.sum()) - 1
         others = f" There are {more} more such rows." if more else ""
-        msg = f"Row {row} has the label {values[row]}, which {why}.{others}"
-        raise ValueError(msg)
+        raise ValueError(f"Row {row} has the label {values[row]}, which {why}.{others}")
 
 
 def encode_class_weights(
@@ -156,23 +150,21 @@ def encode_class_weights(
     Keras handles missing classes differently on each backend, and ignores unknown ones.
     """
     if not isinstance(class_weight, Mapping):
-        msg = (
+        raise TypeError(
             "`class_weight` must be a dict of classes and their weights, for example "
             "`{0: 1.0, 1: 3.0}`. Received: "
             f"class_weight={class_weight!r}"
         )
-        raise TypeError(msg)
     names = tuple(labels or ())
     weights = dict.fromkeys(range(num_classes), 1.0)
     keys: dict[int, Any] = {}
     for key, weight in class_weight.items():
         number = _class_number(key, num_classes, names)
         if number in keys:
-            msg = (
+            raise ValueError(
                 f"`class_weight` has {keys[number]!r} and {key!r}, which are the same "
                 "class. Leave out one of them."
             )
-            raise ValueError(msg)
         keys[number] = key
         weights[number] = _weight(key, weight)
     return weights
@@ -201,18 +193,16 @@ def _class_number(key: Any, num_classes: int, names: tuple[str, ...]) -> int:
 
 def _weight(key: Any, weight: Any) -> float:
     if not isinstance(weight, Real):
-        msg = (
+        raise TypeError(
             f"`class_weight` must hold numbers. Received: {weight!r} for the class "
             f"{key!r}"
         )
-        raise TypeError(msg)
     # Losses are computed in float32, in which larger numbers are infinite.
     with np.errstate(over="ignore"):
         number = float(np.float32(weight))
     if not (math.isfinite(number) and number >= 0):
-        msg = (
+        raise ValueError(
             "`class_weight` must hold finite numbers that are not negative. Received: "
             f"{weight} for the class {key!r}"
         )
-        raise ValueError(msg)
     return number

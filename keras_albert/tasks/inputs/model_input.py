@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
@@ -31,6 +31,7 @@ from keras_albert.tasks.inputs.datasets import (
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids
 from keras_albert.tasks.inputs.tables import (
     Columns,
+    RawData,
     column_names,
     is_table,
     pick_columns,
@@ -57,77 +58,71 @@ _SINGLE = (
 )
 
 
+class Steps(NamedTuple):
+    """How many batches are read in each epoch, and the option that limits them."""
+
+    number: int | None = None
+    option: str = "steps"
+    argument: str = "x"
+    epochs: int = 1
+
+
 def make_batches(
     task: "AlbertTask",
-    x: Any,
-    y: Any = None,
-    sample_weight: Any = None,
+    data: RawData,
     batch_size: int | None = None,
-    shuffle: bool = False,
     mode: Mode = "evaluation",
-    argument: str = "x",
-    steps: int | None = None,
+    shuffle: bool = False,
+    steps: Steps = Steps(),  # noqa: B008  (it is immutable)
     may_pack: bool = True,
-    columns: Columns = Columns(),  # noqa: B008  (it is immutable)
-    epochs: int = 1,
-) -> tuple[Any, LengthBatches | None]:
-    """Read texts, arrays of ids or a data set, as a data set of batches.
-
-    Returns what Keras takes as `x`, and the `LengthBatches` behind it, if any.
-    """
+) -> Any:
+    """Return `LengthBatches` of examples, or a data set of preprocessed batches."""
     check_processes(mode, task.strategy)
-    option = _check_numbers(batch_size, steps, mode, argument)
-    if mode == "prediction" and not hasattr(x, "pack"):
-        x, _, _, columns = read_table(task, x, None, None, columns, batch_size)
+    numbers = {"batch_size": batch_size, steps.option: steps.number}
+    check_positive(**{name: n for name, n in numbers.items() if n is not None})
+    if mode == "prediction" and not hasattr(data.x, "pack"):
+        data = read_table(task, data.x, None, None, data.columns, batch_size)
+    x, y, sample_weight, columns = data
     shape = None
     if may_pack and not holds_ids(task, x):
         shape = packed_shape(task)
     if is_dataset(x):
         if y is not None or sample_weight is not None:
-            msg = (
+            raise ValueError(
                 "A data set has its own targets and weights, as (x, y) or "
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
             )
-            raise ValueError(msg)
-        if epochs > 1:
-            x = read_each_epoch(x, argument, steps, option)
-        check_size(x, argument, steps, option)
-        dataset = _read_dataset(task, x, shuffle, mode, argument, shape, columns)
-        return dataset if mode == "prediction" else pad_dataset(dataset), None
+        limits = steps.argument, steps.number, steps.option
+        if steps.epochs > 1:
+            x = read_each_epoch(x, *limits)
+        check_size(x, *limits)
+        return _read_dataset(task, x, shuffle, mode, steps.argument, shape, columns)
     if hasattr(x, "pack"):
         # The task has encoded them.
         examples, batched = x, True
     else:
         examples, batched = _encode(task, mode, x, y, sample_weight)
     if not batched:
-        msg = (
+        raise ValueError(
             f"Pass a list of examples. Received a single one: {str(x)[:80]!r}. If the "
             "elements of a tuple are examples, pass `list(x)`."
         )
-        raise ValueError(msg)
     if mode != "prediction" and not len(examples):
-        msg = "There are no examples: `x` is empty. Pass at least one text."
-        raise ValueError(msg)
+        raise ValueError("There are no examples: `x` is empty. Pass at least one text.")
     batch_size = batch_size or _BATCH_SIZE
     how = (examples, _width_of(task, x), batch_size, shuffle)
     # Small predictions reuse the unpacked program.
     is_small = mode == "prediction" and len(examples) <= batch_size
     if shape is None or is_small:
-        batches = LengthBatches(*how)
-    else:
-        batches = PackedBatches(*how, shape=shape)
-    if mode == "prediction":
-        return batches, batches
-    return pad_dataset(backend_dataset(batches, not has_ragged_outputs(task))), batches
+        return LengthBatches(*how)
+    return PackedBatches(*how, shape=shape)
 
 
-def _check_numbers(batch_size: Any, steps: Any, mode: Mode, argument: str) -> str:
-    """Check the numbers of batches and of their rows; return the option of `steps`."""
-    option = "steps_per_epoch" if mode == "training" else "steps"
-    option = option if argument == "x" else "validation_steps"
-    numbers = {"batch_size": batch_size, option: steps}
-    check_positive(**{name: n for name, n in numbers.items() if n is not None})
-    return option
+def as_dataset(task: "AlbertTask", batches: Any) -> Any:
+    """Return batches in the form that Keras takes, padded for several devices."""
+    if isinstance(batches, LengthBatches):
+        batches = backend_dataset(batches, not has_ragged_outputs(task))
+    return pad_dataset(batches)
 
 
 def has_ragged_outputs(model: keras.Model) -> bool:
@@ -154,17 +149,15 @@ def _check_targets(
     if task.is_self_supervised and (task.ids_have_targets or not holds_ids(task, x)):
         return
     if names is not None:
-        msg = (
+        raise ValueError(
             "A loss needs targets. Name their column, "
             f"`label=...`, one of {', '.join(map(repr, names))}."
         )
-        raise ValueError(msg)
-    msg = (
+    raise ValueError(
         "A loss needs targets, and `y` is None. Pass them as the second argument, in "
         "a data set of batches (x, y), or as `label=COLUMN` of a table; a pair of "
         "texts is one argument, `x=(first, second)`."
     )
-    raise ValueError(msg)
 
 
 def is_single(task: "AlbertTask", x: Any) -> bool:
@@ -208,12 +201,11 @@ def _encode(
         else:
             targets = None if y is None else task.encode_targets(y)
         if targets is not None and len(targets) != 1 and is_single(task, x):
-            msg = (
+            raise ValueError(
                 f"There are {len(targets)} targets, and `x` is one example: "
                 f"{str(x)[:80]!r}. If the elements of a tuple are examples, pass "
                 "`list(x)`."
             )
-            raise ValueError(msg)
         examples, batched = task.encode(mode, x, targets, weights)
         return examples, batched
     ids = task.read_ids(x)
@@ -357,12 +349,11 @@ def split_validation(
 ) -> tuple[Examples, Examples]:
     """Split examples in memory; the last ones are the validation set, as in Keras."""
     if not 0 < fraction < 1 or is_dataset(x):
-        msg = (
+        raise ValueError(
             "`validation_split` is a fraction between 0 and 1 of data in memory. "
             f"Received: validation_split={fraction}, x={type(x).__name__}. Pass "
             "`validation_data` instead."
         )
-        raise ValueError(msg)
     if isinstance(x, Mapping) and "token_ids" in x:
         columns: Any = {name: np.asarray(column) for name, column in x.items()}
         count = len(columns["token_ids"])
@@ -380,11 +371,10 @@ def split_validation(
     )
     cut = int(count * (1 - fraction))
     if cut in (0, count):
-        msg = (
+        raise ValueError(
             f"`validation_split={fraction}` of {count} examples leaves one side empty. "
             "Use more data, or another fraction."
         )
-        raise ValueError(msg)
 
     def part(rows: slice) -> Examples:
         inputs = _slice(columns, rows)

@@ -25,11 +25,10 @@ def read_ids(
     """Read ids, and find those without an embedding before a backend looks them up."""
     if not isinstance(inputs, Mapping) or not set(ID_NAMES) <= set(inputs):
         keys = sorted(inputs) if isinstance(inputs, Mapping) else type(inputs).__name__
-        msg = (
+        raise TypeError(
             "The model takes texts, for which it needs a preprocessor, or a dict of "
             f"{', '.join(ID_NAMES)}. Received: {keys}"
         )
-        raise TypeError(msg)
     ids = {name: _to_numpy(inputs[name]) for name in ID_NAMES}
     shapes = {name: array.shape for name, array in ids.items()}
     integral = all(array.dtype.kind in "iub" for array in ids.values())
@@ -39,33 +38,30 @@ def read_ids(
         or not integral
     ):
         types = ", ".join(f"{name} {a.dtype} {a.shape}" for name, a in ids.items())
-        msg = (
+        raise ValueError(
             f"Ids are arrays of integers, all of one shape ({', '.join(axes)}). "
             f"Received: {types}. Pass what the preprocessor returns for several texts."
         )
-        raise ValueError(msg)
     for name, limit, what in (
         ("token_ids", backbone.vocabulary_size, "vocabulary_size"),
         # A model of one segment gives it to the second text of a pair, too.
         ("segment_ids", max(2, backbone.num_segments), "num_segments"),
     ):
         if (row := first_outside(ids[name], limit)) is not None:
-            msg = (
+            raise ValueError(
                 f"Row {row} of `{name}` contains an id outside 0 to "
                 f"{limit - 1}, the model's `{what}` being {limit}. Use the vocabulary "
                 "that the model was made with."
             )
-            raise ValueError(msg)
     length = shapes["token_ids"][-1]
     if not length:
         msg = f"`token_ids` have no tokens: their shape is {shapes['token_ids']}."
         raise ValueError(msg)
     if length > backbone.max_sequence_length:
-        msg = (
+        raise ValueError(
             f"The rows of `token_ids` have {length} tokens, and the model reads "
             f"{backbone.max_sequence_length}. Truncate them."
         )
-        raise ValueError(msg)
     return ids
 
 
@@ -74,11 +70,10 @@ def read_positions(
 ) -> dict[str, npt.NDArray[Any]]:
     """Return `ids` with `mask_positions`, which must be inside their rows."""
     if "mask_positions" not in inputs:
-        msg = (
+        raise TypeError(
             "A masked language model also takes `mask_positions`, integers (examples, "
             f"slots): where to predict. Received: {sorted(inputs)}"
         )
-        raise TypeError(msg)
     positions = _to_numpy(inputs["mask_positions"])
     count, length = ids["token_ids"].shape
     if (
@@ -86,17 +81,15 @@ def read_positions(
         or positions.ndim != 2
         or len(positions) != count
     ):
-        msg = (
+        raise ValueError(
             f"`mask_positions` are integers (examples, slots), for {count} examples. "
             f"Received: {positions.dtype} {positions.shape}"
         )
-        raise ValueError(msg)
     if (row := first_outside(positions, length)) is not None:
-        msg = (
+        raise ValueError(
             f"Row {row} of `mask_positions` points outside of its "
             f"{length} tokens. Count positions from 0."
         )
-        raise ValueError(msg)
     return ids | {"mask_positions": positions}
 
 

@@ -21,6 +21,15 @@ class Columns(NamedTuple):
     class_names: tuple[str, ...] = ()
 
 
+class RawData(NamedTuple):
+    """Raw input or a data set of it, targets, weights, and the columns of batches."""
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+    columns: Columns = Columns()
+
+
 def column_names(table: Any) -> list[str] | None:
     """Return the names of the columns of a table, `None` if it is not one."""
     if isinstance(table, Mapping):
@@ -53,7 +62,7 @@ def read_table(
     sample_weight: Any,
     columns: Columns,
     batch_size: Any,
-) -> tuple[Any, Any, Any, Columns]:
+) -> RawData:
     """Read the columns of `x` if it is a table."""
     if isinstance(sample_weight, str):
         columns, sample_weight = columns._replace(weight=sample_weight), None
@@ -66,18 +75,17 @@ def read_table(
         x = {name: [row.get(name) for row in x] for name in x[0]}
     if holds_ids(task, x) or not has_columns(x):
         if is_named:
-            msg = (
+            raise ValueError(
                 "`text`, `label` and the name of a weight are columns of a table or a "
                 f"data set. Received: x={type(x).__name__}. Leave them out."
             )
-            raise ValueError(msg)
-        return x, y, sample_weight, columns
+        return RawData(x, y, sample_weight, columns)
     if y is None:
         columns = columns._replace(class_names=_class_names(task, x, columns.label))
     if not is_table(x):
         if type(x).__module__.startswith("datasets."):
             x = x.batch(batch_size or 32)
-        return x, y, sample_weight, columns
+        return RawData(x, y, sample_weight, columns)
     if y is not None and columns.label is not None:
         msg = "Pass the targets as `y`, or the name of their column as `label`."
         raise ValueError(msg)
@@ -86,14 +94,11 @@ def read_table(
     # A frame of two columns is one of pairs.
     is_frame = hasattr(x, "__array__") and len(names) <= 2
     if not (is_named or has_default) and (is_frame or default_text is None):
-        return x, y, sample_weight, columns
-    found = pick_columns(task, x, columns, y is None)
-    x, *given = found
-    y, sample_weight = (
-        column if value is None else value
-        for column, value in zip(given, (y, sample_weight), strict=True)
-    )
-    return x, y, sample_weight, columns
+        return RawData(x, y, sample_weight, columns)
+    x, target, weight = pick_columns(task, x, columns, y is None)
+    y = target if y is None else y
+    sample_weight = weight if sample_weight is None else sample_weight
+    return RawData(x, y, sample_weight, columns)
 
 
 def pick_columns(

@@ -347,11 +347,10 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         check_counts(len(contexts), answers, None)
         has_answer = np.array([bool(row) for row in answers], bool)
         if has_answer.all() or not has_answer.any():
-            msg = (
+            raise ValueError(
                 "A threshold needs questions with and without an answer. Received: "
                 f"{has_answer.sum()} with and {(~has_answer).sum()} without."
             )
-            raise ValueError(msg)
         found = self._search(columns, _N_BEST, max_answer_length, batch_size)
         f1 = [
             question_scores(given, [answer for _, answer in right])[1]
@@ -406,11 +405,10 @@ def read_span_targets(y: Any, names: tuple[str, ...]) -> dict[str, npt.NDArray[A
     """Read the targets of rows of ids."""
     if not isinstance(y, Mapping) or not set(names) <= set(y):
         received = sorted(y) if isinstance(y, Mapping) else type(y).__name__
-        msg = (
+        raise TypeError(
             f"The targets of ids are a dict of {', '.join(names)}, as the "
             f"preprocessor returns them. Received: {received}"
         )
-        raise TypeError(msg)
     targets = {}
     for name in names:
         is_place = name.endswith("_logits")
@@ -422,20 +420,18 @@ def read_span_targets(y: Any, names: tuple[str, ...]) -> dict[str, npt.NDArray[A
 def check_places(name: str, places: npt.NDArray[Any], length: int, least: int) -> None:
     """Check that positions are inside of their rows."""
     if (row := first_outside(places, length, least)) is not None:
-        msg = (
+        raise ValueError(
             f"Row {row} of `{name}` is {places[row].tolist()}, and its tokens have the "
             f"places 0 to {length - 1}. Pass 0, the place of [CLS], where the row does "
             "not hold the answer."
         )
-        raise ValueError(msg)
 
 
 def _numbers(name: str, values: Any, kinds: str, dtype: Any) -> npt.NDArray[Any]:
     array = np.asarray(keras.ops.convert_to_numpy(values))
     if array.ndim not in (1, 2) or array.dtype.kind not in kinds:
-        msg = (
+        raise ValueError(
             f"`{name}` is an array of numbers, one a row, as the preprocessor returns "
             f"it. Received: {array.dtype} {array.shape}"
         )
-        raise ValueError(msg)
     return array.astype(dtype)

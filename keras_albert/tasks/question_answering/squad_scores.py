@@ -48,11 +48,10 @@ def squad_scores(
     """
     rows = [[text for _, text in row] for row in read_answers(answers)]
     if len(rows) != len(predictions) or not rows:
-        msg = (
+        raise ValueError(
             "Each question needs its prediction and its answers. Received: "
             f"{len(predictions)} predictions and {len(rows)} answers."
         )
-        raise ValueError(msg)
     if version_2 is None:
         version_2 = not all(rows)
     pairs = [

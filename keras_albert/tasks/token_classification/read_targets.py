@@ -30,11 +30,10 @@ def read_tag_rows(y: Any) -> list[Any]:
     """Read targets into one list a text: of tags, or of dicts of spans."""
     y = y.to_list() if hasattr(y, "to_list") else plain_column(y)
     if not isinstance(y, list | tuple | np.ndarray):
-        msg = (
+        raise ValueError(
             "Targets are a list of tags, or of entities, for each text. Received: "
             f"{type(y).__name__}"
         )
-        raise ValueError(msg)
     return [_read_row(tags, row) for row, tags in enumerate(y)]
 
 
@@ -46,11 +45,10 @@ def _read_row(tags: Any, row: int) -> Any:
     if isinstance(tags, np.ndarray | tuple):
         tags = list(tags)
     if not isinstance(tags, list):
-        msg = (
+        raise ValueError(
             f"Row {row} of the targets is {tags!r:.60}. Each text needs a list: a tag "
             'for each word, or entities like {"start": 0, "end": 3, "label": "person"}.'
         )
-        raise ValueError(msg)
     return [
         IGNORED if tag is None else tag.decode() if isinstance(tag, bytes) else tag
         for tag in tags
@@ -80,11 +78,10 @@ def _read_span(span: Any, row: int, at: int) -> Span:
     except (KeyError, TypeError, ValueError, IndexError):
         is_span = False
     if not is_span:
-        msg = (
+        raise ValueError(
             f"Row {row}, entity {at}, is {span!r:.80}. An entity is a dict of `start` "
             "and `end`, in characters, the end above the start, and `label`."
         )
-        raise ValueError(msg)
     return Span(int(start), int(end), label)
 
 
@@ -154,11 +151,10 @@ def refuse_ignored(tags: Sequence[npt.NDArray[np.int32]]) -> None:
     """Raise if a word has no tag, which entities need."""
     for row, numbers in enumerate(tags):
         if IGNORED in numbers:
-            msg = (
+            raise ValueError(
                 f"Row {row} has a word without a tag ({IGNORED}), and entities are "
                 "compared by the tags of all words. Tag it, or leave out the row."
             )
-            raise ValueError(msg)
 
 
 def read_word_weights(sample_weight: Any) -> Any:
@@ -188,11 +184,10 @@ def encode_spans(
         return list(rows)
     numbers = {name: number for number, name in enumerate(labels)}
     if rows and OUTSIDE not in numbers:
-        msg = (
+        raise ValueError(
             f"Entities need the tag {OUTSIDE!r} for words outside, and the model's are "
             f"{', '.join(labels)}. Pass `labels=tag_names(...)` to the model."
         )
-        raise ValueError(msg)
     encoded = []
     for row, spans in enumerate(read_spans(rows)):
         tags = np.empty((len(spans), 4), np.int32)
@@ -201,13 +196,12 @@ def encode_spans(
             whole = spans_to_tags([Span(0, 3, span.label)], 3, scheme)
             tags[at] = [numbers.get(tag, -1) for tag in (*lone, *whole)]
             if tags[at, 0] < 0:
-                msg = (
+                raise ValueError(
                     f"Row {row}, entity {at}, is labelled {span.label!r}, which needs "
                     f"the tag {lone[0]!r}, and the model has none. Its tags are: "
                     f"{', '.join(labels)}. Correct it, or pass `labels=tag_names(...)` "
                     "to the model."
                 )
-                raise ValueError(msg)
         bounds = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
         encoded.append(SpanTags(bounds, tags, numbers[OUTSIDE]))
     return encoded
@@ -217,16 +211,14 @@ def read_tag_numbers(y: Any, num_classes: int) -> npt.NDArray[np.int32]:
     """Read and check the tags of ids, integers `(examples, tokens)`."""
     tags = np.asarray(keras.ops.convert_to_numpy(y))
     if tags.ndim != 2 or tags.dtype.kind not in "iu":
-        msg = (
+        raise ValueError(
             "The targets of ids are integers (examples, tokens), with the sample "
             "weight 0 where there is no tag, as the preprocessor returns them. "
             f"Received: {tags.dtype} {tags.shape}"
         )
-        raise ValueError(msg)
     if (row := first_outside(tags, num_classes)) is not None:
-        msg = (
+        raise ValueError(
             f"Row {row} of the targets holds a tag outside 0 to "
             f"{num_classes - 1}. Where there is none, put 0 and the sample weight 0."
         )
-        raise ValueError(msg)
     return tags.astype(np.int32)

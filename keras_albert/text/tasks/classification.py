@@ -114,14 +114,13 @@ class AlbertClassifierPreprocessor(
             weights, `(x, y, sample_weight)`.
         """
         if y is not None and holds_text(y):
-            msg = (
+            raise ValueError(
                 "The labels are texts. If they are the second texts of pairs, pass "
                 "one tuple: `preprocessor((first, second))`, in a `tf.data.Dataset` "
                 "`map(lambda first, second: preprocessor((first, second)))`. If they "
                 "are names of classes, pass their numbers, or pass lists to the "
                 "classifier, which knows the names."
             )
-            raise ValueError(msg)
         if is_graph_text(x):
             packed = self.call_in_graph(x, self.sequence_length or self._buckets())
         else:

@@ -289,11 +289,10 @@ class MaskingPreprocessor(AlbertPreprocessor):
         self.random_token_rate = random_token_rate
         self.max_ngram = max_ngram
         if (self._rates.mask_selection_length or 0) > self.max_length:
-            msg = (
+            raise ValueError(
                 f"`mask_selection_length` is at most {self.max_length}, the tokens in "
                 f"a row. Received: mask_selection_length={mask_selection_length}"
             )
-            raise ValueError(msg)
         self.seed = seed
         self._calls = 0
         self._masking: tuple[Any, WholeWordMasking] | None = None
@@ -348,12 +347,11 @@ class MaskingPreprocessor(AlbertPreprocessor):
             ValueError: If a row is not a text, or there are targets.
         """
         if y is not None:
-            msg = (
+            raise ValueError(
                 "A masked language model makes its targets from the texts, and there "
                 f"are others: {str(y)[:80]!r}. Leave them out; a pair of texts is one "
                 "argument, `x=(first, second)`."
             )
-            raise ValueError(msg)
         columns, batched = self.columns(x)
         if mode == "prediction":
             rows = tuple(tokenize_masks(self.tokenizer, column) for column in columns)
@@ -442,12 +440,11 @@ def segment_pairs(x: Texts) -> tuple[tuple[Any, ...], bool]:
     """Read pairs into columns; see `text_columns`."""
     columns, batched = text_columns(x)
     if len(columns) != MAX_COLUMNS:
-        msg = (
+        raise ValueError(
             "The order of segments is learned from pairs, and these are single "
             f"texts: {str(columns[0][:1])[:80]}. Pass `(first, second)`, lists of "
             "segments that follow each other, or a list of pairs."
         )
-        raise ValueError(msg)
     return columns, batched
 
 

@@ -29,11 +29,10 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
         x = tuple(x[key] for key in _KEYS if x.get(key) is not None)
     if not isinstance(x, tuple) or len(x) not in (2, 3):
         kind = f"a tuple of {len(x)}" if isinstance(x, tuple) else type(x).__name__
-        msg = (
+        raise TypeError(
             "Pass (contexts, questions, choices), (questions, choices), or a list of "
             f"dicts with {', '.join(_KEYS)}. Received: {kind}"
         )
-        raise TypeError(msg)
     *texts, choices = x
     names = ("contexts", "questions")[-len(texts) :]
     read = [to_text_rows(c, name=n) for c, n in zip(texts, names, strict=True)]
@@ -43,11 +42,10 @@ def choice_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     counts = [len(column) for column in columns]
     if len(set(counts)) > 1 or len({batch for _, batch in read}) > 1:
         parts = zip((*names, "lists of choices"), counts, strict=True)
-        msg = (
+        raise ValueError(
             "Each question needs its context and its choices. Received: "
             f"{', '.join(f'{count} {name}' for name, count in parts)}."
         )
-        raise ValueError(msg)
     return columns, batched
 
 
@@ -60,11 +58,10 @@ def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
         if isinstance(row, Mapping):
             _check_keys(row, name)
         elif not isinstance(row, tuple) or len(row) not in (2, 3):
-            msg = (
+            raise TypeError(
                 f"{name} is {row!r:.80}. Pass a dict with {', '.join(_KEYS)}, or a "
                 "tuple (context, question, choices)."
             )
-            raise TypeError(msg)
     tuples = [
         tuple(row[key] for key in _KEYS if row.get(key) is not None)
         if isinstance(row, Mapping)
@@ -75,22 +72,20 @@ def _transpose(rows: list[Any]) -> tuple[list[Any], ...]:
     for number, row in enumerate(tuples):
         if len(row) != width:
             has = {2: "no context", 3: "a context"}
-            msg = (
+            raise ValueError(
                 f"Row {number} has {has[len(row)]}, and row 0 has {has[width]}. Give "
                 "all rows one, if only an empty text, or none."
             )
-            raise ValueError(msg)
     return tuple([row[column] for row in tuples] for column in range(width))
 
 
 def _check_keys(row: Mapping[Any, Any], name: str) -> None:
     missing = [key for key in _KEYS[1:] if row.get(key) is None]
     if missing:
-        msg = (
+        raise ValueError(
             f"{name} has no {missing[0]!r}; it has {', '.join(map(repr, row))}. Each "
             "question needs 'question' and 'choices', and may have a 'context'."
         )
-        raise ValueError(msg)
 
 
 def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
@@ -102,33 +97,30 @@ def _read_choices(choices: Any, batched: bool) -> list[list[str]]:
     if isinstance(choices, str | bytes) or not isinstance(
         choices, list | tuple | np.ndarray
     ):
-        msg = (
+        raise TypeError(
             "`choices` are lists of texts, one list a question. Received: "
             f"{type(choices).__name__}"
         )
-        raise TypeError(msg)
     rows = choices if batched else [choices]
     return [_read_row(row, number) for number, row in enumerate(rows)]
 
 
 def _read_row(row: Any, number: int) -> list[str]:
     if row is None or isinstance(row, str | bytes):
-        msg = (
+        raise ValueError(
             f"The choices of row {number} are {row!r:.80}. Pass a list of texts for "
             "each question."
         )
-        raise ValueError(msg)
     texts, _ = to_text_rows(row, name=f"the choices of row {number}")
     if not texts:
         msg = f"Row {number} has no choices. Give it at least one, or drop it."
         raise ValueError(msg)
     for choice, text in enumerate(texts):
         if not text.strip():
-            msg = (
+            raise ValueError(
                 f"Choice {choice} of row {number} is empty. Give it a text, such as "
                 "'nothing', or drop it."
             )
-            raise ValueError(msg)
     return texts
 
 
@@ -140,11 +132,10 @@ def encode_answers(y: Any) -> IntArray:
     if answers.ndim == 2 and answers.shape[1] == 1:
         answers = answers[:, 0]
     if answers.ndim != 1:
-        msg = (
+        raise ValueError(
             "Each question has one right choice. Received answers of shape "
             f"{answers.shape}. For one-hot answers pass `y.argmax(axis=-1)`."
         )
-        raise ValueError(msg)
     if answers.dtype.kind in "iu" and not (answers < 0).any():
         return answers.astype(np.int32)
     numbers = [_number(answer, row) for row, answer in enumerate(answers.tolist())]
@@ -157,12 +148,11 @@ def check_answers(answers: IntArray, counts: Int64Array) -> None:
     if wrong.any():
         row = int(wrong.argmax())
         answer, count = int(answers[row]), int(counts[row])
-        msg = (
+        raise ValueError(
             f"Row {row} has the answer {_name(answer)}, and its question has {count} "
             f"choices, {_name(0)} to {_name(count - 1)}. Correct the answer, or add "
             "the choice."
         )
-        raise ValueError(msg)
 
 
 def _number(answer: Any, row: int) -> int:
@@ -180,11 +170,10 @@ def _number(answer: Any, row: int) -> int:
         and answer >= 0
     ):
         return int(answer)
-    msg = (
+    raise ValueError(
         f"Row {row} has the answer {answer!r}. Pass the number of the right choice, "
         "from 0 on, or its letter, from 'A' on; drop the row if nobody knows."
     )
-    raise ValueError(msg)
 
 
 def _name(answer: int) -> str:

@@ -41,12 +41,11 @@ def question_contexts(x: Any) -> tuple[tuple[list[str], ...], bool]:
         x = ([], [])
     columns, batched = text_columns(x)
     if len(columns) != len(_KEYS):
-        msg = (
+        raise ValueError(
             "Each question needs its context. Received one text for each example. Pass "
             "(questions, contexts), a list of pairs, or a list of dicts of `question` "
             "and `context`."
         )
-        raise ValueError(msg)
     return columns, batched
 
 
@@ -72,29 +71,26 @@ def read_answers(y: Any) -> list[Answers]:
             for text, start in zip(*_columns(y), strict=True)
         ]
     if isinstance(y, str | bytes) or not hasattr(y, "__iter__"):
-        msg = (
+        raise TypeError(
             "Answers are a list with, for each question, a dict of `text` and "
             "`answer_start`, a pair (start, text), or None for no answer. Received: "
             f"{type(y).__name__}"
         )
-        raise TypeError(msg)
     return [_read_row(answer, row) for row, answer in enumerate(y)]
 
 
 def _columns(y: Mapping[str, Any]) -> tuple[Any, Any]:
     if not {"text", "answer_start"} <= set(y):
-        msg = (
+        raise ValueError(
             "A dict of answers has the columns `text` and `answer_start`. Received: "
             f"{sorted(y)}"
         )
-        raise ValueError(msg)
     texts, starts = y["text"], y["answer_start"]
     if len(texts) != len(starts):
-        msg = (
+        raise ValueError(
             f"There are {len(texts)} texts of answers, but {len(starts)} values of "
             "`answer_start`. Each answer needs both."
         )
-        raise ValueError(msg)
     return texts, starts
 
 
@@ -117,12 +113,11 @@ def _read_row(answer: Any, row: int) -> Answers:
             return (_read_pair(answer[0], answer[1], row),)
         if all(isinstance(part, tuple) and len(part) == 2 for part in answer):
             return tuple(_read_pair(part[0], part[1], row) for part in answer)
-    msg = (
+    raise ValueError(
         f"Row {row} of the answers is {str(answer)[:80]!r}. Pass a dict of `text` and "
         "`answer_start`, two lists of one length; a pair (start, text); or None where "
         "the context has no answer."
     )
-    raise ValueError(msg)
 
 
 def _is_list(values: Any) -> bool:
@@ -137,13 +132,12 @@ def _read_pair(start: Any, text: Any, row: int) -> tuple[int, str]:
     except TypeError:
         first = -1
     if first < 0 or not isinstance(text, str) or not text.strip():
-        msg = (
+        raise ValueError(
             f"Row {row} of the answers has the start {start!r} and the text "
             f"{str(text)[:80]!r}. An answer is a text that is not empty, and the "
             "number of its first character in the context, from 0 on; pass None where "
             "there is no answer."
         )
-        raise ValueError(msg)
     return first, text
 
 
@@ -171,12 +165,11 @@ def answer_spans(
                     else f"It begins at {nearest}: correct `answer_start`, or pass "
                     'misaligned="repair"'
                 )
-                msg = (
+                raise ValueError(
                     f"The answer of row {row}, {text[:80]!r}, is not what its context "
                     f"has at character {start}: {found[:80]!r}. {where} "
                     '(misaligned="drop" leaves out all such rows).'
                 )
-                raise ValueError(msg)
             start = nearest
         # Whitespace around an answer does not belong to any token.
         lead = len(text) - len(text.lstrip())
@@ -428,11 +421,10 @@ class AlbertQuestionAnswererPreprocessor(
         )
         check_at_most(MAX_STARTS, num_starts=num_starts or 1)
         if misaligned not in ("error", "repair", "drop"):
-            msg = (
+            raise ValueError(
                 "`misaligned` is 'error', 'repair' or 'drop'. Received: "
                 f"misaligned={misaligned!r}"
             )
-            raise ValueError(msg)
         super().__init__(
             *(tokenizer, sequence_length, max_sequence_length, length_buckets),
             pack_sequences=pack_sequences,
@@ -497,11 +489,10 @@ class AlbertQuestionAnswererPreprocessor(
 def _refuse_blank(lengths: Int64Array, what: str, rows: Int64Array) -> None:
     blank = lengths == 0
     if blank.any():
-        msg = (
+        raise ValueError(
             f"The {what} of row {rows[blank.argmax()]} is empty. An answer is looked "
             "for with a question in a context: fill it in, or leave the row out."
         )
-        raise ValueError(msg)
 
 
 def _token_spans(
@@ -512,12 +503,11 @@ def _token_spans(
     first, last = contexts.find(answered, *spans[answered].T)
     lost = last < first
     if lost.any():
-        msg = (
+        raise ValueError(
             f"The answer of row {rows[answered[lost.argmax()]]} has nothing that the "
             "vocabulary sees (it is a mark or a joiner without width). Choose one with "
             "a letter, a digit or a symbol."
         )
-        raise ValueError(msg)
     tokens = np.full_like(spans, -1)
     tokens[answered] = np.stack([first, last], axis=1)
     return tokens

@@ -135,11 +135,10 @@ class AlbertTextEmbedderPreprocessor(
         """
         columns, batched = self.columns(x)
         if y is not None and len(columns) == 1:
-            msg = (
+            raise ValueError(
                 "A similarity is that of two texts, and `x` has one a row. Pass pairs "
                 "as one argument, `x=(first, second)`."
             )
-            raise ValueError(msg)
         texts = SeparateTexts(
             tuple(
                 EncodedTexts(

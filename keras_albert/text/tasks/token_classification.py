@@ -54,12 +54,11 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
     """
     if isinstance(x, tuple):
         if any(not isinstance(word, str | bytes) for word in x):
-            msg = (
+            raise TypeError(
                 "A tuple is the words of one text. Received a tuple that holds "
                 f"{next(type(w).__name__ for w in x if not isinstance(w, str | bytes))}"
                 ". Pass many texts as a list."
             )
-            raise TypeError(msg)
         return ([_read_words(x, 0)],), False
     x = x.to_list() if hasattr(x, "to_list") else plain_column(x)
     if isinstance(x, np.ndarray) and x.ndim:
@@ -73,11 +72,10 @@ def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
         row = is_words.index(not is_words[0])
         kinds = ("a list of words", "a text")
         here, there = kinds if is_words[row] else kinds[::-1]
-        msg = (
+        raise ValueError(
             f"Row {row} is {here}, and row 0 is {there}. Pass raw texts or lists of "
             "words, not both at once."
         )
-        raise ValueError(msg)
     return ([_read_words(words, row) for row, words in enumerate(x)],), True
 
 
@@ -160,11 +158,10 @@ def word_weights(sample_weight: Any, words: list[WordRow]) -> FloatArray:
         count = len(text.starts)
         given = np.asarray(weights, np.float32)
         if given.ndim and len(given) != count:
-            msg = (
+            raise ValueError(
                 f"Row {row} has {count} words, but {len(given)} sample weights. Pass "
                 "one for each word, or one for the text."
             )
-            raise ValueError(msg)
         parts.append(np.broadcast_to(given, count))
     return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
@@ -182,10 +179,9 @@ def word_tags(target: Any, words: WordRow, row: int) -> IntArray:
         msg = f"Row {row} is {what}, whose target is {needs}. Received: {target!r:.80}"
         raise ValueError(msg)
     if len(target) != count:
-        msg = (
+        raise ValueError(
             f"Row {row} has {count} words, but {len(target)} tags. Each word needs one."
         )
-        raise ValueError(msg)
     return np.asarray(target, np.int32)
 
 
@@ -207,13 +203,12 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
     ):
         if wrong.any():
             start, end = target.spans[int(np.argmax(wrong))].tolist()
-            msg = (
+            raise ValueError(
                 f"Row {row}: the entity from {start} to {end} "
                 f"({words.text[start:end]!r:.60}) {why}. Count in characters of the "
                 "text as given, join or drop entities that overlap, and pass "
                 "`labels=tag_names(...)` to the model."
             )
-            raise ValueError(msg)
     tags = np.full(len(words.starts), target.outside, np.int32)
     for begin, end, numbers in zip(
         first.tolist(), last.tolist(), target.tags.tolist(), strict=True

@@ -228,11 +228,10 @@ def piece_probabilities(proto: bytes) -> FloatArray:
     model = parse_vocabulary(proto)
     kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
     if kind != "UNIGRAM":
-        msg = (
+        raise ValueError(
             "Probabilities of pieces are known of unigram vocabularies. Received one "
             f"of type {kind}. Train one with `keras_albert.text.train_vocabulary`."
         )
-        raise ValueError(msg)
     scores = np.array([piece.score for piece in model.pieces], "float32")
     probabilities: FloatArray = np.exp(scores)
     return probabilities

@@ -6,6 +6,7 @@ import pytest
 
 from keras_albert.tasks.distribution.model_state import build_metrics
 from keras_albert.tasks.inputs.model_input import make_batches
+from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text import train_vocabulary
 from tests.tasks.small_models import small_embedder, small_tagger, toy_pairs, toy_tags
 
@@ -22,7 +23,7 @@ def test_there_are_the_variables_that_fit_would_make(name):
     texts = [str(each) for column in x for each in column]
     task = make(train_vocabulary(texts, vocabulary_size=40, hard_vocab_limit=False))
     task.compile("sgd")
-    _, batches = make_batches(task, x, y, batch_size=4, mode="training")
+    batches = make_batches(task, RawData(x, y), 4, "training")
     build_metrics(task, batches[0])
     built = [(v.path, tuple(v.shape)) for v in task.metrics_variables]
     assert built
