@@ -23,11 +23,7 @@ from keras_albert.presets.preset_files import CONFIG_FILE
 from keras_albert.presets.preset_mixin import PresetMixin
 from keras_albert.presets.stored_weights import check_stored_weights
 from keras_albert.types import Activation, DType, ModelInputs, Tensor
-from keras_albert.utils.arguments import (
-    check_positive,
-    refuse_unknown,
-    warn_of_depth,
-)
+from keras_albert.utils.arguments import check_positive, refuse_unknown, warn_of_depth
 from keras_albert.utils.keras_internals import (
     all_layers,
     building_model,

@@ -105,10 +105,7 @@ class MaskedPooling(keras.layers.Layer):
         return _weighted_mean(sequence, mask, weights)
 
     def compute_output_shape(
-        self,
-        sequence_shape: Any,
-        padding_mask_shape: Any,
-        token_ids_shape: Any = None,
+        self, sequence_shape: Any, padding_mask_shape: Any, token_ids_shape: Any = None
     ) -> Any:
         """Return the output shape."""
         return (sequence_shape[0], sequence_shape[-1])

@@ -27,11 +27,7 @@ from keras_albert.utils.arguments import (
 )
 
 # Arguments of `call` that add outputs.
-_ALSO_RETURNED = (
-    "return_hidden_states",
-    "return_attention_scores",
-    "pool_each_layer",
-)
+_ALSO_RETURNED = ("return_hidden_states", "return_attention_scores", "pool_each_layer")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

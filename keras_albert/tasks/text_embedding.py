@@ -21,9 +21,7 @@ from keras_albert.tasks.inputs.model_input import preprocess_batch
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
 from keras_albert.text.packing import TextWindows
 from keras_albert.text.reading import TextBatch
-from keras_albert.text.tasks.text_embedding import (
-    AlbertTextEmbedderPreprocessor,
-)
+from keras_albert.text.tasks.text_embedding import AlbertTextEmbedderPreprocessor
 from keras_albert.types import FloatArray, Mode, Tensor, Texts
 
 

@@ -10,9 +10,7 @@ from keras_albert.text.tasks.masked_lm import (
     AlbertMaskedLMPreprocessor,
     AlbertPretrainerPreprocessor,
 )
-from keras_albert.text.tasks.multiple_choice import (
-    AlbertMultipleChoicePreprocessor,
-)
+from keras_albert.text.tasks.multiple_choice import AlbertMultipleChoicePreprocessor
 from keras_albert.text.tasks.question_answering import (
     AlbertQuestionAnswererPreprocessor,
 )

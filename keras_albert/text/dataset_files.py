@@ -126,17 +126,10 @@ class _Place:
             yield _Place(f"{self.where}[{number}]", value)
 
 
-_KINDS = {
-    str: "a text",
-    list: "a list",
-    int: "a whole number",
-    bool: "true or false",
-}
+_KINDS = {str: "a text", list: "a list", int: "a whole number", bool: "true or false"}
 
 
-def _questions(
-    file: _Place,
-) -> Iterator[tuple[str, str, str, dict[str, Any], str]]:
+def _questions(file: _Place) -> Iterator[tuple[str, str, str, dict[str, Any], str]]:
     for article in file.get("data", list).items():
         for paragraph in article.get("paragraphs", list).items():
             context = paragraph.get("context", str).value

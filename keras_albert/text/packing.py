@@ -273,9 +273,7 @@ def join_in_graph(
     import tensorflow_text as tf_text  # noqa: PLC0415
 
     token_ids, segment_ids = tf_text.combine_segments(
-        list(segments),
-        start_of_sequence_id=special.cls,
-        end_of_segment_id=special.sep,
+        list(segments), start_of_sequence_id=special.cls, end_of_segment_id=special.sep
     )
     longest = tf.cast(token_ids.bounding_shape(axis=1), tf.int32)
     if pad_to is None:

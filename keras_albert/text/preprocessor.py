@@ -10,10 +10,7 @@ import numpy as np
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
-from keras_albert.text.batching import (
-    all_buckets,
-    bucket_length,
-)
+from keras_albert.text.batching import all_buckets, bucket_length
 from keras_albert.text.packing import Examples, SpecialIds, pack_all
 from keras_albert.text.reading import (
     MAX_COLUMNS,

@@ -36,10 +36,7 @@ def export_writer(name: str) -> Writer:
 
 
 def check_export_options(
-    name: str,
-    path: Path,
-    options: Iterable[str],
-    spell: Callable[[str], str] = repr,
+    name: str, path: Path, options: Iterable[str], spell: Callable[[str], str] = repr
 ) -> None:
     """Check that a format has options, and that a path does not name another one."""
     known = _options(name)

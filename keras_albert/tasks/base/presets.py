@@ -190,9 +190,7 @@ class TaskPresets(CheckpointExports, PresetMixin, _Task):
                 others = [x for x in task.layers if x.name not in names]
                 check_finite(path)
                 keras.saving.load_weights(
-                    task,
-                    path,
-                    objects_to_skip=[*task._not_head(), *others],
+                    task, path, objects_to_skip=[*task._not_head(), *others]
                 )
         return task
 

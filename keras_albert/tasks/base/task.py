@@ -10,10 +10,7 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import select_inputs
 from keras_albert.layers.attention import packed_rows
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
-from keras_albert.tasks.base.export_formats import (
-    check_export_options,
-    export_writer,
-)
+from keras_albert.tasks.base.export_formats import check_export_options, export_writer
 from keras_albert.tasks.base.heads import RandomHead
 from keras_albert.tasks.base.outputs import outputs_of, predict_all
 from keras_albert.tasks.base.predict_function import BatchOutputs, DepthViews
@@ -45,12 +42,7 @@ from keras_albert.tasks.inputs.model_input import (
     unpack_validation,
 )
 from keras_albert.tasks.inputs.preprocessed_inputs import holds_ids, read_ids
-from keras_albert.tasks.inputs.tables import (
-    Columns,
-    RawData,
-    has_columns,
-    read_table,
-)
+from keras_albert.tasks.inputs.tables import Columns, RawData, has_columns, read_table
 from keras_albert.text.packing import read_weights
 from keras_albert.text.reading import text_columns
 from keras_albert.types import Mode

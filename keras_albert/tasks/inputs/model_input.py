@@ -174,11 +174,7 @@ def is_single(task: "AlbertTask", x: Any) -> bool:
 
 
 def preprocess_batch(
-    task: "AlbertTask",
-    mode: Mode,
-    x: Any,
-    y: Any = None,
-    sample_weight: Any = None,
+    task: "AlbertTask", mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
 ) -> tuple[Any, ...]:
     """Preprocess one batch of texts, or check one of ids; return a tuple of arrays."""
     if is_single(task, x):

@@ -317,11 +317,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
         return best if columns.batched else best[0]
 
     def choose_null_threshold(
-        self,
-        x: Any,
-        y: Any,
-        max_answer_length: int = 30,
-        batch_size: int | None = None,
+        self, x: Any, y: Any, max_answer_length: int = 30, batch_size: int | None = None
     ) -> float:
         """Choose `null_threshold` by the best F1 on validation questions.
 

@@ -7,11 +7,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_albert.text.masking import (
-    MaskingRates,
-    WholeWordMasking,
-    number_in_row,
-)
+from keras_albert.text.masking import MaskingRates, WholeWordMasking, number_in_row
 from keras_albert.text.packing import EncodedTexts, Examples, check_truncation
 from keras_albert.text.preprocessor import AlbertPreprocessor
 from keras_albert.text.reading import MAX_COLUMNS, text_columns
@@ -129,10 +125,7 @@ class MaskedTexts:
     def _draw(self, rows: Int64Array, length: int, rng: np.random.Generator) -> Batch:
         packed = self.texts.pack(rows, length)
         masked = self.masking(packed["token_ids"], rng)
-        x = packed | {
-            "token_ids": masked.token_ids,
-            "mask_positions": masked.positions,
-        }
+        x = packed | {"token_ids": masked.token_ids, "mask_positions": masked.positions}
         weights = masked.weights
         if self.sample_weight is not None:
             weights = weights * self.sample_weight[rows, None]

@@ -182,8 +182,7 @@ def _misplaced(model: Any, token_id: int, token: str, found: str | None) -> str:
 
 
 def read_vocabulary(
-    source: str | os.PathLike[str],
-    check: Callable[[bytes], bytes] = check_vocabulary,
+    source: str | os.PathLike[str], check: Callable[[bytes], bytes] = check_vocabulary
 ) -> bytes:
     """Read and check a vocabulary: a path, or base64, longer than any path."""
     source = os.fspath(source)
