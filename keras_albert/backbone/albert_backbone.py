@@ -13,7 +13,7 @@ from keras_albert.layers.attention import PackedRows, packed_rows
 from keras_albert.layers.factorized_embedding import FactorizedEmbedding
 from keras_albert.layers.heads import masked_mean
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import get_activation, serialize_activation
+from keras_albert.layers.run_layers import get_activation, own_arguments
 from keras_albert.layers.shared_transformer_encoder import SharedTransformerEncoder
 from keras_albert.presets.base_preset import has_base, load_from_base
 from keras_albert.presets.checkpoint_exports import CheckpointExports
@@ -590,30 +590,9 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        config.update(
-            vocabulary_size=self.vocabulary_size,
-            num_layers=self.num_layers,
-            num_heads=self.num_heads,
-            embedding_dim=self.embedding_dim,
-            hidden_dim=self.hidden_dim,
-            intermediate_dim=self.intermediate_dim,
-            num_groups=self.num_groups,
-            num_inner_repetitions=self.num_inner_repetitions,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            max_sequence_length=self.max_sequence_length,
-            num_segments=self.num_segments,
-            activation=serialize_activation(self.activation),
-            layer_norm_epsilon=self.layer_norm_epsilon,
-            use_embedding_projection=self.use_embedding_projection,
-            pooler_input=self.pooler_input,
-            pooler_activation=self.pooler_activation,
-            remat=self.remat,
-            unroll=self.unroll,
-            seed=self.seed,
-        )
-        if self.adapter_rank is not None:
-            config["adapter_rank"] = self.adapter_rank
+        config |= own_arguments(self, AlbertBackbone)
+        if self.adapter_rank is None:
+            del config["adapter_rank"]
         if config["dtype"]["class_name"] == "DTypePolicyMap":
             config["quantized_dtype"] = config["dtype"]
         return config

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_albert.layers.attention import PackedRows
 from keras_albert.layers.randomness import albert_initializer, derive_seeds
-from keras_albert.layers.run_layers import run_layer
+from keras_albert.layers.run_layers import own_arguments, run_layer
 from keras_albert.types import DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
 
@@ -195,16 +195,4 @@ class FactorizedEmbedding(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            vocabulary_size=self.vocabulary_size,
-            embedding_dim=self.embedding_dim,
-            hidden_dim=self.hidden_dim,
-            max_sequence_length=self.max_sequence_length,
-            num_segments=self.num_segments,
-            dropout=self.dropout,
-            layer_norm_epsilon=self.layer_norm_epsilon,
-            use_projection=self.use_projection,
-            seed=self.seed,
-        )
-        return config
+        return {**super().get_config(), **own_arguments(self, FactorizedEmbedding)}

@@ -8,6 +8,7 @@ from keras import ops
 from keras_albert.layers.randomness import albert_initializer
 from keras_albert.layers.run_layers import (
     get_activation,
+    own_arguments,
     run_layer,
     serialize_activation,
 )
@@ -112,13 +113,7 @@ class MaskedPooling(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            mode=self.mode,
-            inverse_frequency=self.inverse_frequency,
-            vocabulary_size=self.vocabulary_size,
-        )
-        return config
+        return {**super().get_config(), **own_arguments(self, MaskedPooling)}
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -437,9 +432,7 @@ class ConditionalSpanHead(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(dropout=self.dropout, layer_norm_epsilon=self.layer_norm_epsilon)
-        return config
+        return {**super().get_config(), **own_arguments(self, ConditionalSpanHead)}
 
 
 def fill_starts(start_positions: Tensor, start_logits: Tensor) -> Tensor:
@@ -532,10 +525,4 @@ class ExitHeads(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            num_exits=self.num_exits,
-            units=self.units,
-            activation=serialize_activation(self.activation),
-        )
-        return config
+        return {**super().get_config(), **own_arguments(self, ExitHeads)}

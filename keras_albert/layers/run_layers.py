@@ -4,6 +4,7 @@ On PyTorch, products with matrices may be oneDNN's, which PyTorch has beside MKL
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,30 @@ def serialize_activation(activation: Activation) -> Any:
     if isinstance(activation, str):
         return activation
     return keras.activations.serialize(activation)
+
+
+# Arguments that Keras stores, and objects.
+_NOT_IN_CONFIG = ("args", "kwargs", "dtype", "backbone", "preprocessor", "tokenizer")
+
+
+def own_arguments(owner: Any, base: type) -> dict[str, Any]:
+    """Return the arguments of constructors, up to `base`, that are attributes."""
+    names: dict[str, Any] = {}
+    for cls in type(owner).__mro__:
+        if issubclass(cls, base):
+            names |= inspect.signature(cls.__init__).parameters
+    found = {
+        name: getattr(owner, name)
+        for name in names
+        if name not in _NOT_IN_CONFIG and hasattr(owner, name)
+    }
+    # JSON has neither functions nor tuples.
+    return {
+        name: serialize_activation(value)
+        if callable(value)
+        else (list(value) if isinstance(value, tuple) else value)
+        for name, value in found.items()
+    }
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from keras_albert.layers.attention import PackedRows, merge_masks
 from keras_albert.layers.layer_adapters import LayerAdapters
 from keras_albert.layers.randomness import StepSeed, derive_seeds
 from keras_albert.layers.run_layers import (
+    own_arguments,
     run_layer,
     scan_layers,
     serialize_activation,
@@ -472,18 +473,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()
-        config.update(
-            self._block_arguments,
-            activation=serialize_activation(self._block_arguments["activation"]),
-            num_layers=self.num_layers,
-            num_groups=self.num_groups,
-            num_inner_repetitions=self.num_inner_repetitions,
-            remat=self.remat,
-            unroll=self.unroll,
-            seed=self.seed,
-        )
-        if self.adapter_rank is not None:
-            config["adapter_rank"] = self.adapter_rank
+        activation = serialize_activation(self._block_arguments["activation"])
+        config |= self._block_arguments | {"activation": activation}
+        config |= own_arguments(self, SharedTransformerEncoder)
+        if self.adapter_rank is None:
+            del config["adapter_rank"]
         return config
 
 

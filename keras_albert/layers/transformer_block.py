@@ -11,9 +11,9 @@ from keras_albert.layers.attention import attend, attend_fused, use_fused_attent
 from keras_albert.layers.randomness import BlockSeed, albert_initializer, derive_seeds
 from keras_albert.layers.run_layers import (
     get_activation,
+    own_arguments,
     run_dense,
     run_layer,
-    serialize_activation,
 )
 from keras_albert.types import Activation, DType, Tensor
 from keras_albert.utils.arguments import check_epsilon, check_rates, refuse_unknown
@@ -193,17 +193,7 @@ class TransformerBlock(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            num_heads=self.num_heads,
-            intermediate_dim=self.intermediate_dim,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            activation=serialize_activation(self.activation),
-            layer_norm_epsilon=self.layer_norm_epsilon,
-            seed=self.seed,
-        )
-        return config
+        return {**super().get_config(), **own_arguments(self, TransformerBlock)}
 
 
 class _Dropout:

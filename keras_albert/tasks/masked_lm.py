@@ -12,7 +12,6 @@ from keras import ops
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.heads import MaskedLMHead
 from keras_albert.layers.randomness import albert_initializer
-from keras_albert.layers.run_layers import serialize_activation
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.outputs import outputs_of, softmax
 from keras_albert.tasks.base.task import AlbertTask
@@ -251,16 +250,6 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
     def default_weighted_metrics(self) -> list[keras.metrics.Metric]:
         """Return the accuracy on masked tokens."""
         return [TokenAccuracy()]
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            head_layer_norm_epsilon=self.head_layer_norm_epsilon,
-            head_activation=self.head_activation
-            and serialize_activation(self.head_activation),
-        )
-        return config
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")

@@ -168,10 +168,6 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         ]
         return answers if batched else answers[0]
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "dropout": self.dropout}
-
 
 def _answer(scores: FloatArray, choices: list[str]) -> dict[str, Any]:
     best = int(scores.argmax())

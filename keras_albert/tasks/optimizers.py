@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.layers.run_layers import own_arguments
 from keras_albert.types import Tensor
 from keras_albert.utils.keras_internals import adam_moments, variable_index
 
@@ -48,13 +49,7 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, float]:
         """Return the constructor's arguments."""
-        return {
-            "peak": self.peak,
-            "total_steps": self.total_steps,
-            "warmup_steps": self.warmup_steps,
-            "power": self.power,
-            "accumulation_steps": self.accumulation_steps,
-        }
+        return own_arguments(self, WarmUpAndDecay)
 
 
 # After this many steps bias corrections, 1 - beta ** steps, are exactly 1.

@@ -406,18 +406,6 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
         if keras.config.backend() == "tensorflow":
             self.predict_function = None
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            pooling_mode=self.pooling_mode,
-            normalize=self.normalize,
-            objective=self.objective,
-            temperature=self.temperature,
-            inverse_frequency=self.inverse_frequency,
-        )
-        return config
-
 
 # The score of pairs that are not compared: the probability is zero.
 _NEVER = -1e9

@@ -1,6 +1,5 @@
 """The base class of all preprocessors."""
 
-import inspect
 from typing import Any
 
 import keras
@@ -8,6 +7,7 @@ import keras_hub
 import numpy as np
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
+from keras_albert.layers.run_layers import own_arguments
 from keras_albert.presets.checkpoint_formats import CheckpointFormat
 from keras_albert.presets.preset_mixin import BackboneClass, PresetMixin
 from keras_albert.text.batching import all_buckets, bucket_length
@@ -226,14 +226,7 @@ class AlbertPreprocessor(PresetMixin):
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         config: dict[str, Any] = super().get_config()  # type: ignore[misc]
-        for cls in type(self).__mro__:
-            if issubclass(cls, AlbertPreprocessor):
-                parameters = inspect.signature(cls.__init__).parameters
-                names = parameters.keys() - {"self", "tokenizer", "kwargs"}
-                config |= {n: getattr(self, n) for n in names if hasattr(self, n)}
-        # JSON has no tuples.
-        config["length_buckets"] = self.length_buckets and list(self.length_buckets)
-        return config
+        return config | own_arguments(self, AlbertPreprocessor)
 
 
 def _read_buckets(buckets: Lengths) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import select_inputs
 from keras_albert.layers.attention import packed_rows
+from keras_albert.layers.run_layers import own_arguments
 from keras_albert.tasks.base.auto_compile import AutomaticCompile
 from keras_albert.tasks.base.export_formats import check_export_options, export_writer
 from keras_albert.tasks.base.heads import RandomHead
@@ -165,6 +166,11 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     ) -> Any:
         """Return symbolic outputs, those of the functional model."""
         return super().compute_output_spec(select_inputs(self, inputs))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        config: dict[str, Any] = super().get_config()
+        return config | own_arguments(self, AlbertTask)
 
     def encode_targets(self, y: Any) -> npt.NDArray[Any]:
         """Encode and check targets; return an array."""

@@ -281,18 +281,6 @@ class AlbertClassifier(
         """
         return softmax(outputs) if self.returns_logits else outputs
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            num_classes=self.num_classes,
-            labels=None if self.labels is None else list(self.labels),
-            activation=keras.activations.serialize(self.activation),
-            dropout=self.dropout,
-            exits=self.exits,
-        )
-        return config
-
 
 AlbertTextClassifier = AlbertClassifier
 

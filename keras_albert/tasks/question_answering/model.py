@@ -370,18 +370,6 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             outputs, examples, max_answer_length, n_best, self.end_n_top
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            head=self.head,
-            start_n_top=self.start_n_top,
-            end_n_top=self.end_n_top,
-            null_threshold=self.null_threshold,
-            dropout=self.dropout,
-        )
-        return config
-
 
 def _check_head(head: str) -> None:
     if head not in ("independent", "conditional"):

@@ -338,17 +338,6 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
             for rows, is_seen in zip(probabilities, documents.seen_words(), strict=True)
         ]
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        config: dict[str, Any] = super().get_config()
-        config.update(
-            num_classes=self.num_classes,
-            labels=None if self.labels is None else list(self.labels),
-            scheme=self.scheme,
-            dropout=self.dropout,
-        )
-        return config
-
 
 def find_entities(
     probabilities: npt.NDArray[Any],
