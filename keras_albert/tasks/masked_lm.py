@@ -181,18 +181,9 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
         ValueError: If the preprocessor makes inputs that the backbone cannot read.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertMaskedLM, AlbertMaskedLMPreprocessor,
-        ...     AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
-        >>> texts = ["a fine film", "a dull film", "fine acting", "dull acting"] * 4
-        >>> vocabulary = train_vocabulary(texts, vocabulary_size=28)
-        >>> masked_lm = AlbertMaskedLM(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=28, num_layers=2, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     preprocessor=AlbertMaskedLMPreprocessor(AlbertTokenizer(vocabulary)))
-        >>> history = masked_lm.fit(texts, verbose=0)
+        >>> from keras_albert import AlbertMaskedLM
+        >>> masked_lm = AlbertMaskedLM.from_preset("albert_tiny_en_uncased")
+        >>> history = masked_lm.fit(["a fine film", "dull acting"], verbose=0)
         >>> answers = masked_lm.fill_mask("a [MASK] film", top_k=2)
         >>> [sorted(answer) for answer in answers]  # doctest: +NORMALIZE_WHITESPACE
         [['score', 'sequence', 'token', 'token_str'],
@@ -273,20 +264,11 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         ValueError: If the preprocessor makes inputs that the backbone cannot read.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertPretrainer, AlbertPretrainerPreprocessor,
-        ...     AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
-        >>> first = ["a fine film", "a dull film"] * 8
-        >>> second = ["fine acting", "dull acting"] * 8
-        >>> vocabulary = train_vocabulary(first + second, vocabulary_size=28)
-        >>> pretrainer = AlbertPretrainer(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=28, num_layers=2, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     preprocessor=AlbertPretrainerPreprocessor(AlbertTokenizer(vocabulary)))
+        >>> from keras_albert import AlbertPretrainer
+        >>> pretrainer = AlbertPretrainer.from_preset("albert_tiny_en_uncased")
+        >>> first, second = ["a film", "a play"], ["fine acting", "dull acting"]
         >>> history = pretrainer.fit((first, second), verbose=0)
-        >>> 0 < pretrainer.score_order("a fine film", "fine acting") < 1
+        >>> 0 < pretrainer.score_order("a film", "fine acting") < 1
         True
     """
 

@@ -43,21 +43,12 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         ValueError: If the preprocessor makes inputs that the backbone cannot read.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertMultipleChoice, AlbertMultipleChoicePreprocessor,
-        ...     AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
-        >>> contexts = ["the fox jumped", "the dog slept"] * 4
-        >>> questions = ["who jumped?", "the _ slept"] * 4
-        >>> choices = [["the fox", "the dog"], ["fox", "dog", "cat"]] * 4
-        >>> vocabulary = train_vocabulary(contexts + questions, vocabulary_size=33)
-        >>> chooser = AlbertMultipleChoice(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=33, num_layers=2, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     AlbertMultipleChoicePreprocessor(AlbertTokenizer(vocabulary)))
-        >>> history = chooser.fit(
-        ...     (contexts, questions, choices), ["A", "B"] * 4, verbose=0)
+        >>> from keras_albert import AlbertMultipleChoice
+        >>> chooser = AlbertMultipleChoice.from_preset("albert_tiny_en_uncased")
+        >>> contexts = ["the fox jumped", "the dog slept"]
+        >>> questions = ["who jumped?", "the _ slept"]
+        >>> choices = [["the fox", "the dog"], ["fox", "dog", "cat"]]
+        >>> history = chooser.fit((contexts, questions, choices), ["A", "B"], verbose=0)
         >>> answer = chooser.choose("the cat ran", "who ran?", ["the cat", "a dog"])
         >>> answer["choice"] in ("the cat", "a dog"), len(answer["scores"])
         (True, 2)

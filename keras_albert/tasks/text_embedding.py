@@ -70,26 +70,18 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
             backbone cannot read.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertTextEmbedder, AlbertTextEmbedderPreprocessor,
-        ...     AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
+        >>> from keras_albert import AlbertTextEmbedder
+        >>> embedder = AlbertTextEmbedder.from_preset("albert_tiny_en_uncased")
         >>> first = ["a fox ran", "the fox ran", "a dog ran", "a dog"]
         >>> second = ["the fox ran", "a dog slept", "a dog ran fast", "the sea"]
-        >>> vocabulary = train_vocabulary((first + second) * 4, vocabulary_size=32)
-        >>> embedder = AlbertTextEmbedder(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=32, num_layers=2, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     AlbertTextEmbedderPreprocessor(AlbertTokenizer(vocabulary)))
         >>> history = embedder.fit((first, second), [0.9, 0.1, 0.8, 0.0], verbose=0)
         >>> embedder.embed(["a fox ran", "the sea"]).shape
-        (2, 16)
+        (2, 256)
 
         A text of any length is read in windows, and has one vector.
 
         >>> embedder.embed_documents("a fox ran " * 300).shape
-        (16,)
+        (256,)
     """
 
     preprocessor_cls = AlbertTextEmbedderPreprocessor

@@ -79,20 +79,12 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
             makes inputs that the backbone cannot read.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertQuestionAnswerer,
-        ...     AlbertQuestionAnswererPreprocessor, AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
-        >>> contexts = ["Ada lived in London.", "Ben lived in Paris."] * 4
-        >>> questions = ["Where did Ada live?", "Where did Ben live?"] * 4
-        >>> vocabulary = train_vocabulary(contexts + questions, vocabulary_size=32)
-        >>> reader = AlbertQuestionAnswerer(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=32, num_layers=2, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     AlbertQuestionAnswererPreprocessor(AlbertTokenizer(vocabulary)))
+        >>> from keras_albert import AlbertQuestionAnswerer
+        >>> reader = AlbertQuestionAnswerer.from_preset("albert_tiny_en_uncased")
+        >>> contexts = ["Ada lived in London.", "Ben lived in Paris."]
+        >>> questions = ["Where did Ada live?", "Where did Ben live?"]
         >>> history = reader.fit(
-        ...     (questions, contexts), [(13, "London"), (13, "Paris")] * 4, verbose=0)
+        ...     (questions, contexts), [(13, "London"), (13, "Paris")], verbose=0)
         >>> answer = reader.answer("Where did Ada live?", contexts[0])
         >>> contexts[0][answer["start"] : answer["end"]] == answer["answer"]
         True

@@ -73,24 +73,15 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
             preprocessor makes inputs that the backbone cannot read.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertBackbone, AlbertTokenClassifier,
-        ...     AlbertTokenClassifierPreprocessor, AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
-        >>> words = [["Ada", "lived", "in", "London"], ["London", "loved", "Ada"]] * 6
-        >>> tags = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]] * 6
-        >>> vocabulary = train_vocabulary(map(" ".join, words), vocabulary_size=22)
-        >>> tagger = AlbertTokenClassifier(
-        ...     AlbertBackbone(
-        ...         vocabulary_size=22, num_layers=2, num_heads=2, embedding_dim=8,
-        ...         hidden_dim=16, intermediate_dim=32),
-        ...     num_classes=3,
-        ...     preprocessor=AlbertTokenClassifierPreprocessor(
-        ...         AlbertTokenizer(vocabulary), sequence_length=32))
+        >>> from keras_albert import AlbertTokenClassifier
+        >>> words = [["Ada", "lived", "in", "London"], ["London", "loved", "Ada"]]
+        >>> tags = [["B-person", "O", "O", "B-place"], ["B-place", "O", "B-person"]]
+        >>> preset = "albert_tiny_en_uncased"
+        >>> tagger = AlbertTokenClassifier.from_preset(preset, num_classes=3)
         >>> history = tagger.fit(words, tags, verbose=0)
         >>> for entity in tagger.tag("Ada lived in London."):
         ...     assert set(entity) == {"label", "score", "start", "end", "text"}
-        >>> [len(row) for row in tagger.predict_tags(words[:2])]
+        >>> [len(row) for row in tagger.predict_tags(words)]
         [4, 3]
     """
 

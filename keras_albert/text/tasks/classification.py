@@ -55,12 +55,9 @@ class AlbertClassifierPreprocessor(
             not a valid length, or `truncate` is unknown.
 
     Example:
-        >>> import numpy as np
-        >>> from keras_albert import AlbertClassifierPreprocessor, AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertClassifierPreprocessor(tokenizer, sequence_length=16)
+        >>> from keras_albert import AlbertClassifierPreprocessor
+        >>> preprocessor = AlbertClassifierPreprocessor.from_preset(
+        ...     "albert_tiny_en_uncased", sequence_length=16)
         >>> sorted(preprocessor("the fox"))
         ['padding_mask', 'segment_ids', 'token_ids']
         >>> preprocessor(["the fox", "the lazy dog"])["token_ids"].shape

@@ -412,12 +412,9 @@ class AlbertMaskedLMPreprocessor(
         ValueError: If a length, a rate or a count is out of range.
 
     Example:
-        >>> from keras_albert import AlbertMaskedLMPreprocessor, AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertMaskedLMPreprocessor(
-        ...     tokenizer, sequence_length=16, seed=1)
+        >>> from keras_albert import AlbertMaskedLMPreprocessor
+        >>> preprocessor = AlbertMaskedLMPreprocessor.from_preset(
+        ...     "albert_tiny_en_uncased", sequence_length=16)
         >>> x, y, sample_weight = preprocessor(["the quick fox", "the lazy dog"])
         >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
         ((2, 16), (2, 6), (2, 6))
@@ -477,11 +474,9 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         ValueError: If a length, a rate or a count is out of range.
 
     Example:
-        >>> from keras_albert import AlbertPretrainerPreprocessor, AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertPretrainerPreprocessor(tokenizer, seed=1)
+        >>> from keras_albert import AlbertPretrainerPreprocessor
+        >>> preset = "albert_tiny_en_uncased"
+        >>> preprocessor = AlbertPretrainerPreprocessor.from_preset(preset)
         >>> x, y, _ = preprocessor([("the fox", "jumped"), ("the dog", "the fox")])
         >>> x["mask_positions"].shape == y["masked_lm"].shape
         True

@@ -291,12 +291,9 @@ class AlbertMultipleChoicePreprocessor(
         ValueError: If a length is out of range.
 
     Example:
-        >>> from keras_albert import AlbertMultipleChoicePreprocessor, AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertMultipleChoicePreprocessor(
-        ...     tokenizer, sequence_length=32)
+        >>> from keras_albert import AlbertMultipleChoicePreprocessor
+        >>> preprocessor = AlbertMultipleChoicePreprocessor.from_preset(
+        ...     "albert_tiny_en_uncased", sequence_length=32)
         >>> packed, answers = preprocessor(
         ...     (["the dog", "the fox"],
         ...      ["the dog is _", "who jumped?"],

@@ -387,12 +387,10 @@ class AlbertQuestionAnswererPreprocessor(
         ValueError: If a number is out of range, or `misaligned` is unknown.
 
     Example:
-        >>> from keras_albert import (
-        ...     AlbertQuestionAnswererPreprocessor, AlbertTokenizer)
-        >>> from keras_albert.text import train_vocabulary
+        >>> from keras_albert import AlbertQuestionAnswererPreprocessor
+        >>> preprocessor = AlbertQuestionAnswererPreprocessor.from_preset(
+        ...     "albert_tiny_en_uncased")
         >>> context = "It was found in Rome, in 1848."
-        >>> proto = train_vocabulary([context] * 9, vocabulary_size=32)
-        >>> preprocessor = AlbertQuestionAnswererPreprocessor(AlbertTokenizer(proto))
         >>> x, y = preprocessor(("found in?", context), (16, "Rome"))
         >>> start, end = int(y["start_logits"][0]), int(y["end_logits"][0])
         >>> preprocessor.tokenizer.detokenize(x["token_ids"][0, start : end + 1])

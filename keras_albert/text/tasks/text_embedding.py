@@ -65,11 +65,9 @@ class AlbertTextEmbedderPreprocessor(
             length, or `default_prompt` is not one of the `prompts`.
 
     Example:
-        >>> from keras_albert import AlbertTextEmbedderPreprocessor, AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> words = ["the quick brown fox", "jumped over the lazy dog"] * 20
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(words, vocabulary_size=40))
-        >>> preprocessor = AlbertTextEmbedderPreprocessor(tokenizer, sequence_length=16)
+        >>> from keras_albert import AlbertTextEmbedderPreprocessor
+        >>> preprocessor = AlbertTextEmbedderPreprocessor.from_preset(
+        ...     "albert_tiny_en_uncased", sequence_length=16)
         >>> preprocessor(["the fox", "the dog", "a fox"])["token_ids"].shape
         (3, 16)
         >>> pairs = (["the fox", "the dog", "a fox"], ["fox", "dog", "the fox"])

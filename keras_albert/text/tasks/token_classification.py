@@ -344,12 +344,9 @@ class AlbertTokenClassifierPreprocessor(
             or greater than a window's length.
 
     Example:
-        >>> from keras_albert import AlbertTokenClassifierPreprocessor, AlbertTokenizer
-        >>> from keras_albert.text import train_vocabulary
-        >>> texts = ["Ada lived in London"] * 9
-        >>> tokenizer = AlbertTokenizer(train_vocabulary(texts, vocabulary_size=22))
-        >>> preprocessor = AlbertTokenClassifierPreprocessor(
-        ...     tokenizer, sequence_length=16)
+        >>> from keras_albert import AlbertTokenClassifierPreprocessor
+        >>> preprocessor = AlbertTokenClassifierPreprocessor.from_preset(
+        ...     "albert_tiny_en_uncased", sequence_length=16)
         >>> x, y, weights = preprocessor([["Ada", "lived"]], [[1, 0]])
         >>> x["token_ids"].shape, y[weights > 0]
         ((1, 16), array([1, 0], dtype=int32))
