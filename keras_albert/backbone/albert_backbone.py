@@ -96,8 +96,8 @@ def architecture(size: str, version: int = 2) -> dict[str, Any]:
 
 POOLER_INPUTS = ("cls", "mean")
 
-# Weights that can be trained beside LoRA.
-_VECTORS = ("bias", "gamma", "beta")
+# The names of vectors, which can be trained beside LoRA, and are not decayed.
+VECTORS = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable(package="keras_albert")
@@ -364,7 +364,7 @@ class AlbertBackbone(CheckpointExports, PresetMixin, keras_hub.models.Backbone):
             ValueError: If a layer has LoRA already.
         """
         super().enable_lora(rank, target_layer_names)
-        also = {weight.path for weight in self.weights if weight.name in _VECTORS}
+        also = {weight.path for weight in self.weights if weight.name in VECTORS}
         if not self.pooler.lora_enabled:
             also.add("pooler/kernel")
         for weight in self.weights:

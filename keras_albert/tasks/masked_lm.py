@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.heads import MaskedLMHead
-from keras_albert.layers.randomness import albert_initializer
+from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.losses_and_metrics import TokenAccuracy
 from keras_albert.tasks.base.outputs import outputs_of, softmax
 from keras_albert.tasks.base.task import AlbertTask
@@ -35,7 +35,6 @@ class MaskedLMTask(AlbertTask):
 
     # Position 0, of `[CLS]`, is never masked.
     output_mask = "mask_positions"
-
     shared_head_layers = ("masked_lm_head",)
 
     @property
@@ -191,9 +190,7 @@ class AlbertMaskedLM(MaskedLMTask, keras_hub.models.MaskedLM):
     """
 
     preprocessor_cls = AlbertMaskedLMPreprocessor
-
     uses_pooler = False
-
     metrics_need_weights = True
 
     def __init__(
@@ -284,12 +281,7 @@ class AlbertPretrainer(MaskedLMTask, keras_hub.models.Task):
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.masked_lm_head = masked_lm_head(backbone)
-        self.sentence_order_head = keras.layers.Dense(
-            2,
-            kernel_initializer=albert_initializer(),
-            dtype="float32",
-            name="sentence_order",
-        )
+        self.sentence_order_head = output_dense(2, "sentence_order")
 
         # === Functional model ===
         inputs = masked_lm_inputs(backbone)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from keras_albert.backbone.albert_backbone import AlbertBackbone, select_inputs
 from keras_albert.layers.attention import packing_inputs
 from keras_albert.layers.heads import MISSING_CHOICE, ChoiceScores, ChoicesToRows
-from keras_albert.layers.randomness import albert_initializer
+from keras_albert.tasks.base.heads import output_dense, output_dropout
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import read_ids
@@ -55,9 +55,7 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertMultipleChoicePreprocessor
-
     default_columns = (None, "answer")
-
     output_padding = MISSING_CHOICE
 
     def __init__(
@@ -71,12 +69,8 @@ class AlbertMultipleChoice(AlbertTask, keras_hub.models.Task):
         self.backbone = backbone
         self.preprocessor = preprocessor
         self.choices_to_rows = ChoicesToRows(name="choices_to_rows")
-        self.output_dropout = keras.layers.Dropout(
-            dropout, dtype=backbone.dtype_policy, name="output_dropout"
-        )
-        self.output_dense = keras.layers.Dense(
-            1, kernel_initializer=albert_initializer(), dtype="float32", name="score"
-        )
+        self.output_dropout = output_dropout(backbone, dropout)
+        self.output_dense = output_dense(1, "score")
         self.choice_scores = ChoiceScores(dtype="float32", name="choice_scores")
 
         # === Functional model ===

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_albert.backbone.albert_backbone import VECTORS
 from keras_albert.layers.run_layers import own_arguments
 from keras_albert.types import Tensor
 from keras_albert.utils.keras_internals import adam_moments, variable_index
@@ -132,7 +133,7 @@ class AdamW(keras.optimizers.AdamW):
 
 
 # The names of variables without weight decay: biases, and LayerNorms.
-NOT_DECAYED = ("bias", "gamma", "beta")
+NOT_DECAYED = VECTORS
 
 # The width of ALBERT base.
 _BASE = 768

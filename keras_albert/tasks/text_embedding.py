@@ -85,7 +85,6 @@ class AlbertTextEmbedder(DocumentOutputs, AlbertTask, keras_hub.models.TextEmbed
     """
 
     preprocessor_cls = AlbertTextEmbedderPreprocessor
-
     uses_pooler = False
 
     def __init__(

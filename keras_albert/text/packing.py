@@ -35,24 +35,10 @@ class Examples(Protocol):
         """Pack rows, padded to `length`, with targets and weights if there are."""
 
 
-class PackableTexts(Protocol):
-    """Encoded texts without targets, such as `EncodedTexts`."""
-
-    lengths: Int64Array
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def pack(self, indices: Int64Array, length: int) -> dict[str, IntArray]:
-        """Pack some rows; see `EncodedTexts.pack`."""
-
-
 class LabelledTexts:
-    """Texts with optional targets and sample weights."""
+    """Texts, such as `EncodedTexts`, with optional targets and sample weights."""
 
-    def __init__(
-        self, texts: PackableTexts, y: Any = None, sample_weight: Any = None
-    ) -> None:
+    def __init__(self, texts: Any, y: Any = None, sample_weight: Any = None) -> None:
         y, sample_weight = (
             None if values is None else np.atleast_1d(values)
             for values in (y, sample_weight)

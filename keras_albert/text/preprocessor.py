@@ -1,5 +1,6 @@
 """The base class of all preprocessors."""
 
+import inspect
 from typing import Any
 
 import keras
@@ -36,6 +37,22 @@ _TAKE_TOKENIZER = (
 )
 
 
+# What all constructors take, in place of `{shared}` in their docstrings.
+_SHARED_ARGUMENTS = """\
+    tokenizer: An `AlbertTokenizer`.
+    sequence_length: int or `None`. A fixed length that all batches are padded to, as
+        TPUs require. Defaults to `None`, which pads to the smallest of `length_buckets`
+        that fits the batch's longest row.
+    max_sequence_length: int. The maximum length of a row if `sequence_length` is
+        `None`. Defaults to `512`.
+    length_buckets: Sequence of int or `None`. The lengths that batches are padded to.
+        Defaults to `None`, see `default_length_buckets`.
+    pack_sequences: bool. Whether texts of a batch share rows inside the encoder
+        ("sequence packing"), so that all batches have one shape and little padding.
+        Results are the same. Defaults to `False`.
+"""
+
+
 class AlbertPreprocessor(PresetMixin):
     """The part of a preprocessor that does not depend on the task.
 
@@ -45,7 +62,6 @@ class AlbertPreprocessor(PresetMixin):
 
     backbone_cls: Any = BackboneClass(AlbertBackbone)
     tokenizer_cls = AlbertTokenizer
-
     tokenizer: AlbertTokenizer
     sequence_length: int | None
     max_sequence_length: int
@@ -60,6 +76,13 @@ class AlbertPreprocessor(PresetMixin):
 
     # Smallest valid length: all special tokens, plus one token of each text.
     shortest_length = 2 * MAX_COLUMNS + 1
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Complete the docstring, also for `help` and the API reference."""
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            text = inspect.cleandoc(cls.__doc__)
+            cls.__doc__ = text.replace("    {shared}\n", _SHARED_ARGUMENTS)
 
     def __init__(
         self,

@@ -8,12 +8,33 @@ from typing import TYPE_CHECKING, Any, Self
 import keras
 import numpy as np
 
+from keras_albert.layers.randomness import albert_initializer
 from keras_albert.tasks.base.losses_and_metrics import match_metrics
+from keras_albert.types import Activation
 from keras_albert.utils.arguments import MissingArgumentError, is_whole_number
 from keras_albert.utils.keras_internals import has_no_value
 
 if TYPE_CHECKING:
     from keras_albert.tasks.base.task import AlbertTask
+
+
+def output_dropout(backbone: Any, rate: float) -> keras.layers.Dropout:
+    """Return the dropout before the last layer of a head."""
+    policy = backbone.dtype_policy
+    return keras.layers.Dropout(rate, dtype=policy, name="output_dropout")
+
+
+def output_dense(
+    units: int, name: str, activation: Activation | None = None
+) -> keras.layers.Dense:
+    """Return the last layer of a head, in float32 under any policy, for precision."""
+    return keras.layers.Dense(
+        units,
+        activation=activation,
+        kernel_initializer=albert_initializer(),
+        dtype="float32",
+        name=name,
+    )
 
 
 class NamedClasses:
@@ -22,7 +43,6 @@ class NamedClasses:
     num_classes: int
     labels: tuple[str, ...] | None
     target_dtype: Any
-
     set_by_targets: tuple[str, ...] = ("labels",)
 
     # What makes probabilities of outputs, if anything does.

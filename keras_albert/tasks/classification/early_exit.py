@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
 from keras_albert.layers.heads import ExitHeads
-from keras_albert.layers.randomness import albert_initializer
+from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.other_backbone import at_depth, remake
 from keras_albert.tasks.base.outputs import check_nan, iterate, predict_all
 from keras_albert.tasks.base.torch_program import TorchExportCache, trace
@@ -267,13 +267,7 @@ def build_head(
     """Return the last layer of a classifier, in float32, with a head for each exit."""
     if exits:
         return ExitHeads(exits, num_classes, activation, dtype="float32", name="exits")
-    return keras.layers.Dense(
-        num_classes,
-        activation=activation,
-        kernel_initializer=albert_initializer(),
-        dtype="float32",
-        name="logits",
-    )
+    return output_dense(num_classes, "logits", activation)
 
 
 def current_early_exit(classifier: "EarlyExits") -> EarlyExit:

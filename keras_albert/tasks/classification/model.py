@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.tasks.base.heads import NamedClasses, count_classes
+from keras_albert.tasks.base.heads import NamedClasses, count_classes, output_dropout
 from keras_albert.tasks.base.outputs import DocumentOutputs, softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.classification.early_exit import (
@@ -98,9 +98,7 @@ class AlbertClassifier(
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.output_dropout = keras.layers.Dropout(
-            dropout, dtype=backbone.dtype_policy, name="output_dropout"
-        )
+        self.output_dropout = output_dropout(backbone, dropout)
         self.output_dense = build_head(num_exits, num_classes, activation)
 
         # === Functional model ===

@@ -23,7 +23,6 @@ class StrategyMixin:
 
     # Whether the loss of a row depends on the other rows of a batch.
     compares_rows = False
-
     strategy: Any = None
     train_function: Any
     test_function: Any

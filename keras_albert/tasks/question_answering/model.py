@@ -15,7 +15,7 @@ from keras_albert.layers.heads import (
     mask_logits,
     span_mask,
 )
-from keras_albert.layers.randomness import albert_initializer
+from keras_albert.tasks.base.heads import output_dense
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.inputs.preprocessed_inputs import first_outside
 from keras_albert.tasks.question_answering.answers import (
@@ -91,15 +91,10 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertQuestionAnswererPreprocessor
-
     default_columns = (None, "answers")
-
     set_by_targets = ("null_threshold",)
-
     encodes_in_graph = False
-
     uses_pooler = False
-
     output_padding = MASKED_LOGIT
 
     def __init__(
@@ -130,13 +125,7 @@ class AlbertQuestionAnswerer(AlbertTask, keras_hub.models.Task):
                 name="span_head",
             )
         else:
-            # In float32 under any policy, for precision.
-            self.span_logits = keras.layers.Dense(
-                2,
-                kernel_initializer=albert_initializer(),
-                dtype="float32",
-                name="span_logits",
-            )
+            self.span_logits = output_dense(2, "span_logits")
 
         # === Functional model ===
         inputs = dict(backbone.input)

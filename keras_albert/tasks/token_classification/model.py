@@ -10,8 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_albert.backbone.albert_backbone import AlbertBackbone
-from keras_albert.layers.randomness import albert_initializer
-from keras_albert.tasks.base.heads import NamedClasses, count_classes
+from keras_albert.tasks.base.heads import (
+    NamedClasses,
+    count_classes,
+    output_dense,
+    output_dropout,
+)
 from keras_albert.tasks.base.outputs import softmax
 from keras_albert.tasks.base.task import AlbertTask
 from keras_albert.tasks.token_classification.read_targets import (
@@ -86,17 +90,11 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
     """
 
     preprocessor_cls = AlbertTokenClassifierPreprocessor
-
     default_columns = ("tokens", "ner_tags")
-
     uses_pooler = False
-
     metrics_need_weights = True
-
     set_by_targets = ("labels", "scheme")
-
     encodes_in_graph = False
-
     output_mask = "padding_mask"
 
     def __init__(
@@ -114,16 +112,8 @@ class AlbertTokenClassifier(NamedClasses, AlbertTask, keras_hub.models.Task):
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
-        self.output_dropout = keras.layers.Dropout(
-            dropout, dtype=backbone.dtype_policy, name="output_dropout"
-        )
-        # In float32 under any policy, as in `AlbertClassifier`.
-        self.output_dense = keras.layers.Dense(
-            num_classes,
-            kernel_initializer=albert_initializer(),
-            dtype="float32",
-            name="logits",
-        )
+        self.output_dropout = output_dropout(backbone, dropout)
+        self.output_dense = output_dense(num_classes, "logits")
 
         # === Functional model ===
         inputs = backbone.input

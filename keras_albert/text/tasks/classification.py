@@ -33,21 +33,11 @@ class AlbertClassifierPreprocessor(
     `(x, y)`.
 
     Args:
-        tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. A fixed length that all batches are padded
-            to, as TPUs require. Defaults to `None`, which pads to the smallest of
-            `length_buckets` that fits the batch's longest row.
-        max_sequence_length: int. The length that rows are truncated to if
-            `sequence_length` is `None`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`, see `default_length_buckets`.
+        {shared}
         truncate: string. How a pair that is too long is truncated: `"round_robin"`
             removes one token at a time from the longer text, `"waterfall"` truncates
             the second text first. `[CLS]` and `[SEP]` are always kept. Defaults to
             `"round_robin"`.
-        pack_sequences: bool. Whether texts of a batch share rows inside the encoder
-            ("sequence packing"), so that all batches have one shape and little padding.
-            Results are the same. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

@@ -385,12 +385,7 @@ class AlbertMaskedLMPreprocessor(
     each epoch. See `WholeWordMasking` for how masks are drawn.
 
     Args:
-        tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
-            `None`.
-        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
-            Defaults to `None`.
+        {shared}
         truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
             `"round_robin"`.
         mask_selection_rate: float. The fraction of a row's tokens to predict; 0 masks
@@ -405,7 +400,6 @@ class AlbertMaskedLMPreprocessor(
             together. Defaults to `3`.
         seed: int or `None`. Makes the masks reproducible. Defaults to `None`, which
             uses `keras.utils.set_random_seed`.
-        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:
@@ -450,12 +444,7 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
     Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section 3.1.
 
     Args:
-        tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
-            `None`.
-        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
-            Defaults to `None`.
+        {shared}
         truncate: string. `"round_robin"` or `"waterfall"`. Defaults to
             `"round_robin"`.
         mask_selection_rate: float. See `AlbertMaskedLMPreprocessor`. Defaults to
@@ -467,7 +456,6 @@ class AlbertPretrainerPreprocessor(MaskingPreprocessor, keras_hub.models.Preproc
         max_ngram: int. See `AlbertMaskedLMPreprocessor`. Defaults to `3`.
         seed: int or `None`. Makes masks and swaps reproducible. Defaults to `None`,
             which uses `keras.utils.set_random_seed`.
-        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

@@ -276,15 +276,9 @@ class AlbertMultipleChoicePreprocessor(
     `race_utils.py`.
 
     Args:
-        tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
-            `None`.
-        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
-            Defaults to `None`.
+        {shared}
         max_qa_length: int. The maximum number of tokens of question and choice
             together. Defaults to `128`.
-        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

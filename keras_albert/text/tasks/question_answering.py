@@ -360,14 +360,7 @@ class AlbertQuestionAnswererPreprocessor(
     whole answer point to `[CLS]`.
 
     Args:
-        tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. A fixed length that all batches are padded
-            to. Defaults to `None`, which pads to the smallest of `length_buckets` that
-            fits the batch's longest row.
-        max_sequence_length: int. The maximum length of a row if `sequence_length` is
-            `None`. Defaults to `512`; the reference's SQuAD recipes also use 384.
-        length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`, see `default_length_buckets`.
+        {shared}
         doc_stride: int. Distance in tokens between the starts of consecutive windows,
             at most a window's length. Defaults to `128`.
         max_query_length: int. The length that questions are truncated to; a question
@@ -376,7 +369,6 @@ class AlbertQuestionAnswererPreprocessor(
             `answer_start` of its context: `"error"` raises, `"repair"` uses the
             nearest place where it is found, `"drop"` drops the question. Defaults to
             `"error"`.
-        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         num_starts: int or `None`. The number of starts that the conditional head
             considers in prediction, 100 at most. It adds the input `start_positions`
             and the target `answerability`; an `AlbertQuestionAnswerer` sets it.

@@ -46,13 +46,7 @@ class AlbertTextEmbedderPreprocessor(
     rows and do not attend to each other.
 
     Args:
-        tokenizer: An `AlbertTokenizer`.
-        sequence_length: int or `None`. See `AlbertClassifierPreprocessor`. Defaults to
-            `None`.
-        max_sequence_length: int. See `AlbertClassifierPreprocessor`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. See `AlbertClassifierPreprocessor`.
-            Defaults to `None`.
-        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
+        {shared}
         prompts: dict or `None`. What `embed` puts before texts of a kind, by its name:
             `{"query": "query: "}`. Defaults to `None`.
         default_prompt: string or `None`. The name of the prompt that `embed` uses if

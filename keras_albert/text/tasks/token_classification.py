@@ -323,20 +323,12 @@ class AlbertTokenClassifierPreprocessor(
     which it has the most context.
 
     Args:
-        tokenizer: An `AlbertTokenizer`, cased or uncased.
-        sequence_length: int or `None`. A fixed length that all batches are padded
-            to. Defaults to `None`, which pads to the smallest of `length_buckets` that
-            fits the batch's longest row.
-        max_sequence_length: int. The maximum length of a row if `sequence_length` is
-            `None`. Defaults to `512`.
-        length_buckets: Sequence of int or `None`. The lengths that batches are
-            padded to. Defaults to `None`, see `default_length_buckets`.
+        {shared}
         stride: int or `None`. Distance in pieces between the starts of consecutive
             windows. Defaults to `None`, half a window.
         label_all_pieces: bool. Whether all pieces of a word are trained with its tag,
             and their predictions are averaged. Defaults to `False`, which uses the
             first piece alone.
-        pack_sequences: bool. See `AlbertClassifierPreprocessor`. Defaults to `False`.
         **kwargs: `name`, as for any Keras layer.
 
     Raises:

@@ -74,7 +74,6 @@ class Vocabulary(abc.ABC):
 
     # Whether the pieces that continue a word are marked, so that all others begin one.
     marks_words = False
-
     pieces: Sequence[str]
 
     # The special tokens by the names of transformers, `pad_token` and so on.
