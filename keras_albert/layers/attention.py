@@ -99,13 +99,12 @@ TOKEN_PLACES = "token_places"  # noqa: S105  (no password)
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Where each token of a batch stands in rows that texts share in the encoder.
+    """Where each token of a batch stands in rows that texts share in the encoder."""
 
-    Texts do not attend to each other, and the positions of each start at 0.
-    `row_tokens` `(rows, width)` index the flattened ids, -1 for none; `token_places`
-    `(texts, length)` index the flattened rows, 0 for padding. Source: [Krell et al.,
-    2021](https://arxiv.org/abs/2107.02027).
-    """
+    # Texts do not attend to each other, and the positions of each start at 0.
+    # `row_tokens` `(rows, width)` index the flattened ids, -1 for none; `token_places`
+    # `(texts, length)` index the flattened rows, 0 for padding. Source: [Krell et al.,
+    # 2021](https://arxiv.org/abs/2107.02027).
 
     row_tokens: Tensor
     token_places: Tensor

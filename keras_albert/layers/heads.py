@@ -477,10 +477,9 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class ExitHeads(keras.layers.Layer):
-    """A dense layer for each virtual layer, as one tensor of weights.
+    """A dense layer for each virtual layer, as one tensor of weights."""
 
-    Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152).
-    """
+    # Source: [Zhou et al., 2020](https://arxiv.org/abs/2006.04152).
 
     def __init__(
         self,

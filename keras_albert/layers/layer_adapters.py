@@ -14,12 +14,11 @@ _NORMS = ("attention_layer_norm", "feedforward_layer_norm")
 
 
 class LayerAdapters(keras.layers.Layer):
-    """The differences of virtual layers from the blocks that they share.
+    """The differences of virtual layers from the blocks that they share."""
 
-    To each kernel a layer adds `a @ b`, of `rank` columns and rows, to each bias and
-    LayerNorm a vector, all zero at first. Source: [Bae et al.,
-    2025](https://arxiv.org/abs/2410.20672), section 2.3, for matrices.
-    """
+    # To each kernel a layer adds `a @ b`, of `rank` columns and rows, to each bias and
+    # LayerNorm a vector, all zero at first. Source: [Bae et al.,
+    # 2025](https://arxiv.org/abs/2410.20672), section 2.3, for matrices.
 
     def __init__(
         self,

@@ -30,12 +30,11 @@ _STEP = 0x9E3779B1
 
 
 class StepSeed:
-    """The seeds of one training step, for any number of dropouts.
+    """The seeds of one training step, for any number of dropouts."""
 
-    A compiled loop cannot write to a seed generator's variable. So the encoder draws
-    one seed per step, and each dropout of each layer offsets it by its number: masks
-    are the same in a loop, unrolled, or recomputed in the backward pass.
-    """
+    # A compiled loop cannot write to a seed generator's variable. So the encoder draws
+    # one seed per step, and each dropout of each layer offsets it by its number: masks
+    # are the same in a loop, unrolled, or recomputed in the backward pass.
 
     def __init__(self, generator: keras.random.SeedGenerator) -> None:
         self.base = generator.next()

@@ -75,12 +75,10 @@ def own_arguments(owner: Any, base: type) -> dict[str, Any]:
 
 
 def run_layer(layer: keras.layers.Layer, x: Tensor, **kwargs: Any) -> Any:
-    """Run an inner layer on inputs of its compute dtype, without Keras' `__call__`.
-
-    Its overhead of 0.1 to 0.3 ms is half of the time of a few tokens on PyTorch. On
-    TensorFlow and JAX a product is that of two matrices, with its gradient: XLA cannot
-    read that of Keras' `tensordot` in a loop, or transposes a copy for it.
-    """
+    """Run an inner layer on inputs of its compute dtype, without Keras' `__call__`."""
+    # Its overhead of 0.1 to 0.3 ms is half of the time of a few tokens on PyTorch. On
+    # TensorFlow and JAX a product is that of two matrices, with its gradient: XLA
+    # cannot read that of Keras' `tensordot` in a loop, or transposes a copy for it.
     if layer.quantization_mode is not None:
         return layer(x, **kwargs)
     backend = keras.config.backend()
@@ -166,11 +164,9 @@ Step = Callable[[Any, Any], Any]
 
 
 def unrolls_by_default() -> bool:
-    """Return whether depth is unrolled by default.
-
-    PyTorch runs eagerly. TensorFlow and JAX trace a loop in half the time (12 layers);
-    on TensorFlow a training step costs up to a quarter more on a CPU.
-    """
+    """Return whether depth is unrolled by default."""
+    # PyTorch runs eagerly. TensorFlow and JAX trace a loop in half the time (12
+    # layers); on TensorFlow a training step costs up to a quarter more on a CPU.
     return bool(keras.config.backend() == "torch")
 
 
@@ -198,11 +194,10 @@ def scan_layers(
 
 
 def _keep_products(step: Step) -> Step:
-    """Keep only products with weights for the backward pass of a scan.
-
-    As in an unrolled program, cheap operations and attention are recomputed: 12 layers
-    of base at 512 tokens take a third of its memory, and the same time on a CPU.
-    """
+    """Keep only products with weights for the backward pass of a scan."""
+    # As in an unrolled program, cheap operations and attention are recomputed: 12
+    # layers of base at 512 tokens take a third of its memory, and the same time on a
+    # CPU.
     import jax  # noqa: PLC0415  (other backends do not need it)
 
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable

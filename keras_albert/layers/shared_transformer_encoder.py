@@ -392,11 +392,10 @@ class SharedTransformerEncoder(keras.layers.Layer):
         num_layers: int | None = None,
         scores: list[Tensor] | None = None,
     ) -> Any:
-        """Return a virtual layer as a function of only its number and its input.
-
-        Weights are read and cast once, here, so that a loop carries one copy instead of
-        keeping one per iteration. Attention scores are added to `scores`, if a list.
-        """
+        """Return a virtual layer as a function of only its number and its input."""
+        # Weights are read and cast once, here, so that a loop carries one copy instead
+        # of keeping one per iteration. Attention scores are added to `scores`, if a
+        # list.
         blocks, adapters = self.group_blocks(group), self.adapters
         variables = [v for block in blocks for v in block.variables]
         own = [] if adapters is None else [v.value for v in adapters.variables]

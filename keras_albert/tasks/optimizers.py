@@ -14,12 +14,11 @@ from keras_albert.utils.keras_internals import adam_moments, variable_index
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate with linear warm-up and polynomial decay to zero.
+    """A learning rate with linear warm-up and polynomial decay to zero."""
 
-    Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, in the reference `k /
-    w`, whose decay begins with the first step. `total_steps` are updates; Keras calls a
-    schedule with the number of batches, `accumulation_steps` per update.
-    """
+    # Step `k` of `w` warm-up steps has `(k + 1) / w` of the peak, in the reference `k /
+    # w`, whose decay begins with the first step. `total_steps` are updates; Keras calls
+    # a schedule with the number of batches, `accumulation_steps` per update.
 
     def __init__(
         self,
@@ -59,12 +58,11 @@ _MANY_STEPS = 1e9
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class AdamW(keras.optimizers.AdamW):
-    """`keras.optimizers.AdamW`, computed by PyTorch's fused kernel on PyTorch.
+    """`keras.optimizers.AdamW`, computed by PyTorch's fused kernel on PyTorch."""
 
-    Keras' own takes a quarter of a training step of a small model. Numbers and saved
-    state are equal. Source: [Loshchilov & Hutter,
-    2019](https://arxiv.org/abs/1711.05101).
-    """
+    # Keras' own takes a quarter of a training step of a small model. Numbers and saved
+    # state are equal. Source: [Loshchilov & Hutter,
+    # 2019](https://arxiv.org/abs/1711.05101).
 
     def apply(self, grads: Sequence[Tensor], trainable_variables: Any = None) -> None:
         """Update variables, after summing TensorFlow's several rows of one token."""
@@ -143,12 +141,10 @@ _HIGHEST_RATE = 1e-3
 
 
 def default_learning_rate(hidden_dim: int, pretrained: bool) -> float:
-    """Choose a peak learning rate by the model's width.
-
-    For pretrained weights 0.03 / width, as in [Lan et al.,
-    2020](https://arxiv.org/abs/1909.11942), table 14, and 3.5e-4 at 256, which was best
-    on held out examples of narrow models; for random ones 0.064 / width.
-    """
+    """Choose a peak learning rate by the model's width."""
+    # For pretrained weights 0.03 / width, as in [Lan et al.,
+    # 2020](https://arxiv.org/abs/1909.11942), table 14, and 3.5e-4 at 256, which was
+    # best on held out examples of narrow models; for random ones 0.064 / width.
     if not pretrained:
         return min(0.064 / hidden_dim, _HIGHEST_RATE)
     return scaled_learning_rate(0.03 / max(hidden_dim, _BASE), hidden_dim)
@@ -204,8 +200,7 @@ def adamw(
 
 
 def default_jit_compile() -> bool | str:
-    """Return the default of `jit_compile`: on TensorFlow only for a TPU.
-
-    XLA compiles each length, and is no faster on a CPU (`benchmarks/equal_shapes.py`).
-    """
+    """Return the default of `jit_compile`: on TensorFlow only for a TPU."""
+    # XLA compiles each length, and is no faster on a CPU
+    # (`benchmarks/equal_shapes.py`).
     return False if keras.config.backend() == "tensorflow" else "auto"

@@ -18,12 +18,10 @@ _BATCHES_A_POOL = 64
 
 
 def default_length_buckets(max_length: int) -> tuple[int, ...]:
-    """Return the default lengths that batches are padded to.
-
-    JAX compiles each shape, so there are two lengths for each power of two, from 8 on.
-    On a GPU matrix units prefer multiples of 8. On a CPU TensorFlow needs none, and
-    PyTorch 16 for each power: oneDNN's kernel for a number of tokens has 0.5 MB.
-    """
+    """Return the default lengths that batches are padded to."""
+    # JAX compiles each shape, so there are two lengths for each power of two, from 8
+    # on. On a GPU matrix units prefer multiples of 8. On a CPU TensorFlow needs none,
+    # and PyTorch 16 for each power: oneDNN's kernel for a number of tokens has 0.5 MB.
     backend = keras.config.backend()
     if backend != "jax" and not _is_on_cpu():
         return (*range(8, max_length, 8), max_length)
@@ -65,11 +63,9 @@ def bucket_length(length: int, buckets: Sequence[int]) -> int:
 def plan_batches(
     lengths: Int64Array, batch_size: int, generator: np.random.Generator | None = None
 ) -> list[Int64Array]:
-    """Group examples of similar length into batches, the last of which may be smaller.
-
-    Without a generator the longest are first, to allocate the memory of the whole run.
-    With one, examples are sorted in pools of 64 batches, which are shuffled.
-    """
+    """Group examples of similar length into batches; the last may be smaller."""
+    # Without a generator the longest are first, to allocate the memory of the whole
+    # run. With one, examples are sorted in pools of 64 batches, which are shuffled.
     if generator is None:
         order = np.argsort(-lengths, kind="stable")
         return _cut(order, batch_size)
@@ -108,11 +104,9 @@ _PER_WEIGHT = 6
 def plan_packed_batches(
     sizes: Int64Array, batch_size: int, generator: np.random.Generator | None = None
 ) -> list[Int64Array]:
-    """Group examples into random batches with nearly the same number of tokens.
-
-    Batches swap examples, the one with most tokens with the one with fewest and so on.
-    Only the last batch may be smaller than `batch_size`.
-    """
+    """Group examples into random batches with nearly the same number of tokens."""
+    # Batches swap examples, the one with most tokens with the one with fewest and so
+    # on. Only the last batch may be smaller than `batch_size`.
     if generator is None:
         generator = np.random.default_rng(0)
     order = generator.permutation(len(sizes))

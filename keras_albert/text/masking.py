@@ -66,13 +66,12 @@ class MaskingRates:
 
 
 class WholeWordMasking:
-    """Masks whole words of many rows, in runs of up to `max_ngram` words.
+    """Masks whole words of many rows, in runs of up to `max_ngram` words."""
 
-    The words of a row (see `WordStarts`) are split at random into runs. Runs are
-    selected until they contain about `mask_selection_rate` of the row's tokens, and one
-    word at least. Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942), section
-    4.1, and [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
-    """
+    # The words of a row (see `WordStarts`) are split at random into runs. Runs are
+    # selected until they contain about `mask_selection_rate` of the row's tokens, and
+    # one word at least. Source: [Lan et al., 2020](https://arxiv.org/abs/1909.11942),
+    # section 4.1, and [Joshi et al., 2020](https://arxiv.org/abs/1907.10529).
 
     def __init__(self, tokenizer: Any, rates: MaskingRates | None = None) -> None:
         self.rates = rates or MaskingRates()
@@ -215,13 +214,12 @@ _APOSTROPHES = "'\u2019"
 
 
 class WordStarts:
-    """Finds the starts of words with lookup tables over the vocabulary.
+    """Finds the starts of words with lookup tables over the vocabulary."""
 
-    A piece begins a word if it begins with U+2581 or a segment, or if its first or the
-    previous character is punctuation (no apostrophe), a symbol or of a script without
-    spaces. A single U+2581 belongs to the next piece, a combining mark to the previous
-    one. In WordPiece, a piece without `##` begins a word, as in BERT.
-    """
+    # A piece begins a word if it begins with U+2581 or a segment, or if its first or
+    # the previous character is punctuation (no apostrophe), a symbol or of a script
+    # without spaces. A single U+2581 belongs to the next piece, a combining mark to the
+    # previous one. In WordPiece, a piece without `##` begins a word, as in BERT.
 
     def __init__(self, tokenizer: Any) -> None:
         vocabulary = tokenizer.vocabulary

@@ -110,10 +110,8 @@ def read_weights(sample_weight: Any, axes: int = 1) -> Any:
 
 
 def weights_by_target(targets: Any, weights: Any) -> Any:
-    """Copy one array of weights to each of several targets, with as many axes.
-
-    Keras on TensorFlow would fail, or multiply each loss by each weight.
-    """
+    """Copy one array of weights to each of several targets, with as many axes."""
+    # Keras on TensorFlow would fail, or multiply each loss by each weight.
     if weights is None or isinstance(weights, Mapping):
         return weights
     if not isinstance(targets, Mapping):
@@ -157,11 +155,9 @@ def check_truncation(truncate: str) -> None:
 def truncated_lengths(
     lengths: tuple[Int64Array, ...], budget: int, truncate: Truncation
 ) -> tuple[Int64Array, ...]:
-    """Return how many tokens of each text are kept, as in KerasHub, in closed form.
-
-    "round_robin" assigns the budget, without special tokens, one by one, the first text
-    first; "waterfall" fills it with the first text, then the second.
-    """
+    """Return how many tokens of each text are kept, as in KerasHub, in closed form."""
+    # "round_robin" assigns the budget, without special tokens, one by one, the first
+    # text first; "waterfall" fills it with the first text, then the second.
     if len(lengths) == 1:
         return (np.minimum(lengths[0], budget),)
     first, second = lengths
@@ -235,10 +231,8 @@ def pack_in_graph(
     truncate: Truncation,
     pad_to: int | Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
-    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations.
-
-    `pad_to` is a length, rising lengths to choose from, or `None`, the longest row.
-    """
+    """Truncate and pack texts like `EncodedTexts`, with TensorFlow operations."""
+    # `pad_to` is a length, rising lengths to choose from, or `None`, the longest row.
     import tensorflow_text as tf_text  # noqa: PLC0415  (needed in graphs only)
 
     budget = max_length - len(segments) - 1
@@ -280,12 +274,11 @@ def join_in_graph(
 
 
 class OverlappingWindows:
-    """The windows of concatenated documents, and the tokens that each of them owns.
+    """The windows of concatenated documents, and the tokens that each of them owns."""
 
-    Windows begin `stride` tokens apart, and the last one ends with its document. A
-    token is owned by the window with the nearest middle, or the first of two. `size`
-    and `stride` are one number or one for each document.
-    """
+    # Windows begin `stride` tokens apart, and the last one ends with its document. A
+    # token is owned by the window with the nearest middle, or the first of two. `size`
+    # and `stride` are one number or one for each document.
 
     def __init__(
         self, lengths: Int64Array, size: int | Int64Array, stride: int | Int64Array

@@ -54,11 +54,10 @@ _SHARED_ARGUMENTS = """\
 
 
 class AlbertPreprocessor(PresetMixin):
-    """The part of a preprocessor that does not depend on the task.
+    """The part of a preprocessor that does not depend on the task."""
 
-    It precedes one of KerasHub's in the list of bases. A subclass defines how raw input
-    is read (`read_input`) and tokenized (`encode`).
-    """
+    # It precedes one of KerasHub's in the list of bases. A subclass defines how raw
+    # input is read (`read_input`) and tokenized (`encode`).
 
     backbone_cls: Any = BackboneClass(AlbertBackbone)
     tokenizer_cls = AlbertTokenizer

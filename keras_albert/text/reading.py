@@ -26,12 +26,10 @@ class TextBatch(NamedTuple):
 
 
 def text_columns(texts: Any) -> tuple[tuple[list[str], ...], bool]:
-    """Read texts, or pairs of texts, into one or two columns; also return if a batch.
-
-    As in KerasHub, a tuple is one example, and a list or an array is a batch: `("a",
-    "b")` is one pair, `(["a", "c"], ["b", "d"])` and `[("a", "b"), ("c", "d")]` are
-    two.
-    """
+    """Read texts or pairs into one or two columns; return if they were a batch."""
+    # As in KerasHub, a tuple is one example, and a list or an array is a batch: `("a",
+    # "b")` is one pair, `(["a", "c"], ["b", "d"])` and `[("a", "b"), ("c", "d")]` are
+    # two.
     columns = _split_columns(texts)
     if len(columns) > MAX_COLUMNS:
         raise ValueError(

@@ -89,10 +89,8 @@ def check_tags(rows: Iterable[Sequence[str]], scheme: Scheme) -> None:
 
 
 def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """Convert the tags of one text to entities, in any scheme.
-
-    As in CoNLL's evaluation, a tag that does not continue an entity begins one.
-    """
+    """Convert the tags of one text to entities, in any scheme."""
+    # As in CoNLL's evaluation, a tag that does not continue an entity begins one.
     spans: list[Span] = []
     is_open = False
     for place, tag in enumerate(tags):

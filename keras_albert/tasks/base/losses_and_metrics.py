@@ -187,11 +187,10 @@ class ClassMetric(keras.metrics.Metric):
 
 @keras.saving.register_keras_serializable(package="keras_albert")
 class TokenAccuracy(keras.metrics.Mean):
-    """The share of labels that have the highest score, among those with a weight.
+    """The share of labels that have the highest score, among those with a weight."""
 
-    Keras searches for the position of the highest score, which takes ten times as long
-    on PyTorch's CPUs.
-    """
+    # Keras searches for the position of the highest score, which takes ten times as
+    # long on PyTorch's CPUs.
 
     def __init__(self, name: str = "accuracy", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)

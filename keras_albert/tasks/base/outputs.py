@@ -114,11 +114,9 @@ def predict_batches(
     steps: int | None = None,
     callbacks: Any = None,
 ) -> Any:
-    """Predict batch by batch, and concatenate the outputs in the order of the batches.
-
-    `keras.Model.predict` builds a data set and an iterator for each call, concatenates
-    equal shapes only, and takes the weights out of the model on JAX.
-    """
+    """Predict batch by batch, and concatenate the outputs in their order."""
+    # `keras.Model.predict` builds a data set and an iterator for each call,
+    # concatenates equal shapes only, and takes the weights out of the model on JAX.
     is_list = isinstance(callbacks, keras.callbacks.CallbackList)
     if not is_list and (verbose != 0 or callbacks):
         callbacks = keras.callbacks.CallbackList(

@@ -26,13 +26,12 @@ Run = Callable[[dict[str, Any]], Any]
 
 
 class BatchOutputs:
-    """A function from one batch of ids to the model's outputs, for several threads.
+    """A function from one batch of ids to the model's outputs, for several threads."""
 
-    What is compiled (on TensorFlow Keras' graph, on JAX a program for each shape, on
-    PyTorch one without the overhead of Keras, for all shapes) is kept until the model
-    has other variables or its `predict_function` is reset; on PyTorch also until values
-    are in other memory or an attribute of a layer is replaced.
-    """
+    # What is compiled (on TensorFlow Keras' graph, on JAX a program for each shape, on
+    # PyTorch one without the overhead of Keras, for all shapes) is kept until the model
+    # has other variables or its `predict_function` is reset; on PyTorch also until
+    # values are in other memory or an attribute of a layer is replaced.
 
     def __init__(self, task: "AlbertTask") -> None:
         self._task = task
@@ -145,11 +144,11 @@ _STEPS = ("call", "train_step", "test_step", "predict_step")
 
 
 class DepthViews:
-    """The views of a task; see `AlbertTask.with_num_layers`.
+    """The views of a task; see `AlbertTask.with_num_layers`."""
 
-    A view takes over the attributes of the task in each call of `find`, but its depth,
-    and is kept until the `predict_function` is replaced. Keras does not track it here.
-    """
+    # A view takes over the attributes of the task in each call of `find`, but its
+    # depth, and is kept until the `predict_function` is replaced. Keras does not track
+    # it here.
 
     def __init__(self, task: "AlbertTask") -> None:
         self._task = task

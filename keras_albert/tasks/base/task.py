@@ -69,10 +69,9 @@ _MODEL_ARGUMENTS = {"inputs", "outputs", "name", "trainable", "compile"}
 
 
 class AlbertTask(AutomaticCompile, TaskPresets, _Task):
-    """Base class of all tasks, before one of KerasHub's in the list of bases.
+    """Base class of all tasks, before one of KerasHub's in the list of bases."""
 
-    A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
-    """
+    # A subclass has `encode_targets`, `default_loss`, `default_metrics`, `_run_layers`.
 
     # Whether labels are derived from the inputs: texts, or rows of ids.
     is_self_supervised = False

@@ -99,11 +99,9 @@ def trace(
     inputs: Sequence[tuple[Any, Sequence[str | int]]],
     longest: dict[str, int],
 ) -> Program | None:
-    """Trace a function for tensors of any size; `None` if it depends on values.
-
-    The program shares the memory of the weights. An axis of an input is a size or a
-    name; axes of one name have one size, at most that in `longest`.
-    """
+    """Trace a function for tensors of any size; `None` if it depends on values."""
+    # The program shares the memory of the weights. An axis of an input is a size or a
+    # name; axes of one name have one size, at most that in `longest`.
     import torch  # noqa: PLC0415  (it is the backend)
 
     class Module(torch.nn.Module):

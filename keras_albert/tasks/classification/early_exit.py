@@ -142,10 +142,9 @@ def _is_above(value: Any, least: float) -> bool:
 
 
 class EarlyExit:
-    """A classifier with exits that runs one layer at a time, by one program.
+    """A classifier with exits that runs one layer at a time, by one program."""
 
-    After each layer, the texts that a rule lets go leave the batch.
-    """
+    # After each layer, the texts that a rule lets go leave the batch.
 
     def __init__(self, classifier: "EarlyExits") -> None:
         self.classifier = classifier
@@ -223,10 +222,8 @@ class EarlyExit:
 
 
 def _batch_size(count: int) -> int:
-    """Return the number of rows that `count` texts are computed in.
-
-    JAX compiles a program for 1, 2, 3, 4, 6, 8, 12, 16, ... rows.
-    """
+    """Return the number of rows that `count` texts are computed in."""
+    # JAX compiles a program for 1, 2, 3, 4, 6, 8, 12, 16, ... rows.
     if keras.config.backend() != "jax":
         return count
     power = 1 << (count - 1).bit_length()
@@ -303,11 +300,9 @@ def count_exits(exits: Any, backbone: AlbertBackbone) -> int:
 def _join_exits(
     loss: Any, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Make one row of each exit of each text, weighted by its depth, if there are.
-
-    The mean loss is `sum(j * loss(j)) / sum(j)` over the exits `j`. Source: [Zhou et
-    al., 2020](https://arxiv.org/abs/2006.04152), section 3.3.
-    """
+    """Make one row of each exit of each text, weighted by its depth, if there are."""
+    # The mean loss is `sum(j * loss(j)) / sum(j)` over the exits `j`. Source: [Zhou et
+    # al., 2020](https://arxiv.org/abs/2006.04152), section 3.3.
     if len(y_pred.shape) != 3:
         return y, y_pred, sample_weight
     exits = y_pred.shape[1]

@@ -10,11 +10,9 @@ from keras_albert.utils.keras_internals import IN_USE, has_no_value
 
 
 def build_metrics(model: Any, batch: Any) -> None:
-    """Create the variables of a model's losses and metrics by a batch's shapes.
-
-    Keras creates them in `fit`, too late to place or to restore them, by a batch of an
-    iterator on which it may not train.
-    """
+    """Create the variables of a model's losses and metrics by a batch's shapes."""
+    # Keras creates them in `fit`, too late to place or to restore them, by a batch of
+    # an iterator on which it may not train.
 
     def describe(array: Any) -> keras.KerasTensor:
         # One row is enough, and two tokens where the length is not known.

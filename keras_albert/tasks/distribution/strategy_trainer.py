@@ -13,14 +13,13 @@ _BY_WEIGHT = "mean_with_sample_weight"
 
 
 class StrategyTrainer:
-    """The functions that Keras' `fit`, `evaluate` and `predict` call for each batch.
+    """The functions that Keras' `fit`, `evaluate` and `predict` call for each batch."""
 
-    Every replica receives the whole batch, with its known shapes, and selects as many
-    contiguous rows as the others. Losses and clipped gradients add up to those of one
-    device: Keras would average losses and clip before the sum, and XLA compile all
-    replicas as one program. If rows do not divide evenly, or the loss compares them,
-    each replica computes all, and the first one counts them.
-    """
+    # Every replica receives the whole batch, with its known shapes, and selects as many
+    # contiguous rows as the others. Losses and clipped gradients add up to those of one
+    # device: Keras would average losses and clip before the sum, and XLA compile all
+    # replicas as one program. If rows do not divide evenly, or the loss compares them,
+    # each replica computes all, and the first one counts them.
 
     def __init__(self, model: Any, strategy: Any) -> None:
         self.model = model
@@ -303,11 +302,10 @@ _LIMITS = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
 class AllReducedUpdate:
-    """Updates of the weights by the sum of all replicas' gradients.
+    """Updates of the weights by the sum of all replicas' gradients."""
 
-    Keras clips before it sums. Here each of n replicas passes an n-th of the sum,
-    clipped to an n-th of the limit, and accumulates in variables of its own.
-    """
+    # Keras clips before it sums. Here each of n replicas passes an n-th of the sum,
+    # clipped to an n-th of the limit, and accumulates in variables of its own.
 
     def __init__(self, model: Any, strategy: Any) -> None:
         self.model = model

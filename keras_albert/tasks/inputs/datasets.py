@@ -55,10 +55,8 @@ def map_dataset(
 
 
 def backend_dataset(batches: keras.utils.PyDataset, fixed_targets: bool = False) -> Any:
-    """Return indexed batches of different widths in the form that Keras takes.
-
-    `fixed_targets`: metrics may need to know that targets have one shape.
-    """
+    """Return indexed batches of different widths in the form that Keras takes."""
+    # `fixed_targets`: metrics may need to know that targets have one shape.
     size = batches.num_batches
     if keras.config.backend() != "tensorflow" or size == 0:
         return batches
@@ -104,10 +102,8 @@ def _tf_dataset(
 
 
 def without_autotune(dataset: Any) -> Any:
-    """Disable the autotuning of a `tf.data.Dataset`, unless its options set it.
-
-    The autotuner (TensorFlow 2.21) often delays the end of an epoch by seconds.
-    """
+    """Disable the autotuning of a `tf.data.Dataset`, unless its options set it."""
+    # The autotuner (TensorFlow 2.21) often delays the end of an epoch by seconds.
     import tensorflow as tf  # noqa: PLC0415  (a `tf.data.Dataset` was given)
 
     if dataset.options().autotune.enabled is not None:
@@ -162,11 +158,9 @@ class _StreamedBatches(_MappedBatches):
 
 
 def depends_on(batch: Any) -> AbstractContextManager[Any]:
-    """Return a context in which operations of TensorFlow wait for a batch.
-
-    A step detects the end of a data set of unknown length by failing. Other operations
-    may run before, and count one batch too many in each epoch.
-    """
+    """Return a context in which operations of TensorFlow wait for a batch."""
+    # A step detects the end of a data set of unknown length by failing. Other
+    # operations may run before, and count one batch too many in each epoch.
     if keras.config.backend() != "tensorflow":
         return nullcontext()
     import tensorflow as tf  # noqa: PLC0415  (it is the backend)
@@ -263,10 +257,8 @@ def check_first(batches: Iterable[Any], argument: str) -> Iterable[Any]:
 def call_and_reject_empty(
     call: Callable[[], _Result], datasets: dict[str, Any]
 ) -> _Result:
-    """Call a method of Keras, and check that no data set of unknown size was empty.
-
-    A look before would fill shuffle buffers twice, and lose a batch of a generator.
-    """
+    """Call a method of Keras, and check that no data set of unknown size was empty."""
+    # A look before would fill shuffle buffers twice, and lose a batch of a generator.
     unsized = {
         argument: dataset
         for argument, dataset in datasets.items()

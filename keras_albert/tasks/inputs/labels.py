@@ -145,10 +145,9 @@ def _refuse(values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], why: str) ->
 def encode_class_weights(
     class_weight: Any, num_classes: int, labels: Sequence[str] | None
 ) -> dict[int, float]:
-    """Return a weight for each class, 1 by default.
-
-    Keras handles missing classes differently on each backend, and ignores unknown ones.
-    """
+    """Return a weight for each class, 1 by default."""
+    # Keras handles missing classes differently on each backend, and ignores unknown
+    # ones.
     if not isinstance(class_weight, Mapping):
         raise TypeError(
             "`class_weight` must be a dict of classes and their weights, for example "

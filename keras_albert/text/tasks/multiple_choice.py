@@ -190,11 +190,11 @@ class _Cut:
 
 
 class ChoiceRows:
-    """Questions whose choices are packed as rows `[CLS] text [SEP] choice [SEP]`.
+    """Questions whose choices are packed as rows `[CLS] text [SEP] choice [SEP]`."""
 
-    The last `max_choice_length` tokens of a choice are kept, and the text is truncated.
-    `text_numbers` index the distinct `texts`; `choices` are concatenated, by `counts`.
-    """
+    # The last `max_choice_length` tokens of a choice are kept, and the text is
+    # truncated. `text_numbers` index the distinct `texts`; `choices` are concatenated,
+    # by `counts`.
 
     def __init__(
         self,

@@ -243,11 +243,10 @@ _SPECIALS = 3
 
 
 class SpanWindows:
-    """Rows `[CLS] question [SEP] window [SEP]` of contexts; see `Examples`.
+    """Rows `[CLS] question [SEP] window [SEP]` of contexts; see `Examples`."""
 
-    `spans` `(questions, 2)` are the first and last token of answers, -1 without one;
-    `num_starts` is `None` for the independent head.
-    """
+    # `spans` `(questions, 2)` are the first and last token of answers, -1 without one;
+    # `num_starts` is `None` for the independent head.
 
     def __init__(
         self,

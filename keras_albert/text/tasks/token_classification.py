@@ -47,11 +47,9 @@ class WordRow(NamedTuple):
 
 
 def word_columns(x: Any) -> tuple[tuple[list[Any], ...], bool]:
-    """Read raw texts or lists of words; also return whether they were a batch.
-
-    A string is a text, a tuple of strings the words of one; a list of strings is a
-    batch of texts, a list of lists or tuples the words of a batch.
-    """
+    """Read raw texts or lists of words; also return whether they were a batch."""
+    # A string is a text, a tuple of strings the words of one; a list of strings is a
+    # batch of texts, a list of lists or tuples the words of a batch.
     if isinstance(x, tuple):
         if any(not isinstance(word, str | bytes) for word in x):
             raise TypeError(
@@ -102,11 +100,9 @@ def split_words(text: str) -> WordRow:
 
 @cache
 def character_kinds() -> dict[str, str]:
-    """Return the kinds of characters in words, as character classes of `re`.
-
-    "mark" belongs to the previous character, "unspaced" is a word, "letter" includes
-    digits, two "flag"s are one symbol; the rest is "sign".
-    """
+    """Return the kinds of characters in words, as character classes of `re`."""
+    # "mark" belongs to the previous character, "unspaced" is a word, "letter" includes
+    # digits, two "flag"s are one symbol; the rest is "sign".
     # Computed, because Python's `re` has no class of marks.
     marks = "".join(
         re.escape(chr(code))
@@ -221,11 +217,10 @@ def _tags_of_spans(target: SpanTags, words: WordRow, row: int) -> IntArray:
 
 
 class TaggedDocuments:
-    """Documents of words, as rows of pieces, with optional tags; see `Examples`.
+    """Documents of words, as rows of pieces, with optional tags; see `Examples`."""
 
-    Of overlapping windows, the one with the most context trains and predicts a piece.
-    `pieces` and `tags`, below 0 if ignored, are those of all words, concatenated.
-    """
+    # Of overlapping windows, the one with the most context trains and predicts a piece.
+    # `pieces` and `tags`, below 0 if ignored, are those of all words, concatenated.
 
     def __init__(
         self,

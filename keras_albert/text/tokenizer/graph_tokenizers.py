@@ -75,10 +75,10 @@ _MOST_BYTES = 4 * LONGEST_WORD
 
 
 class GraphWordPiece(tf.Module):
-    """A WordPiece tokenizer of TensorFlow operations, with Python's ids.
+    """A WordPiece tokenizer of TensorFlow operations, with Python's ids."""
 
-    The text rules are a table of characters: tensorflow-text's follow another Unicode.
-    """
+    # The text rules are a table of characters: tensorflow-text's follow another
+    # Unicode.
 
     def __init__(self, proto: bytes, out_type: Any = "int32") -> None:
         super().__init__()

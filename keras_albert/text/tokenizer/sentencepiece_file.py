@@ -122,11 +122,9 @@ def sentence_piece(proto: bytes) -> Any:
 
 
 def check_vocabulary(proto: bytes) -> bytes:
-    """Check that a model is complete, and make its special tokens control symbols.
-
-    Otherwise they would be matched in texts. Every vocabulary is checked here before
-    another library reads it: tensorflow-text ends the process at a damaged one.
-    """
+    """Check that a model is complete, and make its special tokens control symbols."""
+    # Otherwise they would be matched in texts. Every vocabulary is checked here before
+    # another library reads it: tensorflow-text ends the process at a damaged one.
     model = parse_vocabulary(proto)
     _check_pieces(model)
     changed = False
@@ -203,14 +201,12 @@ def write_vocabulary(path: str | os.PathLike[str], proto: bytes) -> str:
 
 @functools.lru_cache(maxsize=8)
 def graph_vocabulary(proto: bytes, with_bytes: bool = True) -> bytes:
-    """Adapt a vocabulary, so that graphs return Python's ids, and in linear time.
-
-    SentencePiece 0.1.96 in graphs joins the characters of unknown pieces in quadratic
-    time; byte pieces after those of the vocabulary avoid that, and the graph makes
-    `<unk>` of them. It also compares rounded sums of scores with unrounded ones. Sums
-    of multiples of 1/8,192 are exact, so that ids only differ where sums of splits
-    differ by a rounding error in Python, too.
-    """
+    """Adapt a vocabulary, so that graphs return Python's ids, and in linear time."""
+    # SentencePiece 0.1.96 in graphs joins the characters of unknown pieces in quadratic
+    # time; byte pieces after those of the vocabulary avoid that, and the graph makes
+    # `<unk>` of them. It also compares rounded sums of scores with unrounded ones. Sums
+    # of multiples of 1/8,192 are exact, so that ids only differ where sums of splits
+    # differ by a rounding error in Python, too.
     model = parse_vocabulary(proto)
     for piece in model.pieces:
         if piece.type == SentencePiece.NORMAL:
