@@ -33,7 +33,6 @@ from keras_albert.tasks.inputs.datasets import (
     num_steps,
 )
 from keras_albert.tasks.inputs.model_input import (
-    EncodedTargets,
     Steps,
     as_dataset,
     make_batches,
@@ -333,42 +332,41 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
                 self, x, y, sample_weight, Columns(text, label), batch_size
             )
             self.set_class_names(data.columns.class_names)
-            x, y, sample_weight, columns = data
-            if y is not None and not (is_dataset(x) or holds_ids(self, x)):
+            is_raw = not (is_dataset(data.x) or holds_ids(self, data.x))
+            if data.y is not None and is_raw:
                 # Before a split, so that names come from all of them, and errors name
                 # the row in `y`.
-                y = EncodedTargets(self.encode_targets(y))
-            data, targets = data._replace(y=y), y
+                y = self.encode_targets(data.y)
+                data = data._replace(y=y, is_encoded=True)
+            targets, datasets = data.y, {"x": data.x}
+            held: RawData | None = None
             if class_weight is not None:
                 kwargs["class_weight"] = self._read_class_weight(
-                    class_weight, sample_weight
+                    class_weight, data.sample_weight
                 )
-            if validation_split and validation_data is None:
-                columns_of = getattr(self.preprocessor, "columns", text_columns)
-                train, validation_data = split_validation(
-                    x, y, sample_weight, validation_split, columns_of
-                )
-                data = RawData(*train, columns)
-            option = "steps_per_epoch"
-            limit = Steps(kwargs.get(option), option, epochs=epochs - first)
-            batches = make_batches(self, data, batch_size, "training", shuffle, limit)
-            datasets = {"x": x}
+            size = validation_batch_size
+            size = batch_size if size is None else size
             if validation_data is not None:
                 held_out = unpack_validation(self, validation_data)
                 named = Columns()
                 if held_out[1] is None and has_columns(held_out[0]):
-                    named = Columns(text, label, columns.weight)
-                size = validation_batch_size
-                size = batch_size if size is None else size
+                    named = Columns(text, label, data.columns.weight)
                 held = read_table(self, *held_out, named, size)
+                datasets["validation_data"] = held_out[0]
+            elif validation_split:
+                columns_of = getattr(self.preprocessor, "columns", text_columns)
+                data, held = split_validation(data, validation_split, columns_of)
+            option = "steps_per_epoch"
+            limit = Steps(kwargs.get(option), option, epochs=epochs - first)
+            batches = make_batches(self, data, batch_size, "training", shuffle, limit)
+            if held is not None:
                 option, argument = "validation_steps", "validation_data"
                 limit = Steps(kwargs.get(option), option, argument, epochs - first)
                 kwargs[argument] = as_dataset(
                     self, make_batches(self, held, size, steps=limit)
                 )
-                datasets["validation_data"] = held_out[0]
-        if isinstance(targets, EncodedTargets):
-            self.learn_from_targets(targets.values)
+        if data.is_encoded:
+            self.learn_from_targets(targets)
         dataset = as_dataset(self, batches)
         steps = kwargs.get("steps_per_epoch") or num_steps(dataset)
         rest = steps and steps * (epochs - first), kwargs.get("callbacks")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
@@ -82,12 +81,12 @@ def make_batches(
     check_positive(**{name: n for name, n in numbers.items() if n is not None})
     if mode == "prediction" and not hasattr(data.x, "pack"):
         data = read_table(task, data.x, None, None, data.columns, batch_size)
-    x, y, sample_weight, columns = data
+    x = data.x
     shape = None
     if may_pack and not holds_ids(task, x):
         shape = packed_shape(task)
     if is_dataset(x):
-        if y is not None or sample_weight is not None:
+        if data.y is not None or data.sample_weight is not None:
             raise ValueError(
                 "A data set has its own targets and weights, as (x, y) or "
                 "(x, y, sample_weight). Leave out `y` and `sample_weight`."
@@ -96,12 +95,13 @@ def make_batches(
         if steps.epochs > 1:
             x = read_each_epoch(x, *limits)
         check_size(x, *limits)
-        return _read_dataset(task, x, shuffle, mode, steps.argument, shape, columns)
+        argument, columns = steps.argument, data.columns
+        return _read_dataset(task, x, shuffle, mode, argument, shape, columns)
     if hasattr(x, "pack"):
         # The task has encoded them.
         examples, batched = x, True
     else:
-        examples, batched = _encode(task, mode, x, y, sample_weight)
+        examples, batched = _encode(task, mode, data)
     if not batched:
         raise ValueError(
             f"Pass a list of examples. Received a single one: {str(x)[:80]!r}. If the "
@@ -179,23 +179,18 @@ def preprocess_batch(
     """Preprocess one batch of texts, or check one of ids; return a tuple of arrays."""
     if is_single(task, x):
         raise ValueError(_SINGLE.format(repr(str(x)[:80])))
-    examples, _ = _encode(task, mode, x, y, sample_weight)
+    examples, _ = _encode(task, mode, RawData(x, y, sample_weight))
     return _as_tuple(*pack_all(examples, _width_of(task, x), True))
 
 
-def _encode(
-    task: "AlbertTask", mode: Mode, x: Any, y: Any, sample_weight: Any
-) -> tuple[Any, bool]:
+def _encode(task: "AlbertTask", mode: Mode, data: RawData) -> tuple[Any, bool]:
     """Read and check texts or ids, once; return whether they were a batch, too."""
+    x, y, weights, _, is_encoded = data
     _check_targets(task, x, y, mode)
-    weights = sample_weight
     if not holds_ids(task, x):
         if weights is not None:
             weights = task.read_weights(weights)
-        if isinstance(y, EncodedTargets):
-            targets = y.values
-        else:
-            targets = None if y is None else task.encode_targets(y)
+        targets = y if y is None or is_encoded else task.encode_targets(y)
         if targets is not None and len(targets) != 1 and is_single(task, x):
             raise ValueError(
                 f"There are {len(targets)} targets, and `x` is one example: "
@@ -318,13 +313,6 @@ def _map_tf_dataset(
     return mapped.prefetch(tf.data.AUTOTUNE)
 
 
-@dataclass(frozen=True)
-class EncodedTargets:
-    """Targets that were encoded and checked, so that they are not read again."""
-
-    values: Any
-
-
 @contextmanager
 def unchanged_on_error(task: "AlbertTask") -> Iterator[None]:
     """Restore what a task has learned from targets if the block raises."""
@@ -337,13 +325,11 @@ def unchanged_on_error(task: "AlbertTask") -> Iterator[None]:
         raise
 
 
-Examples = tuple[Any, Any, Any]
-
-
 def split_validation(
-    x: Any, y: Any, sample_weight: Any, fraction: float, columns_of: Any = text_columns
-) -> tuple[Examples, Examples]:
+    data: RawData, fraction: float, columns_of: Any = text_columns
+) -> tuple[RawData, RawData]:
     """Split examples in memory; the last ones are the validation set, as in Keras."""
+    x = data.x
     if not 0 < fraction < 1 or is_dataset(x):
         raise ValueError(
             "`validation_split` is a fraction between 0 and 1 of data in memory. "
@@ -356,14 +342,11 @@ def split_validation(
     else:
         columns, _ = columns_of(x)
         count = len(columns[0])
-    is_encoded = isinstance(y, EncodedTargets)
-    if is_encoded:
-        y = y.values
-    check_counts(count, y, sample_weight)
+    check_counts(count, data.y, data.sample_weight)
     # Of examples, while the tuple `columns` is one of columns.
-    y, sample_weight = (
+    y, weights = (
         list(values) if isinstance(values, tuple) else values
-        for values in (y, sample_weight)
+        for values in (data.y, data.sample_weight)
     )
     cut = int(count * (1 - fraction))
     if cut in (0, count):
@@ -372,14 +355,11 @@ def split_validation(
             "Use more data, or another fraction."
         )
 
-    def part(rows: slice) -> Examples:
-        inputs = _slice(columns, rows)
-        if isinstance(inputs, tuple):
-            inputs = TextBatch(inputs, True)
-        targets = _slice(y, rows)
-        if is_encoded:
-            targets = EncodedTargets(targets)
-        return inputs, targets, _slice(sample_weight, rows)
+    def part(rows: slice) -> RawData:
+        x = _slice(columns, rows)
+        x = TextBatch(x, True) if isinstance(x, tuple) else x
+        y_part, weights_part = _slice(y, rows), _slice(weights, rows)
+        return data._replace(x=x, y=y_part, sample_weight=weights_part)
 
     return part(slice(0, cut)), part(slice(cut, count))
 

@@ -28,6 +28,8 @@ class RawData(NamedTuple):
     y: Any = None
     sample_weight: Any = None
     columns: Columns = Columns()
+    # Whether `y` was encoded and checked, so that it is not read again.
+    is_encoded: bool = False
 
 
 def column_names(table: Any) -> list[str] | None:

@@ -1,34 +1,36 @@
 import pytest
 
 from keras_albert.tasks.inputs.model_input import split_validation
+from keras_albert.tasks.inputs.tables import RawData
 from keras_albert.text.reading import TextBatch
 
 
 def test_holds_out_the_end():
     x, y, weights = ["a", "b", "c", "d"], ["p", "q", "p", "q"], [1, 2, 3, 4]
-    train, held = split_validation(x, y, weights, 0.25)
+    train, held = split_validation(RawData(x, y, weights), 0.25)
     assert train[0] == TextBatch((["a", "b", "c"],), True)
     assert held[0] == TextBatch((["d"],), True)
-    assert list(train[1:]) == [["p", "q", "p"], [1, 2, 3]]
-    assert list(held[1:]) == [["q"], [4]]
+    assert list(train[1:3]) == [["p", "q", "p"], [1, 2, 3]]
+    assert list(held[1:3]) == [["q"], [4]]
 
 
 def test_splits_pairs_and_ids():
     pairs = (["a", "b"], ["c", "d"])
-    train, held = split_validation(pairs, [0, 1], None, 0.5)
+    train, held = split_validation(RawData(pairs, [0, 1]), 0.5)
     assert train[0] == TextBatch((["a"], ["c"]), True)
     assert held[0] == TextBatch((["b"], ["d"]), True)
     assert train[2] is held[2] is None
     ids = {"token_ids": [[1], [2]], "padding_mask": [[1], [1]]}
-    train, held = split_validation(ids, [0, 1], None, 0.5)
+    train, held = split_validation(RawData(ids, [0, 1]), 0.5)
     assert held[0]["token_ids"].tolist() == [[2]]
 
 
 def test_a_tuple_of_targets_or_weights_is_of_examples():
     ids = {"token_ids": [[1], [2], [3]]}
-    train, held = split_validation(ids, ("p", "q", "r"), (1.0, 2.0, 3.0), 0.4)
-    assert list(train[1:]) == [["p"], [1.0]]
-    assert list(held[1:]) == [["q", "r"], [2.0, 3.0]]
+    data = RawData(ids, ("p", "q", "r"), (1.0, 2.0, 3.0))
+    train, held = split_validation(data, 0.4)
+    assert list(train[1:3]) == [["p"], [1.0]]
+    assert list(held[1:3]) == [["q", "r"], [2.0, 3.0]]
 
 
 @pytest.mark.parametrize(
@@ -45,4 +47,4 @@ def test_a_tuple_of_targets_or_weights_is_of_examples():
 )
 def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
-        split_validation(*arguments)
+        split_validation(RawData(*arguments[:3]), arguments[3])
