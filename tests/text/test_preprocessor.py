@@ -1,5 +1,7 @@
 """What all preprocessors have in common."""
 
+import inspect
+
 import pytest
 
 import keras_albert
@@ -49,3 +51,17 @@ def test_packing_has_its_former_name(tiny_proto):
     assert preprocessor.get_config()["pack_sequences"]
     with pytest.raises(ValueError, match="Received: pack_sequences=2"):
         keras_albert.AlbertClassifierPreprocessor(tokenizer, share_rows=2)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in keras_albert.__all__ if n.endswith("Preprocessor")]
+)
+def test_the_docstring_has_all_arguments(name):
+    cls = getattr(keras_albert, name)
+    assert "{shared}" not in cls.__doc__
+    for argument in inspect.signature(cls).parameters.values():
+        star = "**" if argument.kind is argument.VAR_KEYWORD else ""
+        assert f"\n    {star}{argument.name}: " in cls.__doc__
+
+    # A class of a user has its own, or none, so that `help` reads the base's.
+    assert type("Own", (cls,), {}).__doc__ is None
