@@ -149,24 +149,11 @@ class SharedTransformerEncoder(keras.layers.Layer):
         self.supports_masking = True
 
     def group_of(self, layer: int, num_layers: int | None = None) -> int:
-        """Return the group that a virtual layer runs.
-
-        Args:
-            layer: int. The virtual layer, counted from 0.
-            num_layers: int. How many run. Defaults to `None`, the encoder's.
-
-        Returns:
-            The group's number, counted from 0.
-        """
+        """Return the group that a virtual layer runs; both are counted from 0."""
         return layer * self.num_groups // (num_layers or self.num_layers)
 
     def check_depth(self, num_layers: Any) -> None:
-        """Check a number of layers to run.
-
-        Raises:
-            ValueError: If it is no whole number, below 1, above 1,000, below
-                `num_groups`, or more than the encoder has adapters for.
-        """
+        """Raise for a number of layers that the encoder cannot run."""
         check_depth(num_layers, self.num_groups)
         if self.adapter_rank is None or num_layers == self.num_layers:
             return
@@ -182,20 +169,8 @@ class SharedTransformerEncoder(keras.layers.Layer):
     def run_number(
         self, layer: Any, inner: int, group: int, num_layers: int | None = None
     ) -> Any:
-        """Return the number of the adapters that a block adds.
-
-        If fewer layers run than the encoder has, those of a group have the adapters of
-        its first ones.
-
-        Args:
-            layer: int or integer scalar tensor. The virtual layer, counted from 0.
-            inner: int. The block in its group, counted from 0.
-            group: int. The layer's group.
-            num_layers: int. How many layers run. Defaults to `None`, the encoder's.
-
-        Returns:
-            An integer of the type of `layer`, counted from 0.
-        """
+        """Return the number of the adapters of a block, in the type of `layer`."""
+        # If fewer layers run, those of a group have the adapters of its first ones.
         first, own_first = (
             self._layers_of(group, depth or self.num_layers).start
             for depth in (num_layers, None)
@@ -203,11 +178,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return (layer + own_first - first) * self.num_inner_repetitions + inner
 
     def run_numbers(self, num_layers: int) -> list[int]:
-        """Return the numbers of the adapters that some layers add, in their order.
-
-        Args:
-            num_layers: int. How many layers run.
-        """
+        """Return the numbers of the adapters that some layers add, in their order."""
         return [
             self.run_number(layer, inner, self.group_of(layer, num_layers), num_layers)
             for layer in range(num_layers)
@@ -217,15 +188,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
     def layer_weights(
         self, layer: int, num_layers: int | None = None
     ) -> list[list[FloatArray]]:
-        """Return the weights of each block of a virtual layer, with its adapters.
-
-        Args:
-            layer: int. The virtual layer, counted from 0.
-            num_layers: int. How many layers run. Defaults to `None`, the encoder's.
-
-        Returns:
-            A list for each block, in the order of its `weights`.
-        """
+        """Return the weights of each block of a virtual layer, with its adapters."""
         group = self.group_of(layer, num_layers)
         found: list[list[FloatArray]] = []
         for inner, block in enumerate(self.group_blocks(group)):
@@ -241,14 +204,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
         return range(first, end)
 
     def group_blocks(self, group: int) -> list[TransformerBlock]:
-        """Return the blocks of a group, in the order in which they run.
-
-        Args:
-            group: int. The group, counted from 0.
-
-        Returns:
-            `num_inner_repetitions` blocks.
-        """
+        """Return the blocks of a group, in the order in which they run."""
         first = group * self.num_inner_repetitions
         blocks: list[TransformerBlock] = self.blocks[
             first : first + self.num_inner_repetitions
@@ -368,17 +324,7 @@ class SharedTransformerEncoder(keras.layers.Layer):
     def run_virtual_layer(
         self, inputs: Tensor, padding_mask: Tensor | None = None, layer: int = 0
     ) -> Tensor:
-        """Run one virtual layer, without dropout.
-
-        Args:
-            inputs: Float tensor `(batch, length, width)`.
-            padding_mask: See `call`.
-            layer: int, or integer scalar tensor if there is one group. The virtual
-                layer, counted from 0. Defaults to `0`.
-
-        Returns:
-            Float tensor `(batch, length, width)`.
-        """
+        """Run one virtual layer, whose number may be a tensor, without dropout."""
         mask = merge_masks(padding_mask, None)
         group = self.group_of(layer) if self.num_groups > 1 else 0
         return self._group_step(group, mask, None, False)(layer, inputs)

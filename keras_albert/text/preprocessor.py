@@ -154,14 +154,7 @@ class AlbertPreprocessor(PresetMixin):
         )
 
     def columns(self, x: Any) -> TextBatch:
-        """Read raw input into columns with one entry per example.
-
-        Args:
-            x: Raw input, as passed to `fit`, or the result of this method.
-
-        Returns:
-            `TextBatch`.
-        """
+        """Read raw input into columns with one entry per example."""
         return x if isinstance(x, TextBatch) else TextBatch(*self.read_input(x))
 
     def encode(
@@ -173,18 +166,8 @@ class AlbertPreprocessor(PresetMixin):
     def encode_for(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize raw input for training, evaluation or prediction; see `encode`.
-
-        Args:
-            mode: `"training"`; `"evaluation"`, with the same random draws each time;
-                or `"prediction"`, without randomness.
-            x: See `encode`.
-            y: See `encode`. Defaults to `None`.
-            sample_weight: See `encode`. Defaults to `None`.
-
-        Returns:
-            The examples, and whether `x` was a batch.
-        """
+        """Tokenize raw input for a mode; see `encode`."""
+        # "evaluation" makes the same random draws each time, "prediction" none.
         return self.encode(x, y, sample_weight)
 
     def __call__(
@@ -211,15 +194,7 @@ class AlbertPreprocessor(PresetMixin):
         )
 
     def split_element(self, element: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Split one element of a data set, unless it is raw input alone.
-
-        Args:
-            element: Raw input without targets, a pair of texts for instance; or
-                `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
-
-        Returns:
-            `x`, `y` and `sample_weight`, each `None` if absent.
-        """
+        """Split an element of a data set, unless it is raw input, such as a pair."""
         if len(element) == MAX_COLUMNS and holds_text(element[1]):
             return element, None, None
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(element)

@@ -172,11 +172,7 @@ class AutomaticCompile(StrategyMixin):
         register_parameters(self)
 
     def check_compiled(self, method: str) -> None:
-        """Raise a `ValueError` if the model is not compiled.
-
-        Args:
-            method: string. The method that was called, for the message.
-        """
+        """Raise a `ValueError` if the model is not compiled, for a `method`."""
         if not self.compiled:
             raise ValueError(
                 f"You must call `compile()` before `{method}()`. Received: an "
@@ -223,11 +219,8 @@ class AutomaticCompile(StrategyMixin):
         return True
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Create the function of a training step, and first the optimizer's variables.
-
-        TensorFlow traces a step again if tracing it created variables, which takes half
-        of the time to the first step.
-        """
+        """Create the function of a training step, and first the optimizer's state."""
+        # TensorFlow traces a step again if tracing it created variables.
         self.check_scope()
         if not self.optimizer.built:
             with self.variable_scope():

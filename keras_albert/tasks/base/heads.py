@@ -96,20 +96,7 @@ class NamedClasses:
         self.labels = self.learn_labels(names)
 
     def learn_labels(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the names of the classes, taken from targets if there are none yet.
-
-        The caller stores them after the targets have been checked.
-
-        Args:
-            names: Distinct names, in the order of the classes; empty if targets are
-                numbers.
-
-        Returns:
-            The names, or `None`.
-
-        Raises:
-            ValueError: If the numbers of names and classes differ.
-        """
+        """Return the names of the classes, by sorted targets if there are none yet."""
         if self.labels is not None or not names or self.num_classes == 1:
             return self.labels
         if len(names) != self.num_classes:

@@ -237,13 +237,5 @@ class DocumentOutputs:
         return self.merge_windows(windows, outputs), batched
 
     def merge_windows(self, windows: TextWindows, outputs: FloatArray) -> FloatArray:
-        """Return the outputs for documents.
-
-        Args:
-            windows: `TextWindows`.
-            outputs: float32 array `(windows, width)`.
-
-        Returns:
-            float32 array `(texts, width)`.
-        """
+        """Return the outputs `(texts, width)` for documents by those of windows."""
         return windows.mean(outputs)

@@ -196,24 +196,10 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
         """Take the names of a data set, if the task names its classes."""
 
     def learn_from_targets(self, y: Any) -> None:
-        """Set what training determines by its targets, once all have been checked.
-
-        Args:
-            y: The result of `encode_targets`.
-        """
+        """Set what training determines by encoded targets, after all checks."""
 
     def encode_class_weight(self, class_weight: Any) -> dict[int, float]:
-        """Return a weight for each class number, after a check of `class_weight`.
-
-        Args:
-            class_weight: The argument of `fit`.
-
-        Returns:
-            A dict of all class numbers.
-
-        Raises:
-            ValueError: If the task does not assign each example to one class.
-        """
+        """Return a weight for each class number, after a check; see `fit`."""
         raise ValueError(
             "`class_weight` needs targets of one class for each example, and this "
             f"{type(self).__name__} learns others. Pass `sample_weight` instead; that "
@@ -223,17 +209,7 @@ class AlbertTask(AutomaticCompile, TaskPresets, _Task):
     def encode(
         self, mode: Mode, x: Any, y: Any = None, sample_weight: Any = None
     ) -> tuple[Any, bool]:
-        """Read, check and tokenize raw input, to be packed batch by batch.
-
-        Args:
-            mode: `"training"`, `"evaluation"` or `"prediction"`.
-            x: Raw input, or `TextBatch`.
-            y: Encoded targets. Defaults to `None`.
-            sample_weight: float32 array. Defaults to `None`.
-
-        Returns:
-            `Examples`, and whether `x` was a batch.
-        """
+        """Read, check and tokenize raw input; return also if it was a batch."""
         encoded: tuple[Any, bool] = self.preprocessor.encode_for(
             mode, x, y, sample_weight
         )

@@ -75,11 +75,7 @@ class StrategyMixin:
         return self.predict_function
 
     def check_scope(self) -> None:
-        """Check that the current strategy, if any, is that of the task.
-
-        Raises:
-            ValueError: If the task was created outside of its scope.
-        """
+        """Raise if the task was created outside of the current strategy."""
         current = _current_strategy()
         if current is not None and current is not self.strategy:
             raise ValueError(

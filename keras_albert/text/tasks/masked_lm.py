@@ -322,23 +322,8 @@ class MaskingPreprocessor(AlbertPreprocessor):
     def encode_for(
         self, mode: Mode, x: Texts, y: Any = None, sample_weight: Any = None
     ) -> tuple[Examples, bool]:
-        """Tokenize texts for training, evaluation or prediction.
-
-        Args:
-            mode: `"training"`, with other masks each time; `"evaluation"`, with
-                masks that depend on the text alone; or `"prediction"`, which masks only
-                the `[MASK]` of texts.
-            x: Texts or pairs, in any form that `text_columns` reads.
-            y: Must be `None`: targets come from the texts. Defaults to `None`.
-            sample_weight: Weights, one per example. Defaults to `None`.
-
-        Returns:
-            The examples, and whether `x` was a batch.
-
-        Raises:
-            TypeError: If `x` has an unknown type.
-            ValueError: If a row is not a text, or there are targets.
-        """
+        """Tokenize texts; only in training masks differ each time."""
+        # In prediction only the `[MASK]` of texts are masked.
         if y is not None:
             raise ValueError(
                 "A masked language model makes its targets from the texts, and there "

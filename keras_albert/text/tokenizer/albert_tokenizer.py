@@ -144,11 +144,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return cls(checkpoint_format.read_vocabulary(directory), **kwargs)
 
     def set_proto(self, proto: VocabularySource | None) -> None:
-        """Set the vocabulary: check it, and add the text rules.
-
-        Args:
-            proto: See the constructor.
-        """
+        """Set the vocabulary, as in the constructor."""
         if proto is not None:
             proto = read_any_vocabulary(proto, self._text_rules)
             self.file_assets = [open_vocabulary(proto).asset]
@@ -182,14 +178,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return list(self.vocabulary.pieces)
 
     def id_to_token(self, id: int) -> str:  # noqa: A002  (KerasHub's name)
-        """Return the piece of an id.
-
-        Args:
-            id: int. The id.
-
-        Raises:
-            ValueError: If it is not in the vocabulary.
-        """
+        """Return the piece of an id; raise if it is not in the vocabulary."""
         pieces = self.vocabulary.pieces
         if not 0 <= id < len(pieces):
             raise ValueError(
@@ -198,11 +187,7 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return pieces[id]
 
     def token_to_id(self, token: str | bytes) -> int:
-        """Return the id of a piece, that of the unknown token if there is none.
-
-        Args:
-            token: string. The piece.
-        """
+        """Return the id of a piece, that of the unknown token if there is none."""
         if hasattr(token, "numpy"):
             token = token.numpy()
         text = token.decode() if isinstance(token, bytes) else token
@@ -210,20 +195,12 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
         return vocabulary.ids.get(text, vocabulary.unknown_id)
 
     def save_assets(self, dir_path: str) -> None:
-        """Write the vocabulary of a preset or a `.keras` file.
-
-        Args:
-            dir_path: str. The directory.
-        """
+        """Write the vocabulary of a preset or a `.keras` file to a directory."""
         vocabulary = self.vocabulary
         Path(dir_path, vocabulary.asset).write_bytes(vocabulary.contents())
 
     def load_assets(self, dir_path: str) -> None:
-        """Load the vocabulary of a preset or a `.keras` file.
-
-        Args:
-            dir_path: str. The directory written by `save_assets`.
-        """
+        """Load the vocabulary of a preset or a `.keras` file."""
         self.set_proto(os.path.join(dir_path, self.file_assets[0]))
 
     def get_config(self) -> dict[str, Any]:
