@@ -214,18 +214,8 @@ class AlbertTokenizer(PresetMixin, keras_hub.tokenizers.Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "AlbertTokenizer":
-        """Create a tokenizer from the result of `get_config`.
-
-        Args:
-            config: The constructor's arguments.
-
-        Returns:
-            The tokenizer, without a vocabulary unless `config` contains its bytes.
-
-        Raises:
-            ValueError: If `config` contains a path. `get_config` never returns one; a
-                config from an untrusted model could point to any file of this machine.
-        """
+        """Create a tokenizer from the result of `get_config`, with no path in it."""
+        # An untrusted one could point to any file of this machine.
         proto = config.get("proto")
         if isinstance(proto, str | os.PathLike) and os.path.exists(proto):
             raise ValueError(
