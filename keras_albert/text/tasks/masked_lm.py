@@ -396,7 +396,7 @@ class AlbertMaskedLMPreprocessor(
         ...     "albert_tiny_en_uncased", sequence_length=16)
         >>> x, y, sample_weight = preprocessor(["the quick fox", "the lazy dog"])
         >>> x["token_ids"].shape, x["mask_positions"].shape, y.shape
-        ((2, 16), (2, 6), (2, 6))
+        ((2, 16), (2, 5), (2, 5))
     """
 
     def _mask_examples(
