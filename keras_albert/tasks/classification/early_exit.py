@@ -475,8 +475,8 @@ class EarlyExits(_Task):
         """Evaluate `(x, y, sample_weight, batch_size)` with exits."""
         del verbose
         self.check_compiled("evaluate")
-        *given, size = data
-        raw = read_table(self, *given, Columns(text, label), size)
+        x, y, weights, size = data
+        raw = read_table(self, x, y, weights, Columns(text, label), size)
         batches = make_batches(self, raw, size, steps=Steps(steps), may_pack=False)
         early = current_early_exit(self)
         self.reset_metrics()
